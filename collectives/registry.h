@@ -20,6 +20,9 @@ postcondition promise_of(const algorithm& how, rank size, const shape& data, con
 /// All of them, collectives side by side.
 std::span<const algorithm> algorithms();
 
+/// Adds one that is no part of the library, a baseline, behind its collective's. Before anything else here is called.
+void add_algorithm(const algorithm& more);
+
 /// Exactly this one, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 

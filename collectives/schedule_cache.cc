@@ -12,7 +12,6 @@ result<cached_schedule> schedule_cache::get(std::string_view collective, std::st
       return e.collective == collective && e.wanted == wanted && e.data == data && e.starts == starts;
     });
     if (found != entries_.end()) {
-      ++hits_;
       entries_.splice(entries_.begin(), entries_, found);
       return found->made;
     }
@@ -36,11 +35,6 @@ void schedule_cache::keep(entry one) {
     ops_ -= entries_.back().made.program->ops().size();
     entries_.pop_back();
   }
-}
-
-std::uint64_t schedule_cache::hits() const {
-  const std::lock_guard held(guard_);
-  return hits_;
 }
 
 }  // namespace lsched

@@ -29,7 +29,6 @@ class schedule_cache {
                               const activation& starts = {});
 
   const selection& by() const { return by_; }
-  std::uint64_t hits() const;  ///< requests that were answered from here
 
  private:
   struct entry {
@@ -42,10 +41,9 @@ class schedule_cache {
 
   const world place_;
   const selection by_;
-  mutable std::mutex guard_;
+  std::mutex guard_;
   std::list<entry> entries_;  ///< the last used first
   std::size_t ops_ = 0;
-  std::uint64_t hits_ = 0;
 };
 
 }  // namespace lsched

@@ -286,13 +286,6 @@ result<const algorithm*> choose(std::string_view collective, std::string_view wa
   return made->how;
 }
 
-result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
-                              const activation& starts) {
-  const auto chosen = choose(collective, wanted, place, data, starts);
-  if (!chosen) return chosen.error();
-  return (*chosen)->generate(place, data, starts);
-}
-
 result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(std::string_view text) {
   std::vector<std::pair<std::string, std::string>> pairs;
   while (!text.empty()) {

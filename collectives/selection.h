@@ -74,8 +74,4 @@ result<choice> select(std::string_view collective, std::string_view wanted, worl
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
                                 const activation& starts = {}, const topology& around = {});
 
-/// choose, then generate.
-result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
-                              const activation& starts = {});
-
 }  // namespace lsched

@@ -100,26 +100,6 @@ void read_line(line_reader& words, tuning_table& table) {
   words.end();
 }
 
-std::string text_of(double value) {
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
-}
-
-std::string text_of(std::uint64_t bytes) { return bytes == k_endless ? "max" : std::to_string(bytes); }
-
-std::string text_of(const std::string& name, const std::optional<wire_costs>& wire) {
-  if (!wire) return {};
-  return "wire " + name + " " + text_of(wire->hop) + " " + text_of(wire->message) + " " + text_of(wire->byte) + "\n";
-}
-
-std::string text_of(const tuning_rule& rule) {
-  return rule.collective + " ranks " + std::to_string(rule.ranks) + (rule.is_near ? " near" : " far") +
-         (rule.is_crowded ? " crowded" : " roomy") + " bytes " + text_of(rule.least_bytes) + " " +
-         text_of(rule.most_bytes) + " " + rule.algorithm +
-         (rule.segment_bytes == 0 ? "" : " segment " + std::to_string(rule.segment_bytes)) +
-         (rule.radix == 0 ? "" : " radix " + std::to_string(rule.radix)) + "\n";
-}
-
 }  // namespace
 
 std::vector<const tuning_rule*> tuning_table::find(std::string_view collective, rank ranks, const topology& around,
@@ -150,13 +130,6 @@ result<tuning_table> parse_tuning(std::string_view text) {
     if (words.error()) return *words.error();
   }
   return table;
-}
-
-std::string to_text(const tuning_table& table) {
-  std::string text = std::string(k_title) + "1\n" + text_of("near", table.near) + text_of("far", table.far);
-  if (table.turn) text += "turn " + text_of(*table.turn) + "\n";
-  for (const tuning_rule& rule : table.rules) text += text_of(rule);
-  return text;
 }
 
 }  // namespace lsched

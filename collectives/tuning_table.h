@@ -70,6 +70,4 @@ struct tuning_table {
 /// ARGUMENT, with line and reason, for text that is not of the form; UNSUPPORTED for another version of it.
 result<tuning_table> parse_tuning(std::string_view text);
 
-std::string to_text(const tuning_table& table);
-
 }  // namespace lsched

@@ -1,6 +1,6 @@
 // Which SIMD targets this build has. A source file that Highway compiles once for each target includes this header
 // before any of Highway's: all such files must agree. Internal to ops/; everybody else knows targets by their names,
-// from ops/kernel.h.
+// from ops/simd_targets.h.
 #pragma once
 
 // SSE4 is nearly as old as SSSE3 and serves the same machines: one target less to compile and test. Vectors whose

@@ -57,28 +57,30 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
 room(bindings ops collectives)
+room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
+  collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
-  offload bindings bindings/mpi bindings/c)
+  offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
-room(bindings/cli ops bindings/cli/goal offload bindings bindings/mpi bindings/cli/common)
-room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings bindings/cpp
-  bindings/simulation bindings/cli/common bindings/cli/goal)
+room(bindings/cli ops bindings/cli/goal offload bindings bindings/requests bindings/mpi bindings/cli/common)
+room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
+  bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
-  bindings/cli/common)
+  bindings/requests bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
-room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule collectives/algorithm collectives/patterns
-  collectives/allgather collectives/sparse/steps collectives/sparse)
-room(microbench/coll ops collectives bindings bindings/mpi microbench)
+room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
+  collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
+room(microbench/coll ops collectives bindings bindings/requests bindings/mpi microbench)
 room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
-room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench)
-room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload
+room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/baselines)
+room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload bindings/requests
   bindings/simulation microbench microbench/coll)
 room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
@@ -92,7 +94,7 @@ set(home_of_hwloc   "^offload/pinning\\.cc$")
 set(header_of_tbb   "^(oneapi/)?tbb(\\.h|/)")
 set(home_of_tbb     "^(offload/tbb_lane\\.cc|microbench/.*)$")
 set(header_of_hwy   "^hwy/")
-set(home_of_hwy     "^ops/")
+set(home_of_hwy     "^(ops/|microbench/baselines/merge_add\\.cc)")
 set(header_of_cli11 "^CLI/")
 set(home_of_cli11   "^(bindings/cli|microbench)/")
 set(header_of_json  "^nlohmann/")

@@ -20,6 +20,7 @@
 #include "ops/kernel.h"
 #if LSCHED_HAVE_MPI
 #include "bindings/mpi/mpi_library.h"
+#include "ops/simd_targets.h"
 #endif
 
 namespace lsched::cli {

@@ -33,19 +33,15 @@ activation starts_of(const collective& of, const request_options& request) {
 json describe(const algorithm& how, const request_options& request) {
   const collective& of = *how.of;
   const constraints& needs = how.needs;
-  const bool has_limit = needs.most_ranks < static_cast<rank>(k_most_ranks);
   const shape data = shape_of(of, request);
   const activation starts = starts_of(of, request);
   json entry{{"collective", of.name},
              {"algorithm", how.name},
              {"constraints",
-              {{"power_of_two", needs.power_of_two},
-               {"needs_commutative", needs.needs_commutative},
+              {{"needs_commutative", needs.needs_commutative},
                {"moves_data", of.moves_data},
                {"activates", of.activates},
                {"in_place", needs.in_place},
-               {"min_count", needs.min_count},
-               {"most_ranks", has_limit ? json(needs.most_ranks) : json(nullptr)},
                {"summary", needs.summary}}},
              {"ranks", request.ranks},
              {"count", of.moves_data ? request.count : 0},

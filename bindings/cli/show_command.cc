@@ -7,6 +7,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/goal/goal.h"
+#include "bindings/requests/requests.h"
 
 namespace lsched::cli {
 namespace {

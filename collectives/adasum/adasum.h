@@ -5,7 +5,7 @@
 
 namespace lsched {
 
-extern const algorithm k_adasum_doubling, k_adasum_halving, k_adasum_linear, k_adasum_two_level;
+extern const algorithm k_adasum_doubling, k_adasum_halving, k_adasum_two_level;
 extern const algorithm k_node_adasum_halving, k_node_mean_direct;
 
 }  // namespace lsched

@@ -1,7 +1,6 @@
 #include "collectives/algorithm/algorithm.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 
@@ -16,17 +15,11 @@ failure constraint(std::string text) { return {.code = status::constraint, .text
 
 std::string name(std::string_view text) { return std::string(text); }
 
-std::optional<failure> validate_place(const constraints& needs, world place) {
+std::optional<failure> validate_place(world place) {
   if (place.size < 1) return argument("a world has at least one rank, not " + std::to_string(place.size));
   if (place.self < 0 || place.self >= place.size)
     return argument("rank " + std::to_string(place.self) + " is outside its world: use 0 to " +
                     std::to_string(place.size - 1));
-  if (place.size > needs.most_ranks)
-    return constraint("this algorithm serves " + counted(needs.most_ranks, "rank") + " at most, not " +
-                      std::to_string(place.size) + ": choose another, or \"auto\"");
-  if (needs.power_of_two && !std::has_single_bit(static_cast<std::uint32_t>(place.size)))
-    return constraint("this algorithm serves 2^k ranks only, not " + std::to_string(place.size) +
-                      ": choose another, or \"auto\"");
   return std::nullopt;
 }
 
@@ -164,9 +157,6 @@ std::optional<failure> validate_data(const collective& of, const constraints& ne
                                        std::to_string(place.size - 1)
                                  : name(of.name) + " has no root: leave it 0");
   if (auto why = validate_size(of, place, data)) return why;
-  if (data.count < needs.min_count)
-    return constraint("this algorithm needs a count of at least " + std::to_string(needs.min_count) + ", not " +
-                      std::to_string(data.count) + ": choose another, or \"auto\"");
   if (data.in_place && !needs.in_place)
     return constraint("it does not work in place: give input and output memory of their own");
   return std::nullopt;
@@ -181,17 +171,10 @@ std::optional<failure> validate_start(const collective& of, const activation& st
   return validate(starts, size);
 }
 
-/// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
-std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
-  std::vector<rank> nodes;
-  for (rank r = 0; r < size; ++r) nodes.push_back(is_dealt ? r % 3 : r / 3);
-  return nodes;
-}
-
 }  // namespace
 
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts) {
-  if (auto why = validate_place(how.needs, place)) return why;
+  if (auto why = validate_place(place)) return why;
   if (auto why = validate_data(*how.of, how.needs, place, data)) return why;
   if (auto why = validate_start(*how.of, starts, place.size)) return why;
   if (place.size < 2 || data.tensors.size() <= how.most_tensors) return std::nullopt;
@@ -199,36 +182,6 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
   if (tensors <= how.most_tensors) return std::nullopt;
   return constraint(name(how.of->name) + "/" + name(how.name) + " takes " + counted(how.most_tensors, "tensor") +
                     " at most, not " + std::to_string(tensors) + ": choose another algorithm, or \"auto\"");
-}
-
-std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data) {
-  std::vector<shape> all{data};
-  const auto add = [&](auto change) {
-    shape& variant = all.emplace_back(data);
-    change(variant);
-    if (!how.of->has_owners) return;
-    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(variant, size)) - 1);
-    variant.root = std::min(variant.root, last);
-  };
-  if (how.looks_at.segment) add([](shape& s) { s.segment = 1; });
-  if (how.looks_at.segment) add([](shape& s) { s.segment = 3; });
-  if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
-  if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
-  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, false); });
-  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, true); });
-  if (how.looks_at.buckets && data.count > 0)
-    add([](shape& s) { s.buckets = {s.count / 3, 0, s.count - s.count / 3}; });
-  if (how.looks_at.tensors && data.count > 0) {
-    add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
-    if (!how.of->activates)  // with gaps
-      add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
-    add([](shape& s) {
-      for (std::uint64_t i = 0; i < s.count; ++i) s.tensors.push_back({i, 1});
-    });
-  }
-  if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
-  if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& s) { s.is_visible = false, s.segment = 1; });
-  return all;
 }
 
 std::string_view node_warning(const algorithm& how, rank size, const shape& data) {

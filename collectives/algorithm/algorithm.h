@@ -34,14 +34,11 @@ inline constexpr std::uint32_t k_signal_tags = 3;  ///< so many there are
 
 /// What a generator asks of its arguments beyond what its collective does, as data: callers query it instead of trying.
 struct constraints {
-  bool power_of_two = false;       ///< only worlds of 2^k ranks
   bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
   bool in_place = true;            ///< input and output may be the same memory
   bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
-  std::uint64_t min_count = 0;
-  rank most_ranks = std::numeric_limits<rank>::max();
-  bool needs_everybody = false;  ///< messages mix what ranks contribute: there is no partial variant
-  std::string_view summary;      ///< one line for people
+  bool needs_everybody = false;    ///< messages mix what ranks contribute: there is no partial variant
+  std::string_view summary;        ///< one line for people
 };
 
 /// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
@@ -86,9 +83,6 @@ struct algorithm {
 /// Why the algorithm cannot serve the request: the first reason, if any. `argument`: the request is meaningless
 /// by itself; `constraint`: another algorithm might serve it.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
-
-/// Variants of the request over the algorithm's tunables, one changed at a time; the first is the request itself.
-std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
 
 /// A warning of one sentence where, with these nodes, an adaptive sum combines nothing adaptively; else empty. Static.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);

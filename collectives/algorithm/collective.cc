@@ -288,36 +288,4 @@ std::vector<std::uint64_t> block_offsets(const shape& data, rank size) {
   return offsets;
 }
 
-namespace {
-
-/// count - 1, count, count + 1, count - 1, … and never below 0.
-std::uint64_t uneven(std::uint64_t count, rank number) {
-  const std::uint64_t more = count + static_cast<std::uint64_t>(number % 3);
-  return more == 0 ? 0 : more - 1;
-}
-
-std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool with_all) {
-  std::vector<exchanged_block> blocks;
-  for (rank from = 0; from < size; ++from)
-    for (rank to = 0; to < size; ++to) {
-      const rank distance = (to - from + size) % size;
-      if (with_all || distance == 1 || distance == 2 || (distance == 0 && from % 4 == 3))
-        blocks.push_back({from, to, uneven(count, from + distance)});
-    }
-  return blocks;
-}
-
-}  // namespace
-
-shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what) {
-  if (!of.moves_data) return {};
-  shape data{.count = count, .type = type, .what = of.reduces ? what : kernel::none};
-  if (of.reduces && of.adapts && what != kernel::sum) data.what = kernel::adasum;
-  if (of.is_rooted) data.root = size / 2;
-  if (of.has_counts || of.has_blocks) data.count = 0;
-  for (rank r = 0; of.has_counts && r < size; ++r) data.counts.push_back(uneven(count, r));
-  if (of.has_blocks) data.blocks = typical_blocks(size, count, &of == &k_alltoallv);
-  return data;
-}
-
 }  // namespace lsched

@@ -84,10 +84,4 @@ extern const collective k_adasum, k_allreduce, k_partial_adasum, k_partial_allga
     k_gather, k_gatherv, k_scatter, k_scatterv, k_allgather, k_allgatherv, k_alltoall, k_alltoallv, k_neighbor_exchange,
     k_barrier, k_node_mean, k_node_adasum;
 
-/// A request that the collective can be asked for, with everything in it that it takes: `count` elements a block, or as
-/// many on average where blocks differ (some have one more and some one less, some ranks of a neighbor_exchange have
-/// nothing to say to each other). The root is neither the first nor the last rank where there is another. Late
-/// contributions to an adaptive sum are merged by sum if that is `what`, else by adasum.
-shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
-
 }  // namespace lsched

@@ -21,8 +21,7 @@
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/patterns/blocks.h"
-#include "collectives/patterns/ordered_ops.h"
+#include "collectives/patterns/grid_part.h"
 
 namespace lsched {
 namespace {
@@ -35,77 +34,38 @@ constexpr std::uint64_t k_ring = 3;  ///< segments that are staged at once
 block_grid grid_of(bool spreads, const shape& data, rank size) {
   constexpr std::uint64_t k_piece_bytes = 32 * 1024;
   constexpr std::uint64_t k_most_segments = 64;
-  return block_grid::of(spreads, data, size, k_piece_bytes, k_most_segments);
+  return block_grid(spreads, data, size, k_piece_bytes, k_most_segments);
 }
 
 /// `spreads`: of an allreduce.
 template <bool spreads>
-class direct : ordered_part {
+class direct : grid_part {
  public:
   direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : ordered_part(to, data, input, output, entry), grid_(grid_of(spreads, data, size())) {
-    set_cells(wide(size()) * grid_.segments());
-  }
+      : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
   // A payload is held for a reduction that waits for lower ranks' payloads of the same segment and, where staged, for
   // the readers of an earlier one.
   fragment write() {
-    if (is_set_aside()) aside_ = scratch(own_count(), grid_.segments());
-    for (segment_ = 0; segment_ < grid_.segments(); ++segment_) {
+    for (segment_ = 0; segment_ < grid().segments(); ++segment_) {
       scatter();
-      const stretch sum = target();
+      const stretch sum = spreads && is_staged_ ? staged(self()) : result_of(segment_);
       reduce_into(sum);
       if (spreads) spread(sum);
     }
-    // The output is the input's beginning, and may be that of any blocks.
-    if (is_set_aside()) copy(aside_, all_of_output());
+    put_back();
     return finish(true);
   }
 
  private:
-  // --- places ----------------------------------------------------------------------------------------------
-
-  /// A reduce_scatter in place has its result elsewhere until all of the input has been read.
-  bool is_set_aside() const { return in_place() && !spreads; }
-
-  piece own() const { return grid_.at(self(), segment_); }
-  std::uint64_t own_count() const {
-    const piece last = grid_.at(self(), grid_.segments() - 1);
-    return last.begin + last.count - grid_.at(self(), 0).begin;
-  }
-
-  stretch all_of_output() const {
-    return {{output(), 0}, own_count(), output_cell(), static_cast<std::uint32_t>(wide(size()) * grid_.segments())};
-  }
-
-  std::uint32_t cell_of(rank block) const { return static_cast<std::uint32_t>(segment_ * wide(size()) + wide(block)); }
-
-  stretch input_of(rank block) const {
-    const piece part = grid_.at(block, segment_);
-    return {{input(), part.begin}, part.count, input_cell() + cell_of(block)};
-  }
-
-  /// Of a reduce_scatter, the output is the own block alone.
-  stretch output_of(rank block) const {
-    const piece part = grid_.at(block, segment_);
-    const std::uint64_t begin = spreads ? part.begin : part.begin - grid_.at(self(), 0).begin;
-    return {{output(), begin}, part.count, output_cell() + cell_of(block)};
-  }
-
-  stretch target() {
-    if (is_set_aside()) {
-      const std::uint64_t begin = own().begin - grid_.at(self(), 0).begin;
-      return {{aside_.at.buffer(), begin}, own().count, aside_.cell + static_cast<std::uint32_t>(segment_)};
-    }
-    return spreads && is_staged_ ? staged(self()) : output_of(self());
-  }
+  std::uint64_t own_count() const { return grid().at(self(), segment_).count; }
 
   /// The place in the ring for a block of this segment.
   stretch staged(rank block) {
     if (ring_.empty()) ring_.resize(k_ring * wide(size()), {.cells = 0});
     stretch& slot = ring_[segment_ % k_ring * wide(size()) + wide(block)];
-    if (slot.cells == 0) slot = scratch(grid_.at(block, 0).count);
-    return {slot.at, grid_.at(block, segment_).count, slot.cell};
+    if (slot.cells == 0) slot = scratch(grid().at(block, 0).count);
+    return {slot.at, grid().at(block, segment_).count, slot.cell};
   }
 
   // --- phases ----------------------------------------------------------------------------------------------
@@ -114,7 +74,7 @@ class direct : ordered_part {
   void scatter() {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank to = after(distance);
-      stretch source = input_of(to);
+      stretch source = input_of(to, segment_);
       if (is_staged_) {
         const stretch stage = staged(to);
         copy(source, stage);
@@ -128,10 +88,10 @@ class direct : ordered_part {
     std::vector<stretch> operands(wide(size()));
     for (rank distance = 1; distance < size(); ++distance) {
       const rank from = before(distance);
-      operands[wide(from)] = landing(own().count, grid_.at(self(), 0).count);
+      operands[wide(from)] = landing(own_count(), grid().at(self(), 0).count);
       recv(from, scatter_tag(segment_), operands[wide(from)]);
     }
-    operands[wide(self())] = input_of(self());
+    operands[wide(self())] = input_of(self(), segment_);
     if (size() == 1 && operands[0].cell != sum.cell) copy(operands[0], sum);
     stretch so_far = operands[0];
     for (rank r = 1; r < size(); ++r) {
@@ -144,23 +104,21 @@ class direct : ordered_part {
   /// In place, the sum of the ranks below: the result lies where the own contribution still is.
   stretch partial() {
     stretch& slot = partials_[segment_ % k_ring];
-    if (slot.cells == 0) slot = scratch(grid_.at(self(), 0).count);
-    return {slot.at, own().count, slot.cell};
+    if (slot.cells == 0) slot = scratch(grid().at(self(), 0).count);
+    return {slot.at, own_count(), slot.cell};
   }
 
   void spread(const stretch& sum) {
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), spread_tag(segment_), sum);
     for (rank distance = 1; distance < size(); ++distance) {
       const rank from = before(distance);
-      recv(from, spread_tag(segment_), output_of(from));
+      recv(from, spread_tag(segment_), output_of(from, segment_));
     }
-    if (is_staged_) copy(sum, output_of(self()));
+    if (is_staged_) copy(sum, output_of(self(), segment_));
   }
 
-  const block_grid grid_;
   const bool is_staged_ = !data().is_visible;
   std::uint64_t segment_ = 0;
-  stretch aside_{};
   std::vector<stretch> ring_{};
   std::array<stretch, k_ring> partials_{{{.cells = 0}, {.cells = 0}, {.cells = 0}}};
 };

@@ -6,64 +6,38 @@
 // P * (P-1) messages of `count` elements, the most there can be, in the fewest hops: for short vectors on few ranks,
 // where a hop means waiting for somebody who has to be scheduled first. Every rank evaluates the same expression in
 // rank order, so all hold the same bits, and the kernel need not commute. Synchronising.
-#include <utility>
-#include <vector>
-
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/patterns/rank_part.h"
+#include "collectives/patterns/ordered_ops.h"
 
 namespace lsched {
 namespace {
 
 constexpr std::uint32_t k_tag = 0;
 
-class all_to_all : rank_part {
+class all_to_all : ordered_part {
  public:
-  using rank_part::rank_part;
+  using ordered_part::ordered_part;
 
+  // A payload waits for those of lower ranks, and their senders wait for nothing.
   fragment write() {
-    const std::vector<op_id> given = send_to_all();
-    op_id result = combine();
-    if (size() == 1 ? !in_place() : sum_ != output()) result = copy(whole(sum_), whole(output()), count(), {result});
-    // In place, the result must not come over an input that is still leaving. Nothing else waits for a send.
-    for (const op_id sent : given) in_place() ? order(sent, result) : end(sent);
-    end(result);
-    // A payload waits for those of lower ranks, and their senders wait for nothing.
+    set_blocks({0, count()});
+    const stretch own = in_input({0, 1}), result = in_output({0, 1});
+    if (size() == 1) {
+      copy_alone(own, result);
+      return finish(true);
+    }
+    for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
+    // In place, no payload is held for a sum that waits until the input has left: only the last copy does.
+    const stretch target = in_place() ? scratch(count()) : result;
+    stretch sum{};
+    for (rank r = 0; r < size(); ++r) {
+      const stretch next = r == self() ? own : receive(r, k_tag, count());
+      if (r > 0) reduce(sum, next, target);
+      sum = r > 0 ? target : next;
+    }
+    if (in_place()) copy(sum, result);
     return finish(true);
   }
-
- private:
-  std::vector<op_id> send_to_all() {
-    std::vector<op_id> sent;
-    for (rank distance = 1; distance < size(); ++distance)
-      sent.push_back(send(after(distance), k_tag, whole(input()), count()));
-    return sent;
-  }
-
-  /// Answers the op that completes the result, which is then in `sum_`.
-  op_id combine() {
-    sum_ = input();
-    if (size() == 1) return entry();
-    const buffer_id target = in_place() ? scratch(count()) : output();
-    op_id producer = k_no_op;
-    for (rank r = 0; r < size(); ++r) {
-      const auto [from, arrived] = contribution_of(r);
-      producer = r == 0 ? arrived : reduce(whole(sum_), whole(from), whole(target), count(), {arrived, producer});
-      sum_ = r == 0 ? from : target;
-    }
-    return producer;
-  }
-
-  /// Where rank r's vector is, and the op that puts it there.
-  std::pair<buffer_id, op_id> contribution_of(rank r) {
-    if (r == self()) return {input(), entry()};
-    const buffer_id landing = scratch(count());
-    return {landing, recv(r, k_tag, whole(landing), count())};
-  }
-
-  region whole(buffer_id buffer) const { return {buffer, 0}; }
-
-  buffer_id sum_ = k_no_buffer;
 };
 
 }  // namespace

@@ -117,14 +117,16 @@ class multiplying_part : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  fragment write() {
+  fragment write(rank radix) {
     set_blocks({0, count()});
     std::vector<rank> all(wide(size()));
     std::iota(all.begin(), all.end(), 0);
     const block_range whole{0, 1};
-    return finish(add_multiplying(*this, all, self(), multiplying_radix(data()), 0, in_input(whole), in_output(whole)));
+    return finish(add_multiplying(*this, all, self(), radix, 0, in_input(whole), in_output(whole)));
   }
 };
+
+constexpr rank k_doubling = 2;
 
 }  // namespace
 
@@ -168,10 +170,22 @@ std::vector<std::uint64_t> chains_of_multiplying(rank radix, std::vector<std::ui
   return chains;
 }
 
+fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
+  return multiplying_part(to, data, input, output, entry).write(k_doubling);
+}
+
+constinit const algorithm k_allreduce_recursive_doubling{
+    .of = &k_allreduce,
+    .name = "recursive_doubling",
+    .add = add_allreduce,
+    .needs = {.summary = "any P and count; log2 P short steps, each with the entire vector; same bits on every rank"},
+    .cost_of = [](rank size, const shape& data) { return cost_of_multiplying(size, k_doubling, data.count, data); }};
+
 constinit const algorithm k_allreduce_multiplying{
     .of = &k_allreduce,
     .name = "recursive_multiplying",
-    .add = add_by<multiplying_part>,
+    .add = [](builder& to, const shape& data, buffer_id input, buffer_id output,
+              op_id entry) { return multiplying_part(to, data, input, output, entry).write(multiplying_radix(data)); },
     .needs = {.summary =
                   "short vectors, any P: log_k P steps of k-1 messages with the entire vector, k = 4 or the radix"},
     .cost_of = [](rank size,

@@ -1,9 +1,13 @@
-// Allreduce by recursive multiplying: recursive doubling in steps of k ranks instead of two, for every P by a fold
-// (Ruefenacht, Bull and Booth, "Generalisation of recursive doubling for AllReduce", 2017).
+// Allreduce by recursive multiplying: steps of k ranks, for every P by a fold (recursive doubling is k = 2;
+// Ruefenacht, Bull and Booth, "Generalisation of recursive doubling for AllReduce", 2017).
 //
 //   fold      an extra sends its input to its proxy, which combines the two
 //   step j    core ranks that differ in digit j alone exchange what they have, everybody with everybody, and combine it
 //   unfold    a proxy sends the result to its extra
+//
+//   recursive_doubling      k = 2: latency-optimal in messages of one rank at a time (Thakur, Rabenseifner and Gropp,
+//                           2005); each rank moves log2 P times the vector
+//   recursive_multiplying   k = 4, or `radix`
 //
 // log_k P steps (+2) of k-1 messages of the entire vector: fewer hops than recursive doubling for more bytes, which is
 // the better bargain for short vectors as long as a rank can send k-1 messages in about the time of one. The core is m

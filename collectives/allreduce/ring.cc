@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/patterns/blocks.h"
-#include "collectives/patterns/ordered_ops.h"
+#include "collectives/patterns/grid_part.h"
 
 namespace lsched {
 namespace {
@@ -22,17 +21,15 @@ namespace {
 block_grid grid_of(bool spreads, const shape& data, rank size) {
   constexpr std::uint64_t k_piece_bytes = 64 * 1024;
   constexpr std::uint64_t k_most_segments = 16;
-  return block_grid::of(spreads, data, size, k_piece_bytes, k_most_segments);
+  return block_grid(spreads, data, size, k_piece_bytes, k_most_segments);
 }
 
 /// `spreads`: of an allreduce.
 template <bool spreads>
-class ring : ordered_part {
+class ring : grid_part {
  public:
   ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
-      : ordered_part(to, data, input, output, entry), grid_(grid_of(spreads, data, size())) {
-    set_cells(wide(size()) * segments_);
-  }
+      : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
   // A payload is held for a reduction that waits for earlier steps and their sends.
   fragment write() {
@@ -40,13 +37,13 @@ class ring : ordered_part {
       copy_alone(input_of(self(), 0), output_of(self(), 0));
       return finish(true);
     }
-    for (rank r = 0; r < size(); ++r) longest_ = std::max(longest_, grid_.at(r, 0).count);
-    if (!spreads) reserve();
+    for (rank r = 0; r < size(); ++r) longest_ = std::max(longest_, grid().at(r, 0).count);
+    for (std::uint64_t i = 0; !spreads && size() > 2 && i < 2 * segments_; ++i) on_way_.push_back(scratch(longest_));
     for (rank step = 0; step < size() - 1; ++step)
       for (std::uint64_t segment = 0; segment < segments_; ++segment) combine(step, segment);
     for (rank step = 0; spreads && step < size() - 1; ++step)
       for (std::uint64_t segment = 0; segment < segments_; ++segment) spread(step, segment);
-    if (!spreads && in_place()) copy(aside_, all_of_output());
+    put_back();
     return finish(true);
   }
 
@@ -59,41 +56,12 @@ class ring : ordered_part {
   }
   std::uint32_t spread_tag(rank step, std::uint64_t segment) const { return tag_of(size() - 1 + step, segment); }
 
-  // --- places ----------------------------------------------------------------------------------------------
-
-  stretch piece_of(buffer_id buffer, std::uint32_t cell, piece part, rank block, std::uint64_t segment) const {
-    return {{buffer, part.begin}, part.count, cell + static_cast<std::uint32_t>(wide(block) * segments_ + segment)};
-  }
-  stretch input_of(rank block, std::uint64_t segment) const {
-    return piece_of(input(), input_cell(), grid_.at(block, segment), block, segment);
-  }
-  /// Of a reduce_scatter, the output is the own block alone.
-  stretch output_of(rank block, std::uint64_t segment) const {
-    piece part = grid_.at(block, segment);
-    if (!spreads) part.begin -= grid_.at(self(), 0).begin;
-    return piece_of(output(), output_cell(), part, block, segment);
-  }
-  stretch all_of_output() const {
-    return {{output(), 0}, aside_.count, output_cell(), static_cast<std::uint32_t>(wide(size()) * segments_)};
-  }
-
-  /// Of a reduce_scatter: what is on its way, two steps at a time, and in place the result until the input has been
-  /// read.
-  void reserve() {
-    for (std::uint64_t i = 0; i < 2 * segments_ && size() > 2; ++i) on_way_.push_back(scratch(longest_));
-    const piece end = grid_.at(self(), segments_ - 1);
-    if (in_place()) aside_ = scratch(end.begin + end.count - grid_.at(self(), 0).begin, segments_);
-  }
-
   /// Where what step `step` combines goes.
   stretch target_of(rank step, rank block, std::uint64_t segment) const {
     if (spreads) return output_of(block, segment);
-    stretch place = output_of(self(), segment);
-    if (step == size() - 2 && !in_place()) return place;
-    if (step == size() - 2)
-      return {{aside_.at.buffer(), place.at.offset()}, place.count, aside_.cell + static_cast<std::uint32_t>(segment)};
-    place = on_way_[wide(step % 2) * segments_ + segment];
-    place.count = grid_.at(block, segment).count;
+    if (step == size() - 2) return result_of(segment);
+    stretch place = on_way_[wide(step % 2) * segments_ + segment];
+    place.count = grid().at(block, segment).count;
     return place;
   }
 
@@ -122,11 +90,9 @@ class ring : ordered_part {
     recv(last(), spread_tag(step, segment), output_of(ring_before(given, 1, size()), segment));
   }
 
-  const block_grid grid_;
-  const std::uint64_t segments_ = grid_.segments();
-  std::uint64_t longest_ = 0;  ///< piece
-  std::vector<stretch> on_way_{};
-  stretch aside_{};
+  const std::uint64_t segments_ = grid().segments();
+  std::uint64_t longest_ = 0;      ///< piece
+  std::vector<stretch> on_way_{};  ///< of a reduce_scatter, two steps at a time
 };
 
 // --- costs -------------------------------------------------------------------------------------------------

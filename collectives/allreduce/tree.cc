@@ -7,8 +7,10 @@
 // many hops. So it is the choice wherever messages cost more than hops do: where ranks share cores, and every
 // message wakes somebody. One expression in rank order is evaluated once, so all ranks hold the same bits, and the
 // kernel need not commute. Synchronising.
+#include <vector>
+
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/patterns/rank_part.h"
+#include "collectives/patterns/ordered_ops.h"
 
 namespace lsched {
 namespace {
@@ -16,61 +18,34 @@ namespace {
 constexpr std::uint32_t k_up_tag = 0;
 constexpr std::uint32_t k_down_tag = 1;
 
-class reduce_and_broadcast : rank_part {
+class reduce_and_broadcast : ordered_part {
  public:
-  using rank_part::rank_part;
+  using ordered_part::ordered_part;
 
+  // A payload is held for a reduction that waits for other children only, and no child waits for another.
   fragment write() {
-    if (size() == 1) {
-      end_with_copy(count());
-      return finish(true);
+    set_blocks({0, count()});
+    const knomial tree(size(), k_tree_radix);
+    const std::vector<rank> children = tree.children_of(self());
+    const bool is_root = self() == 0;
+    const stretch result = in_output({0, 1});
+    if (size() == 1) copy_alone(in_input({0, 1}), result);
+    stretch sum = in_input({0, 1});
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      const stretch landing = receive(children[i], k_up_tag, count());
+      const bool is_result = is_root && i + 1 == children.size();
+      const stretch target = is_result ? result : i == 0 ? scratch(count()) : sum;
+      reduce(sum, landing, target);
+      sum = target;
     }
-    const op_id reduced = reduce_children();
-    const op_id result = is_root() ? reduced : pass_on(reduced);
+    if (!is_root) {
+      send(tree.parent_of(self()), k_up_tag, sum);
+      recv(tree.parent_of(self()), k_down_tag, result);
+    }
     // The deepest subtree first.
-    for (auto child = children_.rbegin(); child != children_.rend(); ++child)
-      end(send(*child, k_down_tag, whole(output()), count(), {result}));
-    end(result);
-    // A payload is held for a reduction that waits for other children only, and no child waits for another.
+    for (auto child = children.rbegin(); child != children.rend(); ++child) send(*child, k_down_tag, result);
     return finish(true);
   }
-
- private:
-  bool is_root() const { return self() == 0; }
-
-  /// Answers the op that completes this subtree's value, which is then in `sum_`.
-  op_id reduce_children() {
-    op_id producer = entry();
-    for (const rank child : children_) {
-      const buffer_id landing = scratch(count());
-      const op_id got = recv(child, k_up_tag, whole(landing), count());
-      const buffer_id target = target_after(child);
-      producer = reduce(whole(sum_), whole(landing), whole(target), count(), {got, producer});
-      sum_ = target;
-    }
-    return producer;
-  }
-
-  /// The input is only read; the root's last value is the result.
-  buffer_id target_after(rank child) {
-    if (is_root() && child == children_.back()) return output();
-    return sum_ == input() ? scratch(count()) : sum_;
-  }
-
-  /// Answers the arrival of the result. In place, that must not come over an input that is still leaving.
-  op_id pass_on(op_id reduced) {
-    const rank parent = tree_.parent_of(self());
-    const op_id given = send(parent, k_up_tag, whole(sum_), count(), {reduced});
-    const op_id got = recv(parent, k_down_tag, whole(output()), count(), {in_place() ? given : k_no_op});
-    end(given);
-    return got;
-  }
-
-  region whole(buffer_id buffer) const { return {buffer, 0}; }
-
-  const knomial tree_{size(), k_tree_radix};
-  const std::vector<rank> children_ = tree_.children_of(self());
-  buffer_id sum_ = input();
 };
 
 }  // namespace

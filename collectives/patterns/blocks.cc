@@ -1,7 +1,6 @@
 #include "collectives/patterns/blocks.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "collectives/algorithm/algorithm.h"
 
@@ -21,28 +20,16 @@ std::vector<std::uint64_t> block_begins(const shape& data, std::uint64_t parts) 
   return begins;
 }
 
-block_grid::block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets, std::uint64_t piece_bytes,
+block_grid::block_grid(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
                        std::uint64_t most_segments)
-    : data_(&data), size_(wide(size)), offsets_(std::move(offsets)) {
+    : data_(&data),
+      size_(wide(size)),
+      offsets_(is_vector ? std::vector<std::uint64_t>{0, data.count} : block_offsets(data, size)) {
+  constexpr std::uint64_t k_most_pieces = 8192;
+  const std::uint64_t most = size == 1 ? 1 : std::clamp<std::uint64_t>(k_most_pieces / size_, 1, most_segments);
   const std::uint64_t length = data.segment != 0 ? data.segment : piece_bytes / size_of(data.type);
   const std::uint64_t layer = saturating_product(size_, length);
-  const std::uint64_t wanted = total() / layer + (total() % layer != 0 ? 1 : 0);
-  segments_ = std::clamp<std::uint64_t>(wanted, 1, std::max<std::uint64_t>(most_segments, 1));
-}
-
-block_grid block_grid::of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
-  return {data, size, {0, data.count}, piece_bytes, most_segments};
-}
-
-block_grid block_grid::of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments) {
-  return {data, size, block_offsets(data, size), piece_bytes, most_segments};
-}
-
-block_grid block_grid::of(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
-                          std::uint64_t most_segments) {
-  constexpr std::uint64_t k_most_pieces = 8192;
-  const std::uint64_t most = size == 1 ? 1 : std::min(most_segments, k_most_pieces / wide(size));
-  return (is_vector ? of_vector : of_blocks)(data, size, piece_bytes, most);
+  segments_ = std::clamp<std::uint64_t>(total() / layer + (total() % layer != 0 ? 1 : 0), 1, most);
 }
 
 piece block_grid::at(rank block, std::uint64_t segment) const {

@@ -26,15 +26,10 @@ struct piece {
 /// Blocks, one for each rank, in segments that pipelines treat one after the other.
 class block_grid {
  public:
-  /// A vector of data.count elements in segments, each of which is cut into blocks. `piece_bytes`: about how long a
-  /// piece is if the shape does not say; `most_segments` bounds their number.
-  static block_grid of_vector(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
-  /// The blocks that the shape gives, each cut into segments.
-  static block_grid of_blocks(const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
-
-  /// Either, in no more pieces than there may be messages to land in buffers of their own (ordered_ops.h).
-  static block_grid of(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes,
-                       std::uint64_t most_segments);
+  /// A vector of data.count elements in segments, each of which is cut into blocks; or the blocks that the shape gives,
+  /// each cut into segments. `piece_bytes`: about how long a piece is if the shape does not say; `most_segments` bounds
+  /// their number, as does that of messages which land in buffers of their own (ordered_ops.h).
+  block_grid(bool is_vector, const shape& data, rank size, std::uint64_t piece_bytes, std::uint64_t most_segments);
 
   std::uint64_t segments() const { return segments_; }
   std::uint64_t total() const { return offsets_.back(); }  ///< elements
@@ -42,9 +37,6 @@ class block_grid {
   piece at(rank block, std::uint64_t segment) const;
 
  private:
-  block_grid(const shape& data, rank size, std::vector<std::uint64_t> offsets, std::uint64_t piece_bytes,
-             std::uint64_t most_segments);
-
   const shape* data_;
   std::uint64_t size_;
   std::uint64_t segments_ = 1;

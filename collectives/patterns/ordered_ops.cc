@@ -21,63 +21,11 @@ stretch ordered_ops::landing(std::uint64_t count, std::uint64_t longest) {
   return {landing.at, count, landing.cell};
 }
 
-op_id ordered_ops::send(rank to, std::uint32_t tag, const stretch& source) {
-  const op_id sent = append(to_.send(to, tag, source.at, source.count));
-  reads(source);
-  return sent;
-}
-
-op_id ordered_ops::recv(rank from, std::uint32_t tag, const stretch& target) {
-  const op_id got = append(to_.recv(from, tag, target.at, target.count));
-  writes(target);
-  return got;
-}
-
-op_id ordered_ops::reduce(const stretch& lower, const stretch& higher, const stretch& target) {
-  return combine(data_.what, lower, higher, target);
-}
-
-op_id ordered_ops::add(const stretch& lower, const stretch& higher, const stretch& target) {
-  return combine(kernel::sum, lower, higher, target);
-}
-
-op_id ordered_ops::combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
-  const op_id sum = append(to_.reduce(how, lower.at, higher.at, target.at, target.count));
-  reads(lower);
-  reads(higher);
-  writes(target);
-  return sum;
-}
-
-op_id ordered_ops::divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
-  const op_id made = append(to_.divide(source.at, target.at, target.count, divisor));
-  reads(source);
-  writes(target);
+op_id ordered_ops::ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target) {
+  append(made);
+  for (const stretch& source : sources) reads(source);
+  if (target) writes(*target);
   return made;
-}
-
-op_id ordered_ops::dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
-  const op_id made = append(to_.dot_norms(lower.at, higher.at, sums.at, lower.count));
-  reads(lower);
-  reads(higher);
-  writes(sums);
-  return made;
-}
-
-op_id ordered_ops::adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
-  const op_id made = append(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count));
-  reads(lower);
-  reads(higher);
-  reads(sums);
-  writes(target);
-  return made;
-}
-
-op_id ordered_ops::copy(const stretch& source, const stretch& target) {
-  const op_id copied = append(to_.copy(source.at, target.at, target.count));
-  reads(source);
-  writes(target);
-  return copied;
 }
 
 void ordered_ops::wait_for(op_id before) {
@@ -89,7 +37,7 @@ void ordered_ops::wait_for(op_id before) {
 
 fragment ordered_ops::finish(bool is_holding) {
   const std::size_t ops = awaited_by_.size();
-  const op_id exit = append(to_.nop());
+  const op_id exit = ordered(to_.nop(), {}, {});
   bool is_alone = true;
   for (std::size_t i = 0; i < ops; ++i) {
     if (awaited_by_[i] != k_no_op) continue;
@@ -101,12 +49,11 @@ fragment ordered_ops::finish(bool is_holding) {
 }
 
 /// A builder that has met an error hands out k_no_op, and nothing that is appended then will be looked at.
-op_id ordered_ops::append(op_id op) {
+void ordered_ops::append(op_id op) {
   last_ = op;
-  if (op == k_no_op) return op;
+  if (op == k_no_op) return;
   if (first_ == k_no_op) first_ = op;
   awaited_by_.resize(op - first_ + 1, k_no_op);
-  return op;
 }
 
 void ordered_ops::reads(const stretch& from) {

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "collectives/patterns/rank_part.h"
@@ -41,17 +43,33 @@ class ordered_ops {
   /// and again.
   stretch landing(std::uint64_t count, std::uint64_t longest);
 
-  op_id send(rank to, std::uint32_t tag, const stretch& source);
-  op_id recv(rank from, std::uint32_t tag, const stretch& target);
+  op_id send(rank to, std::uint32_t tag, const stretch& source) {
+    return ordered(to_.send(to, tag, source.at, source.count), {source}, {});
+  }
+  op_id recv(rank from, std::uint32_t tag, const stretch& target) {
+    return ordered(to_.recv(from, tag, target.at, target.count), {}, target);
+  }
   /// target = lower (op) higher, by the shape's kernel; the three are of one count.
-  op_id reduce(const stretch& lower, const stretch& higher, const stretch& target);
-  op_id copy(const stretch& source, const stretch& target);
+  op_id reduce(const stretch& lower, const stretch& higher, const stretch& target) {
+    return combine(data_.what, lower, higher, target);
+  }
   /// target = lower + higher, whatever the shape's kernel is.
-  op_id add(const stretch& lower, const stretch& higher, const stretch& target);
-  op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor);
+  op_id add(const stretch& lower, const stretch& higher, const stretch& target) {
+    return combine(kernel::sum, lower, higher, target);
+  }
+  op_id copy(const stretch& source, const stretch& target) {
+    return ordered(to_.copy(source.at, target.at, target.count), {source}, target);
+  }
+  op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
+    return ordered(to_.divide(source.at, target.at, target.count, divisor), {source}, target);
+  }
   /// The sums of an adaptive sum, and the adaptive sum (builder.h).
-  op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums);
-  op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target);
+  op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
+    return ordered(to_.dot_norms(lower.at, higher.at, sums.at, lower.count), {lower, higher}, sums);
+  }
+  op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
+    return ordered(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count), {lower, higher, sums}, target);
+  }
   /// The op appended last waits for this one too. k_no_op: for nothing.
   void wait_for(op_id before);
 
@@ -70,8 +88,12 @@ class ordered_ops {
     op_id id;
     std::uint32_t next;
   };
-  op_id append(op_id op);
-  op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target);
+  op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
+    return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
+  }
+  /// An op that was made just now, and the cells that it touches.
+  op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
+  void append(op_id op);
   void reads(const stretch& from);
   void writes(const stretch& to);
 

@@ -6,11 +6,9 @@
 //   chain                rank r waits for r-1 and goes on to r+1, segment by segment; P-1 vectors on the wire in all
 //
 // The steps carry P log2 P vectors, but only floor(log2 P) hops follow one another; the chain is for long vectors.
-#include <algorithm>
 #include <array>
-#include <vector>
 
-#include "collectives/patterns/rank_part.h"
+#include "collectives/patterns/ordered_ops.h"
 #include "collectives/rooted/rooted.h"
 
 namespace lsched {
@@ -21,34 +19,50 @@ namespace {
 /// The window of a rank are the ranks up to itself whose contributions it has combined: 2^k of them before step k, or
 /// all there are. What a reader of a payload may have to wait for, besides receives, is the send of an earlier step to
 /// a higher rank, never a circle: receives may hold.
-class doubling : rank_part {
+class doubling : ordered_part {
  public:
-  using rank_part::rank_part;
+  using ordered_part::ordered_part;
 
   fragment write_scan() {
+    begin();
     for (int k = 0; k < steps(); ++k) {
       tell(k);
-      if (hears(k)) widen(k);
+      if (!hears(k)) continue;
+      const stretch lower = receive(self() - distance(k), tag(k), count());
+      const stretch wider = hears(k + 1) ? accumulator(k) : result_;
+      reduce(lower, window_, wider);
+      window_ = wider;
     }
-    if (!hears(0)) end_with_copy(count());
-    end(made_);
+    if (!hears(0)) copy_alone(window_, result_);
     return finish(true);
   }
 
+  /// `before` is the window without this rank; the window follows from that if anybody is going to be told.
   fragment write_exscan() {
-    if (hears(0)) before_ = in_place() ? scratch(count()) : output();
+    begin();
+    const stretch own = window_, before = hears(0) && in_place() ? scratch(count()) : result_;
     for (int k = 0; k < steps(); ++k) {
       tell(k);
-      if (hears(k)) widen_apart(k);
+      if (!hears(k)) continue;
+      if (k == 0)
+        recv(self() - distance(k), tag(k), before);
+      else
+        reduce(receive(self() - distance(k), tag(k), count()), before, before);
+      if (!tells(k + 1)) continue;
+      window_ = accumulator(k);
+      reduce(before, own, window_);
     }
-    if (in_place() && hears(0))
-      end(copy({before_, 0}, {output(), 0}, count(), {before_made_, sends_[0], reader_}));
-    else
-      end(before_made_);
+    if (hears(0) && in_place()) copy(before, result_);
     return finish(true);
   }
 
  private:
+  void begin() {
+    set_blocks({0, count()});
+    window_ = in_input({0, 1});
+    result_ = in_output({0, 1});
+  }
+
   int steps() const { return ceil_log2(size()); }
   rank distance(int k) const { return rank{1} << k; }
   bool hears(int k) const { return k < steps() && self() >= distance(k); }
@@ -56,59 +70,18 @@ class doubling : rank_part {
   static std::uint32_t tag(int k) { return static_cast<std::uint32_t>(k); }
 
   void tell(int k) {
-    if (!tells(k)) return;
-    sends_[wide(k)] = send(self() + distance(k), tag(k), {window_, 0}, count(), {made_});
-    end(sends_[wide(k)]);
+    if (tells(k)) send(self() + distance(k), tag(k), window_);
   }
 
-  op_id receive(int k, buffer_id target) { return recv(self() - distance(k), tag(k), {target, 0}, count()); }
-
-  /// Puts what comes before the window in front of it. In place, the input may still be leaving.
-  void widen(int k) {
-    const buffer_id landing = scratch(count());
-    const op_id got = receive(k, landing);
-    const bool is_last = !hears(k + 1);
-    const buffer_id target = is_last ? output() : accumulator(k);
-    const op_id sum = reduce({landing, 0}, {window_, 0}, {target, 0}, count(), {got, made_});
-    if (!is_last) keep_off(k, sum);
-    if (is_last && in_place()) order(sends_[0], sum);
-    window_ = target;
-    made_ = sum;
-  }
-
-  /// The same of what comes before this rank alone; and the window from that, if anybody is going to be told.
-  void widen_apart(int k) {
-    if (k == 0) {
-      before_made_ = receive(k, before_);
-    } else {
-      const buffer_id landing = scratch(count());
-      const op_id got = receive(k, landing);
-      before_made_ = reduce({landing, 0}, {before_, 0}, {before_, 0}, count(), {got, before_made_, reader_});
-    }
-    reader_ = k_no_op;
-    if (!tells(k + 1)) return;
-    window_ = accumulator(k);
-    made_ = reader_ = reduce({before_, 0}, {input(), 0}, {window_, 0}, count(), {before_made_});
-    keep_off(k, made_);
-  }
-
-  // The two accumulators take turns: what is made in step k goes where what was made in step k-2 may still be leaving.
-  buffer_id accumulator(int k) {
-    buffer_id& chosen = accumulators_[wide(k % 2)];
-    if (chosen == k_no_buffer) chosen = scratch(count());
+  /// The two take turns: what is made in step k goes where what was made in step k-2 may still be leaving.
+  stretch accumulator(int k) {
+    stretch& chosen = accumulators_[wide(k % 2)];
+    if (chosen.cells == 0) chosen = scratch(count());
     return chosen;
   }
-  void keep_off(int k, op_id writer) {
-    if (k >= 2) order(sends_[wide(k - 1)], writer);
-  }
 
-  buffer_id window_ = input();  ///< where its value is, and the op that put it there
-  op_id made_ = k_no_op;
-  buffer_id before_ = k_no_buffer;  ///< exscan: the same without this rank
-  op_id before_made_ = k_no_op;
-  op_id reader_ = k_no_op;  ///< exscan: the last of `before_`
-  std::array<buffer_id, 2> accumulators_{k_no_buffer, k_no_buffer};
-  std::vector<op_id> sends_ = std::vector<op_id>(wide(steps()), k_no_op);  ///< by step
+  stretch window_{}, result_{};
+  std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
 // Hops. A chain to rank r goes by different powers of two, which have to be in r: at best 1 + 2 + 4 + …

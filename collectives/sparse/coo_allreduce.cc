@@ -1,10 +1,9 @@
 #include "collectives/sparse/coo_allreduce.h"
 
 #include <algorithm>
-#include <array>
 
 #include "collectives/allgather/allgather.h"
-#include "collectives/patterns/list_gather.h"
+#include "collectives/patterns/lists.h"
 #include "collectives/sparse/steps/coo.h"
 
 namespace lsched {
@@ -27,8 +26,6 @@ class coo_rank {
   }
 
  private:
-  static region at(buffer_id buffer, rank element) { return {buffer, wide(element)}; }
-
   /// After all functions so far.
   void apply(kernel what, coo_step step, buffer_id source, buffer_id by, buffer_id target) {
     const op_id before = last_;
@@ -75,7 +72,8 @@ class coo_rank {
                      {.room = room, .typical = std::min(room, typical_ * ranks_)});
     const op_id ready = problem_.is_balanced ? lay_out() : k_no_op;
     to_.set_first_tag(k_part_tags);
-    last_ = exchange(parts_, received_, last_, ready, {.skips_empty = problem_.is_balanced});
+    const guard when{.skips_empty = problem_.is_balanced};
+    last_ = add_list_exchange(to_, {parts_, received_, last_, ready, when}, exit_);
     apply(kernel::fold, coo_step::sum, received_, k_no_buffer, sum_);
   }
 
@@ -84,27 +82,8 @@ class coo_rank {
     const buffer_id mine = to_.scratch(dtype::u64, ranks_), all = to_.scratch(dtype::u64, ranks_);
     const op_id measured = to_.measure({parts_, 0}, {mine, 0}, ranks_, {last_});
     to_.set_first_tag(k_length_tags);
-    return to_.lay_out({all, 0}, received_, {exchange(mine, all, measured, k_no_op, {})});
-  }
-
-  /// Element r of `from`, there after `sent`, becomes element `self` of rank r's `into`, which is to be written after
-  /// `received`, if that is an op.
-  op_id exchange(buffer_id from, buffer_id into, op_id sent, op_id received, const guard& when) {
-    const auto [self, size] = problem_.place;
-    const op_id all = to_.nop({to_.copy(at(from, self), at(into, self), 1, {sent, received}), sent});
-    const auto end = [&](op_id message, op_id next) {
-      if (when != guard{}) to_.set_guard(message, when);
-      to_.dep(message, next);
-    };
-    for (rank distance = 1; distance < size; ++distance) {
-      const rank peer = ring_after(self, distance, size);
-      end(to_.send(peer, 0, at(from, peer), 1, {sent}), exit_);
-    }
-    for (rank distance = 1; distance < size; ++distance) {
-      const rank peer = ring_before(self, distance, size);
-      end(to_.recv(peer, 0, at(into, peer), 1, {received}), all);
-    }
-    return all;
+    const op_id told = add_list_exchange(to_, {.from = mine, .into = all, .sent = measured}, exit_);
+    return to_.lay_out({all, 0}, received_, {told});
   }
 
   /// Whether the round is good, and how long all sums are.
@@ -153,21 +132,6 @@ result<schedule_ptr> coo_schedule(const coo_problem& problem) {
   builder to(problem.place, "coo_allreduce");
   coo_rank(to, problem).write();
   return to.compile();
-}
-
-postcondition promise_of_coo(const coo_problem& problem) {
-  const std::array<std::uint64_t, 4> outputs{problem.result_room, problem.result_room, 1, problem.count};
-  postcondition promise{.is_synchronising = true};
-  for (rank holder = 0; holder < problem.place.size; ++holder)
-    for (std::uint32_t output = 0; output < (problem.has_dense ? 4 : 3); ++output)
-      promise.ranges.push_back({.holder = holder,
-                                .output = output,
-                                .end = outputs[output],
-                                .what = promised_content::reduced,
-                                .input = 2,
-                                .how = kernel::fold,
-                                .is_in_rank_order = true});
-  return promise;
 }
 
 }  // namespace lsched

@@ -16,7 +16,6 @@
 #pragma once
 
 #include "collectives/sparse/steps/coo_problem.h"
-#include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/builder.h"
 
 namespace lsched {
@@ -25,9 +24,5 @@ namespace lsched {
 /// values of the result, `result_room` of each, how many (one u64), and with `has_dense` a vector of `count` values.
 /// Its place is the schedule's. Failures: as validate(problem), and those of builder::compile.
 result<schedule_ptr> coo_schedule(const coo_problem& problem);
-
-/// Every output of every rank is made of every rank's contribution, for which the number of its items stands, once, in
-/// rank order, and the same everywhere. All ranks have a vector, or none.
-postcondition promise_of_coo(const coo_problem& problem);
 
 }  // namespace lsched

@@ -16,7 +16,7 @@
 // (docs/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
-#include "collectives/patterns/list_gather.h"
+#include "collectives/patterns/lists.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/oktopk_steps.h"
 #include "libsched/schedule/geometry.h"
@@ -34,9 +34,7 @@ class oktopk_rank {
       : to_(to),
         problem_(problem),
         ends_(ends),
-        self_(problem.place.self),
-        size_(problem.place.size),
-        ranks_(wide(size_)),
+        ranks_(problem.ranks()),
         items_(item_of(problem.type)),
         k_(std::max<std::uint64_t>(1, most_items(problem))),
         selected_room_(std::max<std::uint64_t>(1, most_selected(problem))),
@@ -57,13 +55,10 @@ class oktopk_rank {
   }
 
  private:
-  region at(buffer_id buffer, rank element) const { return {buffer, wide(element)}; }
   op_id apply(kernel how, oktopk_step step, buffer_id source, buffer_id by, buffer_id target, builder::deps after = {},
               unsigned pass = 0) {
     return to_.apply(how, number_of(step, pass), source, by, target, after);
   }
-  rank after(rank distance) const { return ring_after(self_, distance, size_); }
-  rank before(rank distance) const { return ring_before(self_, distance, size_); }
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
@@ -71,12 +66,6 @@ class oktopk_rank {
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }
-  void send(rank to, region list, op_id when, const guard* skips = nullptr) {
-    const op_id sent = to_.send(to, 0, list, 1, {when});
-    if (skips != nullptr) to_.set_guard(sent, *skips);
-    to_.dep(sent, exit_);
-  }
-
   /// The sum of all ranks' `mine`.
   op_id allreduce(buffer_id mine, buffer_id all, op_id entry) {
     return add_allreduce(to_, {.count = to_.at(mine).count, .type = dtype::u64, .what = kernel::sum}, mine, all, entry)
@@ -120,24 +109,9 @@ class oktopk_rank {
     sums_ = to_.lists(buffer_role::scratch, items_, 1, {.room = most, .typical = sum});
     begin_tags(stretch_of_tags::parts);
     const op_id cut = apply(kernel::split, oktopk_step::split, selected_, k_no_buffer, parts, {ready});
-    const op_id all = to_.nop({to_.copy(at(parts, self_), at(received, self_), 1, {cut})});
-    exchange(parts, received, cut, all);
-    last_ = apply(kernel::fold, oktopk_step::add, received, k_no_buffer, sums_, {all, cut});
-  }
-
-  /// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
-  /// waits for an earlier bucket, if any; so none waits for itself.
-  void exchange(buffer_id parts, buffer_id received, op_id ready, op_id all) {
-    const std::int64_t each = problem_.bucket == 0 ? size_ : std::min<std::int64_t>(problem_.bucket, size_);
-    for (std::int64_t first = 1; first < size_; first += each) {
-      const auto begin = static_cast<rank>(first), end = static_cast<rank>(std::min<std::int64_t>(size_, first + each));
-      for (rank distance = begin; distance < end; ++distance) send(after(distance), at(parts, after(distance)), ready);
-      const op_id have = end == size_ ? all : to_.nop({ready});
-      for (rank distance = begin; distance < end; ++distance)
-        to_.dep(to_.recv(before(distance), 0, at(received, before(distance)), 1), have);
-      if (have == all && begin > 1) to_.dep(ready, all);
-      ready = have;
-    }
+    const op_id all =
+        add_list_exchange(to_, {.from = parts, .into = received, .sent = cut, .bucket = problem_.bucket}, exit_);
+    last_ = apply(kernel::fold, oktopk_step::add, received, k_no_buffer, sums_, {all});
   }
 
   /// And how many sums every rank keeps by it.
@@ -170,16 +144,8 @@ class oktopk_rank {
     const op_id share = apply(kernel::derive, oktopk_step::shares, tallies_, tallies_, shares_, {plan});
     const op_id cut = apply(kernel::split, oktopk_step::cut, sums_, tallies_, leaving, {share});
     const op_id ready = to_.lay_out({lengths, 0}, coming, {plan});
-    const op_id all = to_.nop({to_.copy(at(leaving, self_), at(coming, self_), 1, {cut, ready})});
-    const guard is_there{.skips_empty = true};
-    for (rank distance = 1; distance < size_; ++distance)
-      send(after(distance), at(leaving, after(distance)), cut, &is_there);
-    for (rank distance = 1; distance < size_; ++distance) {
-      const op_id received = to_.recv(before(distance), 0, at(coming, before(distance)), 1, {ready});
-      to_.set_guard(received, is_there);
-      to_.dep(received, all);
-    }
-    last_ = apply(kernel::join, oktopk_step::share, coming, k_no_buffer, share_, {all, cut});
+    const op_id all = add_list_exchange(to_, {leaving, coming, cut, ready, {.skips_empty = true}}, exit_);
+    last_ = apply(kernel::join, oktopk_step::share, coming, k_no_buffer, share_, {all});
   }
 
   void gather() {
@@ -194,7 +160,6 @@ class oktopk_rank {
   builder& to_;
   const sparse_problem& problem_;
   const sparse_ends& ends_;
-  const rank self_, size_;
   const std::uint64_t ranks_;
   const dtype items_;
   const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, since lists have room

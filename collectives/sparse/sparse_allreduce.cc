@@ -110,25 +110,12 @@ result<schedule_ptr> sparse_algorithm::generate(const sparse_problem& problem) c
   return compose(*this, problem, {});
 }
 
-postcondition promise_of_sparse(const sparse_problem& problem) {
-  postcondition promise = reduced_everywhere(problem.place.size, problem.count, kernel::fold, true);
-  promise.is_synchronising = true;
-  return promise;
-}
-
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts) {
   if (starts.policy == activation_policy::none)
     return failure{.code = status::argument, .text = "a partial sparse allreduce needs an activation policy"};
   if (auto why = validate(starts, problem.place.size)) return std::move(*why);
   return compose(how, problem, starts);
-}
-
-postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {
-  postcondition promise = promise_of_sparse(problem);
-  for (promised_range& range : promise.ranges) range.merged = kernel::sum;
-  promise.signals_of_one = price_of(starts, problem.place.size).least;
-  return promise;
 }
 
 }  // namespace lsched

@@ -7,7 +7,6 @@
 
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/sparse/steps/sparse_functions.h"
-#include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
 
@@ -66,11 +65,9 @@ const sparse_algorithm* find_sparse(std::string_view name);
 /// The one of the library that takes least: messages at 2 us each, words at 10 GB/s in all.
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
-/// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.
-postcondition promise_of_sparse(const sparse_problem& problem);
-
-/// The same behind an activation (compose.h). A rank whose call has not come brings no gradient to the round, but takes
-/// part with what its residual has. Beside the collective goes an allreduce of one element, the contributor count:
+/// A sparse allreduce behind an activation (compose.h). A rank whose call has not come brings no gradient to the round,
+/// but takes part with what its residual has. Beside the collective goes an allreduce of one element, the contributor
+/// count:
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘
@@ -78,6 +75,5 @@ postcondition promise_of_sparse(const sparse_problem& problem);
 /// Failures: those of `how` and of an activation.
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts);
-postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);
 
 }  // namespace lsched

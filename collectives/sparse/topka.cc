@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
-#include "collectives/patterns/list_gather.h"
+#include "collectives/patterns/lists.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/topka_steps.h"
 

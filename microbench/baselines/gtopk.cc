@@ -4,6 +4,7 @@
 
 #include "collectives/algorithm/shape.h"
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/merge_add.h"
 
 namespace lsched {
 namespace {
@@ -34,9 +35,9 @@ std::uint64_t gtopk::select(std::byte* residual, const std::byte* gradient, top_
 }
 
 std::uint64_t gtopk::merge(item_list partial, item_list child, std::byte* items) {
-  const sparse_kernels& kernels = sparse_kernels_of(type_);
-  const std::size_t sum = kernels.merge_add(partial.items, partial.count, child.items, child.count, merged_.data());
-  const std::size_t kept = kernels.keep_largest(merged_.data(), sum, room_).count;
+  const merge_add_fn merge_add = find_merge_add(type_);
+  const std::size_t sum = merge_add(partial.items, partial.count, child.items, child.count, merged_.data());
+  const std::size_t kept = sparse_kernels_of(type_).keep_largest(merged_.data(), sum, room_).count;
   std::copy_n(merged_.data(), kept * item_size(type_), items);
   take_up(child);
   for (std::size_t i = 0; i < n_parts_; ++i) strike(parts_[i], {items, kept}, nullptr);

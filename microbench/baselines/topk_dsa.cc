@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "collectives/allgather/allgather.h"
-#include "collectives/patterns/list_gather.h"
+#include "collectives/patterns/lists.h"
 
 namespace lsched {
 namespace {
@@ -157,11 +157,9 @@ class topk_dsa_functions : public functions_of_steps<topk_dsa> {
 }  // namespace
 
 fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_ends& ends) {
-  const auto [self, size] = problem.place;
-  const std::uint64_t ranks = wide(size), k = std::max<std::uint64_t>(1, most_items(problem));
+  const std::uint64_t ranks = problem.ranks(), k = std::max<std::uint64_t>(1, most_items(problem));
   const std::uint64_t part_room = std::max<std::uint64_t>(1, std::min(k, cut(problem.count, ranks).size(0)));
   const dtype items = item_of(problem.type);
-  const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
   const std::uint64_t typical = std::min(part_room, typical_share(problem, k));
   const buffer_id parts =
       to.lists(buffer_role::scratch, items, ranks, {.room = part_room, .total = k, .typical = typical});
@@ -174,15 +172,7 @@ fragment add_topk_dsa(builder& to, const sparse_problem& problem, const sparse_e
   const op_id exit = to.nop();
   to.set_first_tag(k_part_tags);
   const op_id selected = to.apply(kernel::split, number_of(topk_dsa_step::select), ends.gradient, k_no_buffer, parts);
-  const op_id all = to.nop({to.copy(at(parts, self), at(received, self), 1, {selected}), selected});
-  for (rank distance = 1; distance < size; ++distance) {
-    const rank peer = ring_after(self, distance, size);
-    to.dep(to.send(peer, 0, at(parts, peer), 1, {selected}), exit);
-  }
-  for (rank distance = 1; distance < size; ++distance) {
-    const rank peer = ring_before(self, distance, size);
-    to.dep(to.recv(peer, 0, at(received, peer), 1), all);
-  }
+  const op_id all = add_list_exchange(to, {.from = parts, .into = received, .sent = selected}, exit);
   const op_id reduced = to.apply(kernel::fold, number_of(topk_dsa_step::reduce), received, k_no_buffer, block, {all});
   const op_id measured = to.measure({block, 0}, {length, 0}, 1, {reduced});
   to.set_first_tag(k_length_tags);

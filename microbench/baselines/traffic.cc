@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsched/schedule/geometry.h"
+#include "microbench/baselines/merge_add.h"
 #include "microbench/baselines/topk_dsa.h"
 
 namespace lsched {
@@ -83,6 +84,7 @@ world_traffic traffic_of_gtopk(const sparse_problem& problem, std::span<const it
                                std::vector<std::byte>* result) {
   const std::size_t item = item_size(problem.type), k = most_items(problem);
   const sparse_kernels& kernels = sparse_kernels_of(problem.type);
+  const merge_add_fn merge_add = find_merge_add(problem.type);
   std::vector<std::vector<std::byte>> partial;
   for (const item_list& list : lists) partial.emplace_back(list.items, list.items + list.count * item);
   world_traffic traffic{.ranks = std::vector<rank_traffic>(lists.size())};
@@ -96,7 +98,7 @@ world_traffic traffic_of_gtopk(const sparse_problem& problem, std::span<const it
       traffic.ranks[r].received_bytes += child.size();
       longest = std::max<std::uint64_t>(longest, child.size());
       const std::size_t count =
-          kernels.merge_add(parent.data(), parent.size() / item, child.data(), child.size() / item, sum.data());
+          merge_add(parent.data(), parent.size() / item, child.data(), child.size() / item, sum.data());
       const std::size_t kept = kernels.keep_largest(sum.data(), count, k).count;
       parent.assign(sum.data(), sum.data() + kept * item);
     }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 
+#include "microbench/baselines/merge_add.h"
 #include "microbench/harness.h"
 #include "ops/adasum/adasum.h"
 #include "ops/sparse/sparse.h"
@@ -148,7 +149,7 @@ kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const 
   std::byte* const sums = in.outputs.stream(0, 0);
   for (std::size_t list = 0; list < 2 * pieces; ++list) fill_list(lists + list * bytes, type, count, density, list);
   return {4 * bytes, pieces,
-          [=, run = sparse_kernels_of(type).merge_add](std::size_t piece) {
+          [=, run = find_merge_add(type)](std::size_t piece) {
             const std::byte* const lower = lists + 2 * piece * bytes;
             run(lower, count, lower + bytes, count, sums + 2 * piece * bytes);
           },

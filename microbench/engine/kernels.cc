@@ -13,6 +13,7 @@
 
 #include "microbench/engine/engine_parts.h"
 #include "microbench/engine/kernel_cells.h"
+#include "ops/simd_targets.h"
 
 namespace lsched::bench {
 namespace {

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/tuning_table.h"

@@ -298,12 +298,6 @@ class list_walk {
   const std::byte* upper_end_;
 };
 
-template <class Format>
-HWY_INLINE std::byte* copy_items(const std::byte* from, const std::byte* end, std::byte* to) {
-  for (; from != end; from += item<Format>::size, to += item<Format>::size) item<Format>::load(from).store(to);
-  return to;
-}
-
 /// Notes on items that two lists have in common, to be dealt with a batch at a time: whether the next index is common
 /// nobody can predict.
 template <class Note>
@@ -330,55 +324,6 @@ class common_items {
   Note notes_[k_batch];
   std::size_t count_ = 0;
 };
-
-template <class Format>
-HWY_NOINLINE std::byte* drop_zeros(std::byte* items, std::byte* end) {
-  std::byte* to = items;
-  for (const std::byte* from = items; from != end; from += item<Format>::size) {
-    const auto one = item<Format>::load(from);
-    one.store(to);
-    to += (magnitude_of(one.value) != 0) * item<Format>::size;
-  }
-  return to;
-}
-
-/// An item, and one with the same index whose value is to be added to it.
-struct addition {
-  std::byte* to;
-  const std::byte* addend;
-};
-
-/// Answers whether the sum is zero.
-template <class Format>
-HWY_INLINE bool add_to_item(const addition& pair) {
-  auto sum = item<Format>::load(pair.to);
-  sum.value = to_element<Format>(to_lane<Format>(sum.value) + to_lane<Format>(item<Format>::value_at(pair.addend)));
-  sum.store(pair.to);
-  return magnitude_of(sum.value) == 0;
-}
-
-/// Of items in common, those of `lower` are copied like others, and have theirs added to them later.
-template <class Format>
-std::size_t merge_add(const void* lower, std::size_t lower_count, const void* upper, std::size_t upper_count,
-                      void* items) {
-  std::byte* const begin = static_cast<std::byte*>(items);
-  std::byte* to = begin;
-  bool has_zeros = false;
-  common_items<addition> common;
-  const auto add = [&](const addition& it) HWY_ATTR { has_zeros |= add_to_item<Format>(it); };
-  list_walk<Format> walk(lower, lower_count, upper, upper_count);
-  walk.run([&](const std::byte* one, const std::byte* other, std::uint32_t of_one, std::uint32_t of_other) HWY_ATTR {
-    item<Format>::load(of_one <= of_other ? one : other).store(to);
-    common.note({to, other}, of_one == of_other);
-    to += item<Format>::size;
-    if (common.is_full()) common.flush(add);
-  });
-  common.flush(add);
-  to = copy_items<Format>(walk.lower(), walk.lower_end(), to);
-  to = copy_items<Format>(walk.upper(), walk.upper_end(), to);
-  if (has_zeros) to = drop_zeros<Format>(begin, to);
-  return static_cast<std::size_t>(to - begin) / item<Format>::size;
-}
 
 template <class Format>
 HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>& sent) {

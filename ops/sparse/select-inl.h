@@ -32,6 +32,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+inline constexpr std::size_t k_selection_block = 1024;  ///< elements
+
 // ---- select
 
 /// The least magnitude of a residual that rounds to a given one of a format, or above: everything from there on does,
@@ -140,7 +142,7 @@ class selecting_pass {
     const auto* gradient = static_cast<const element*>(from_.gradient);
     for (std::size_t done = 0; done < from_.count; done += k_selection_block)
       add_block(residual + done, behind(gradient, done), done);
-    return {items_.stored(), items_.counted(), sum_, has_nan_};
+    return {items_.stored(), items_.counted()};
   }
 
  private:
@@ -148,39 +150,25 @@ class selecting_pass {
   using D = hn::ScalableTag<lane>;
   using V = hn::VFromD<D>;
   static constexpr std::size_t k_word = 64;
-  static constexpr std::size_t k_sums = 32;
   static constexpr std::size_t k_lanes = hn::MaxLanes(D());
-  static_assert(k_sums % k_lanes == 0 && k_selection_block % k_word == 0);
-
-  struct vector_sums {
-    HWY_INLINE vector_sums() {}  // written for GCC, as that of partial_sums in dots-inl.h
-    V of[k_sums / k_lanes];
-  };
+  static_assert(k_word % k_lanes == 0 && k_selection_block % k_word == 0);
 
   static HWY_INLINE const element* behind(const element* gradient, std::size_t elements) {
     return Accumulates ? gradient + elements : nullptr;
   }
 
   HWY_INLINE void add_block(lane* residual, const element* gradient, std::size_t done) {
-    const D lanes;
     const std::size_t size = from_.count - done < k_selection_block ? from_.count - done : k_selection_block;
     const std::size_t ahead = from_.count - done >= 2 * k_selection_block ? k_selection_block : 0;
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(done);
-    vector_sums sums;
-    HWY_UNROLL(32)
-    for (V& sum : sums.of) sum = hn::Zero(lanes);
     place_list places;
     std::size_t i = 0;
     for (; size - i >= k_word; i += k_word) {
       fetch(residual + i + ahead);
-      places.append(add_word(residual + i, behind(gradient, i), sums), i);
+      places.append(add_word(residual + i, behind(gradient, i)), i);
     }
-    if (i < size) places.append(add_rest(residual + i, behind(gradient, i), size - i, sums), i);
+    if (i < size) places.append(add_rest(residual + i, behind(gradient, i), size - i), i);
     items_.append(residual, index, places.begin(), places.count());
-    HWY_ALIGN lane stored[k_sums];
-    HWY_UNROLL(32)
-    for (std::size_t v = 0; v < k_sums / k_lanes; ++v) hn::Store(sums.of[v], lanes, stored + v * k_lanes);
-    add_sum(stored, residual, size);
   }
 
   /// Asks for a word of the next block: the hardware does not look that far ahead, and not beyond a page.
@@ -191,7 +179,7 @@ class selecting_pass {
   }
 
   /// Answers which are selected.
-  HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient, vector_sums& sums) const {
+  HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient) const {
     const D lanes;
     const hn::RebindToSigned<D> bits;
     std::uint64_t hits = 0;
@@ -204,8 +192,6 @@ class selecting_pass {
         hn::StoreU(value, lanes, residual + i);
       }
       const V absolute = hn::Abs(value);
-      V& sum = sums.of[i / k_lanes % (k_sums / k_lanes)];
-      sum = hn::Add(sum, absolute);
       const auto from_least = hn::Add(hn::BitCast(bits, absolute), hn::Set(bits, bias_));
       const auto is_hit = hn::Lt(from_least, hn::Set(bits, beyond_));
       hits |= bits_of_mask(lanes, hn::RebindMask(lanes, is_hit)) << i;
@@ -214,38 +200,16 @@ class selecting_pass {
   }
 
   /// Fewer than a word, filled up with zeros, which nobody selects.
-  HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size,
-                                    vector_sums& sums) const {
+  HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
     for (std::size_t i = 0; i < size; ++i) values[i] = residual[i];
     if constexpr (Accumulates)
       for (std::size_t i = 0; i < size; ++i) addends[i] = gradient[i];
-    const std::uint64_t hits = add_word(values, addends, sums);
+    const std::uint64_t hits = add_word(values, addends);
     if constexpr (Accumulates)
       for (std::size_t i = 0; i < size; ++i) residual[i] = values[i];
     return hits;
-  }
-
-  HWY_INLINE void add_sum(const lane* stored, const lane* residual, std::size_t size) {
-    double wide[k_sums];
-    for (std::size_t i = 0; i < k_sums; ++i) wide[i] = static_cast<double>(stored[i]);
-    for (std::size_t left = k_sums / 2; left > 0; left /= 2)
-      for (std::size_t i = 0; i < left; ++i) wide[i] += wide[i + left];
-    if (magnitude_of(wide[0]) < k_infinity_bits<double>)
-      sum_ += wide[0];
-    else
-      sum_ += sum_of_finite(residual, size);
-  }
-
-  HWY_INLINE double sum_of_finite(const lane* residual, std::size_t size) {
-    double sum = 0;
-    for (std::size_t i = 0; i < size; ++i) {
-      const bits_type<lane> magnitude = magnitude_of(residual[i]);
-      if (magnitude < k_infinity_bits<lane>) sum += static_cast<double>(std::bit_cast<lane>(magnitude));
-      if (magnitude > k_infinity_bits<lane>) has_nan_ = true;
-    }
-    return sum;
   }
 
   const accumulation& from_;
@@ -253,8 +217,6 @@ class selecting_pass {
   signed_bits bias_;
   signed_bits beyond_;
   item_writer<Format> items_;
-  double sum_ = 0;
-  bool has_nan_ = false;
 };
 
 template <class Format>
@@ -303,7 +265,7 @@ class top_k_search {
     const bool has_all = found.counted == found.stored && (found.counted >= wanted_ || least == 1);
     if (wanted_ > 0 && !has_all) candidates = select_by_histograms();
     const kept_items kept = keep_largest<Format>(items_, candidates, wanted_);
-    return {kept.count, kept.magnitude, found.sum, found.has_nan, passes_};
+    return {kept.count, kept.magnitude, passes_};
   }
 
  private:

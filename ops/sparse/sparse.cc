@@ -26,7 +26,6 @@ consteval sparse_kernels kernels_of_format() {
           .scatter = &scatter<Format>,
           .scatter_add = &scatter_add<Format>,
           .gather_touched = &gather_touched<Format>,
-          .merge_add = &merge_add<Format>,
           .settle = &settle<Format>};
 }
 

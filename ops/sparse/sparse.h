@@ -22,7 +22,7 @@
 #include <bit>
 #include <cstring>
 
-#include "ops/base.h"
+#include "ops/magnitude.h"
 
 namespace lsched {
 
@@ -51,21 +51,9 @@ constexpr std::uint64_t magnitude_in(dtype residual, double value) {
   return std::bit_cast<std::uint64_t>(value) & ~(std::uint64_t{1} << 63);
 }
 
-/// Magnitude of an infinite value; of NaN it is above that.
-constexpr std::uint64_t infinite_magnitude(dtype type) {
-  switch (type) {
-    case dtype::f16: return 0x7C00;
-    case dtype::bf16: return 0x7F80;
-    case dtype::f32: return 0x7F800000;
-    default: return 0x7FF0000000000000;
-  }
-}
-
 /// Magnitude of an item's value.
-inline std::uint64_t magnitude_at(dtype type, const std::byte* item) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, item + sizeof(std::uint32_t), size_of(type));
-  return bits & ((std::uint64_t{1} << (8 * size_of(type) - 1)) - 1);
+inline std::uint64_t magnitude_of_item(dtype type, const std::byte* item) {
+  return magnitude_at(type, item + sizeof(std::uint32_t));
 }
 
 /// Index of the i-th item of a list.
@@ -94,14 +82,10 @@ struct accumulation {
   std::uint32_t first_index = 0;  ///< of element 0, as items name it; first_index + count is at most 2^32
 };
 
-inline constexpr std::size_t k_selection_block = 1024;  ///< elements
-
 /// What a pass found.
 struct select_result {
   std::size_t stored = 0;   ///< items written
   std::size_t counted = 0;  ///< elements within the range; those beyond `stored` had no room
-  double sum = 0;           ///< of the magnitudes of all finite elements, whether selected or not
-  bool has_nan = false;     ///< whether any element is NaN
 };
 
 /// What keep_largest left.
@@ -120,8 +104,6 @@ struct top_k_hint {
 struct top_k_list {
   std::size_t count = 0;        ///< min(k, elements that are not zero when rounded), without NaN if these are ignored
   std::uint64_t magnitude = 0;  ///< of the last in the order by magnitude, as bits of the items' type; 0: there is none
-  double sum = 0;               ///< as in `select_result`
-  bool has_nan = false;         ///< as in `select_result`, whatever the policy
   std::size_t passes = 0;       ///< over the residual: 1 if the hint was good
 };
 
@@ -140,12 +122,7 @@ struct magnitude_bins {
 struct sparse_kernels {
   /// Accumulates, then appends to `items`, by index, every element whose magnitude lies within `range`, its value
   /// rounded to nearest even. Only the first `room` of them are stored, and nothing is written behind these. What would
-  /// round to zero is never selected, whatever the range.
-  ///
-  /// Elements are added up in blocks of k_selection_block, and the sums of these from first to last in f64; so `sum`
-  /// depends on nothing but the elements. In a block of f32 it is done in f32, at most 32 after each other, which
-  /// leaves a relative error of 2^-19; a block that overflows, or is not finite, is added again in f64, without what is
-  /// not finite. Where f64 overflows, the sum is infinity. O(count): at memory's speed where few are selected.
+  /// round to zero is never selected, whatever the range. O(count): at memory's speed where few are selected.
   select_result (*accumulate_select)(const accumulation& from, magnitude_range range, void* items, std::size_t room);
 
   /// Accumulates once, then writes to `items`, by index, the first k elements of the order by magnitude that are not
@@ -184,13 +161,6 @@ struct sparse_kernels {
   /// residual's type and rounded once to nearest even; sums that are zero then are dropped. There is room for as many
   /// items as are touched. O(touched + region / 64).
   std::size_t (*gather_touched)(void* sums, std::uint64_t* touched, std::size_t region, void* items);
-
-  /// Writes the sum of two lists as a list, without zeros, answers its length. Where both have an index, the value of
-  /// `lower` is the left operand of a sum in the residual's type, which is rounded to nearest even; others are copied.
-  /// There is room for lower_count + upper_count items, all of which may be overwritten.
-  /// O(lower_count + upper_count), without a branch for each item.
-  std::size_t (*merge_add)(const void* lower, std::size_t lower_count, const void* upper, std::size_t upper_count,
-                           void* items);
 
   /// Takes from a residual what was sent of it and is in the result: for each index that the list `sent` and the list
   /// `arrived` have in common,

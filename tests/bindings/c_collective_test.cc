@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "bindings/c/lsched.h"
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/promised_outputs.h"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bindings/c/lsched.h"
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "tests/support/thread_ranks.h"
 

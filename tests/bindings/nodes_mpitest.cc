@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bindings/c/lsched_mpi.h"
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/promised_outputs.h"

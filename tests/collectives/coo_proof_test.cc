@@ -1,6 +1,7 @@
 // The schedules of sums of users' sparse vectors, by proof: every output is made of every rank's items, in rank order.
 #include <gtest/gtest.h>
 
+#include "bindings/requests/sparse_promises.h"
 #include "collectives/sparse/coo_allreduce.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"

@@ -1,4 +1,5 @@
 // Which ranks share a node; and what owners do, one on each node: means inside it, adaptive sums between them.
+#include "bindings/requests/requests.h"
 #include "collectives/algorithm/nodes.h"
 
 #include <gtest/gtest.h>

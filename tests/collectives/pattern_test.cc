@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 
 namespace lsched::testing {

@@ -1,4 +1,5 @@
 #include "collectives/promise.h"
+#include "bindings/requests/requests.h"
 
 #include <gtest/gtest.h>
 

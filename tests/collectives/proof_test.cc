@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
@@ -29,9 +30,9 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
 }
 
 /// Above 33 ranks in a soak only, and by `lsched verify --all`.
-std::vector<rank> sizes_of(const algorithm& it) {
+std::vector<rank> sizes_of() {
   std::vector<rank> sizes{1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 64, 100};
-  const rank most = sampled() ? 13 : full() ? it.needs.most_ranks : std::min<rank>(33, it.needs.most_ranks);
+  const rank most = sampled() ? 13 : full() ? 100 : 33;
   std::erase_if(sizes, [&](rank size) { return size > most; });
   return sizes;
 }
@@ -42,7 +43,7 @@ std::vector<shape> shapes_of(const algorithm& it, rank size) {
   const auto ranks = static_cast<std::uint64_t>(size);
   for (const bool in_place : {false, true})
     for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, ranks - 1, ranks, ranks + 1})
-      if (count >= it.needs.min_count && (!in_place || it.needs.in_place)) {
+      if (!in_place || it.needs.in_place) {
         shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
         data.in_place = in_place;
         constexpr rank k_small = 16;
@@ -62,7 +63,7 @@ class Proof : public ::testing::TestWithParam<algorithm> {};
 
 TEST_P(Proof, the_generator_keeps_its_promise) {
   const algorithm& it = GetParam();
-  for (const rank size : sizes_of(it))
+  for (const rank size : sizes_of())
     for (const activation& starts : activations_for(it, size))
       for (const shape& data : shapes_of(it, size)) {
         const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, starts); });
@@ -97,7 +98,7 @@ op_id cut_in(const schedule& program, std::uint64_t unit) {
 TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
   const algorithm& it = GetParam();
   if (!it.of->reduces || it.of->activates) return;
-  for (const rank size : sizes_of(it))
+  for (const rank size : sizes_of())
     for (shape data : shapes_of(it, size)) {
       data.what = kernel::user;
       data.commutes = it.needs.needs_commutative;
@@ -114,7 +115,6 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
 TEST_P(Proof, soak_large_worlds) {
   const algorithm& it = GetParam();
   for (const rank size : {255, 256, 257, 1000}) {
-    if (size > it.needs.most_ranks) continue;
     for (const activation& starts : activations_for(it, size)) {
       const shape data = typical_shape(*it.of, size, 1000, dtype::f32, kernel::sum);
       const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, starts); });

@@ -1,3 +1,4 @@
+#include "bindings/requests/requests.h"
 #include "collectives/selection.h"
 
 #include <gtest/gtest.h>
@@ -180,7 +181,7 @@ TEST(registry, a_declared_constraint_is_a_refusal_and_nothing_else_is) {
   const world place{.self = 1, .size = 6};
   for (const algorithm& it : algorithms()) {
     const activation starts = starts_for(it).front();
-    EXPECT_EQ(refusal(it.of->name, it.name, place, data_for(it, 6, it.needs.min_count), starts), "accepted");
+    EXPECT_EQ(refusal(it.of->name, it.name, place, data_for(it, 6, 0), starts), "accepted");
     if (!it.of->moves_data) continue;
     shape in_place = data_for(it, 6, 8);
     in_place.in_place = true;
@@ -227,19 +228,6 @@ TEST(registry, a_vector_that_is_too_large_is_said_to_be_as_large_as_it_is) {
   data.counts = {k_max_count, 1, 0}, data.count = 0;
   EXPECT_EQ(refusal("allgatherv", "auto", {0, 3}, data),
             "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements is above the largest, of 281474976710655");
-}
-
-/// Algorithms to come will have constraints that none of today's has.
-TEST(validate, knows_worlds_of_powers_of_two_and_least_counts) {
-  const algorithm picky{.of = &k_allreduce, .needs = {.power_of_two = true, .min_count = 8}};
-  const auto code = [&](rank size, std::uint64_t count) {
-    const auto why = validate(picky, {.self = 0, .size = size}, {.count = count, .what = kernel::sum});
-    return why ? why->code : status::ok;
-  };
-  EXPECT_EQ(code(4, 8), status::ok);
-  EXPECT_EQ(code(1, 9), status::ok);
-  EXPECT_EQ(code(6, 8), status::constraint);
-  EXPECT_EQ(code(4, 7), status::constraint);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bindings/requests/sparse_promises.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"

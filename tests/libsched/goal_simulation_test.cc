@@ -5,6 +5,7 @@
 #include <array>
 
 #include "bindings/cli/goal/goal.h"
+#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
 #include "collectives/sparse/sparse_allreduce.h"

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "libsched/schedule/schedule_file.h"
 #include "tests/support/sampling.h"

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "bindings/environment.h"
+#include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "libsched/schedule/draw.h"
 #include "tests/support/enough_callers.h"
@@ -73,7 +74,7 @@ class random_run {
         world_(size, of.seed),
         pending_(index(size)),
         sums_(index(size)) {
-    data_ = typical_shape(*what_.of, size, std::max(what_.needs.min_count, of.below(4)), dtype::i64, kernel::sum);
+    data_ = typical_shape(*what_.of, size, of.below(4), dtype::i64, kernel::sum);
     if (what_.of->is_rooted) data_.root = static_cast<rank>(of.below(static_cast<std::uint64_t>(size)));
     if (what_.of->activates) {
       starts_ = draw_activation(of, size);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/kernel.h"
+#include "ops/simd_targets.h"
 
 namespace lsched {
 

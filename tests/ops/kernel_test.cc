@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/simd_targets.h"
 #include "tests/ops/elements.h"
 
 namespace lsched {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/registry.h"
 #include "collectives/selection.h"

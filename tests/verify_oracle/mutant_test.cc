@@ -1,4 +1,5 @@
 #include "tests/verify_oracle/mutant.h"
+#include "bindings/requests/requests.h"
 
 #include <gtest/gtest.h>
 

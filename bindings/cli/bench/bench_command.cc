@@ -7,6 +7,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
+#include "microbench/baselines/linear_adasum.h"
 #include "microbench/baselines/sparse_baselines.h"
 #include "microbench/harness.h"
 
@@ -274,7 +275,10 @@ void add_engine(CLI::App& bench, command_context& context) {
 }  // namespace
 
 /// The library does not have the algorithms of other papers that benchmarks compare with.
-void add_baselines() { add_sparse_baselines(); }
+void add_baselines() {
+  add_sparse_baselines();
+  add_linear_adasum();
+}
 
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App& command = *app.add_subcommand(

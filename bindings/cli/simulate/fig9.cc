@@ -10,6 +10,7 @@
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/gnuplot.h"
 #include "bindings/input_file.h"
+#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
 

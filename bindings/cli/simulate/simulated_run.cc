@@ -10,6 +10,7 @@
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "bindings/progress_line.h"
+#include "bindings/requests/requests.h"
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/registry.h"
 #include "libsched/schedule/schedule_file.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/requests/requests.h"
+#include "bindings/requests/sparse_promises.h"
 #include "ops/counted.h"
 
 namespace lsched::cli {

@@ -72,10 +72,10 @@ coo_functions::coo_functions(const coo_problem& problem)
       order_(problem.room),
       widened_(widen_ == nullptr ? 0 : problem.room),
       lengths_(problem.ranks()),
-      lists_(lengths_.size()) {
+      lists_(lengths_.size()),
+      dense_(problem.type, problem.count, problem.has_dense ? gathered_room(problem) : 0) {
   for (std::uint64_t r = 0; r <= lengths_.size(); ++r) boundaries_.push_back(equal_regions(problem).begin(r));
   heap_.reserve(lengths_.size());
-  if (problem.has_dense) last_.reserve(gathered_room(problem));
 }
 
 status coo_functions::call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
@@ -261,17 +261,12 @@ void coo_functions::for_each_sum(Visit visit) const {
     }
 }
 
-/// All of the vector, if it is another one than the last time; else only what was not zero, or will not be.
 void coo_functions::give_dense(std::byte* vector) {
   const std::size_t width = size_of(problem_.type);
-  if (vector != last_vector_ && problem_.count != 0) std::memset(vector, 0, problem_.count * width);
-  if (vector == last_vector_)
-    for (const std::uint64_t position : last_) std::memset(vector + position * width, 0, width);
-  last_vector_ = vector;
-  last_.clear();
+  dense_.clear(vector);
   for_each_sum([&](std::uint64_t position, const std::byte* value) {
     std::memcpy(vector + position * width, value, width);
-    last_.push_back(position);
+    dense_.note(position);
   });
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "collectives/sparse/steps/coo_problem.h"
+#include "collectives/sparse/steps/lists.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -70,7 +71,7 @@ class coo_functions final : public functions {
               const function_output& target) override;
 
   /// The next vector is zeroed as a whole, whichever it is.
-  void rebound() override { last_vector_ = nullptr; }
+  void rebound() override { dense_.forget(); }
 
   const coo_problem& problem() const { return problem_; }
 
@@ -125,8 +126,7 @@ class coo_functions final : public functions {
   coo_status status_{};                 ///< of this round
   std::vector<std::uint64_t> lengths_;  ///< of the lists for all regions
   std::vector<item_list> lists_;        ///< by rank, or region
-  const std::byte* last_vector_ = nullptr;
-  std::vector<std::uint64_t> last_;  ///< where that is not zero
+  dense_update dense_;
   std::atomic<round_no> bad_round_{0};
   std::atomic<coo_flaw> bad_flaw_{coo_flaw::none};
   std::atomic<rank> bad_culprit_{k_no_rank};

@@ -26,7 +26,7 @@ std::uint64_t drop_nan(dtype type, std::byte* items, std::uint64_t count) {
   const std::size_t bytes = item_size(type);
   std::uint64_t kept = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
-    if (magnitude_at(type, items + i * bytes) > infinite_magnitude(type)) continue;
+    if (magnitude_of_item(type, items + i * bytes) > infinite_magnitude(type)) continue;
     if (kept != i) std::memcpy(items + kept * bytes, items + i * bytes, bytes);
     ++kept;
   }
@@ -72,22 +72,26 @@ dense_update::dense_update(dtype type, std::uint64_t count, std::uint64_t room) 
 
 void dense_update::write(item_list result, std::uint64_t divisor, std::byte* vector) {
   if (vector == nullptr) return;
-  if (vector == last_vector_) {
-    for (const std::uint32_t index : last_) std::memset(vector + index * size_of(type_), 0, size_of(type_));
-  } else {
-    std::memset(vector, 0, count_ * size_of(type_));
-  }
+  clear(vector);
   sparse_kernels_of(type_).scatter(result.items, result.count, divisor, vector);
+  for (std::uint64_t i = 0; i < result.count; ++i) note(index_at(type_, result.items, i));
+}
+
+void dense_update::clear(std::byte* vector) {
+  const std::size_t width = size_of(type_);
+  if (vector == last_vector_)
+    for (const std::uint64_t position : last_) std::memset(vector + position * width, 0, width);
+  else if (count_ != 0)
+    std::memset(vector, 0, count_ * width);
   last_vector_ = vector;
-  last_.resize(result.count);
-  for (std::size_t i = 0; i < last_.size(); ++i) last_[i] = index_at(type_, result.items, i);
+  last_.clear();
 }
 
 namespace {
 
 std::optional<std::uint32_t> first_not_finite(dtype type, item_list list) {
   for (std::uint64_t i = 0; i < list.count; ++i)
-    if (magnitude_at(type, list.items + i * item_size(type)) >= infinite_magnitude(type))
+    if (magnitude_of_item(type, list.items + i * item_size(type)) >= infinite_magnitude(type))
       return index_at(type, list.items, i);
   return std::nullopt;
 }
@@ -107,14 +111,10 @@ constexpr std::uint64_t least_infinite(dtype type) {
 bool result_check::accepts(item_list result, void* residual) {
   non_finite_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
   if (!non_finite_) return true;
-  const std::size_t width = size_of(residual_of(type_));
-  const std::uint64_t mask = (std::uint64_t{1} << (8 * width - 1)) - 1;
+  const dtype wide = residual_of(type_);
   auto* element = static_cast<std::byte*>(residual);
-  for (std::uint64_t i = 0; i < count_; ++i, element += width) {
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, element, width);
-    if ((bits & mask) >= least_infinite(type_)) std::memset(element, 0, width);
-  }
+  for (std::uint64_t i = 0; i < count_; ++i, element += size_of(wide))
+    if (magnitude_at(wide, element) >= least_infinite(type_)) std::memset(element, 0, size_of(wide));
   return false;
 }
 

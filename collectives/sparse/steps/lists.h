@@ -58,9 +58,14 @@ class dense_update {
   /// Results have up to `room` items; count elements in the vector.
   dense_update(dtype type, std::uint64_t count, std::uint64_t room);
 
-  /// vector[index] = value / divisor, and all else is zero. Only what the last result wrote is zeroed, as long as the
-  /// vector is the same one and nobody else wrote to it; another one is zeroed as a whole. nullptr: nothing is done.
+  /// vector[index] = value / divisor, and all else is zero. nullptr: nothing is done.
   void write(item_list result, std::uint64_t divisor, std::byte* vector);
+
+  /// Makes the vector zero. Only what was written since the last time is zeroed, as long as the vector is the same one
+  /// and nobody else wrote to it; another one is zeroed as a whole.
+  void clear(std::byte* vector);
+  /// That element is written.
+  void note(std::uint64_t position) { last_.push_back(position); }
 
   /// The next vector is zeroed as a whole, whichever it is.
   void forget() { last_vector_ = nullptr; }
@@ -69,7 +74,7 @@ class dense_update {
   dtype type_;
   std::uint64_t count_;
   const std::byte* last_vector_ = nullptr;
-  std::vector<std::uint32_t> last_;  ///< indices
+  std::vector<std::uint64_t> last_;  ///< positions
 };
 
 /// nan_policy::error: a round is refused if its result has a value that is not finite.

@@ -15,23 +15,6 @@ std::uint64_t bin_width(const sparse_problem& problem) {
   return std::max<std::uint64_t>(1, problem.count / wanted + (problem.count % wanted != 0 ? 1 : 0));
 }
 
-/// A boundary has as many items below it as a cut of all of them into P runs has. A bin of b items of which i belong
-/// below is cut at i/b of its width. (No rank has more items in a bin than the bin is wide, which is 2^18 at most, so
-/// the product is at most P 2^36.)
-void place_pooled(const sparse_problem& problem, std::span<const std::uint64_t> bins,
-                  std::span<std::uint64_t> boundaries) {
-  const std::uint64_t total = std::reduce(bins.begin(), bins.end(), std::uint64_t{0}), width = bin_width(problem);
-  const cut parts(total, problem.ranks());
-  std::uint64_t below = 0;  // items in bins before this one
-  std::size_t bin = 0;
-  for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
-    const std::uint64_t wanted = std::min(parts.begin(i), total - 1);
-    while (below + bins[bin] <= wanted) below += bins[bin++];
-    const std::uint64_t first = bin * width, wide = std::min(width, problem.count - first);
-    boundaries[i] = first + (wanted - below) * wide / bins[bin];
-  }
-}
-
 /// The item that is the quantile is the first of the region behind the boundary.
 void count_own_quantiles(const sparse_problem& problem, item_list selected, std::span<std::uint64_t> bins) {
   const cut parts(selected.count, problem.ranks());
@@ -90,6 +73,26 @@ std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   return a * b / c;
 }
 
+/// Boundaries, if there are items: each has as many below it as a cut of all of them into P runs has. `sums`: items in
+/// parts of the vector, of which one begins where the one before ends. A part of b items of which i belong below a
+/// boundary is cut at i/b of its width.
+template <class End>
+void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
+  const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});
+  if (total == 0) return;
+  const cut wanted(total, boundaries.size() - 1);
+  std::uint64_t below = 0, begin = 0;  // items in parts before this one; where it begins
+  std::size_t part = 0;
+  for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
+    const std::uint64_t items = std::min(wanted.begin(i), total - 1);
+    for (; below + sums[part] <= items; ++part) {
+      below += sums[part];
+      begin = end_of(part);
+    }
+    boundaries[i] = begin + in_proportion(items - below, end_of(part) - begin, sums[part]);
+  }
+}
+
 }  // namespace
 
 // --- positions -------------------------------------------------------------------------------------------------------
@@ -118,7 +121,10 @@ void place_boundaries(const sparse_problem& problem, std::span<const std::uint64
   const cut equal(problem.count, problem.ranks());
   for (std::size_t i = 0; i < boundaries.size(); ++i) boundaries[i] = equal.begin(i);
   if (std::ranges::all_of(sums, [](std::uint64_t sum) { return sum == 0; })) return;
-  if (problem.boundaries == boundary_rule::pooled) return place_pooled(problem, sums, boundaries);
+  const auto end_of = [&, width = bin_width(problem)](std::size_t bin) {
+    return std::min((bin + 1) * width, problem.count);
+  };
+  if (problem.boundaries == boundary_rule::pooled) return place_quantiles(sums, end_of, boundaries);
   for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) boundaries[i] = sums[i - 1] / sums.back();
 }
 
@@ -156,19 +162,8 @@ void region_parts::count(item_list selected, std::span<std::uint64_t> counters) 
 }
 
 void region_parts::move(std::span<const std::uint64_t> sums, std::span<std::uint64_t> boundaries) const {
-  const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});
-  if (total == 0) return;
-  const cut wanted(total, boundaries.size() - 1);
-  std::uint64_t below = 0, begin = 0;  // items in parts before this one; where it begins
-  std::size_t part = 0;
-  for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
-    const std::uint64_t items = std::min(wanted.begin(i), total - 1);
-    for (; below + sums[part] <= items; ++part) {
-      below += sums[part];
-      begin = ends_[part];
-    }
-    boundaries[i] = begin + in_proportion(items - below, ends_[part] - begin, sums[part]);
-  }
+  place_quantiles(
+      sums, [this](std::size_t part) { return ends_[part]; }, boundaries);
 }
 
 // --- lists for owners ------------------------------------------------------------------------------------------------

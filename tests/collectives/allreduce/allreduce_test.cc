@@ -206,7 +206,7 @@ TEST(allreduce_sabotage, a_changed_op_is_noticed) {
   EXPECT_TRUE(says(with(op_kind::send,
                         [](op& it) {
                           it.peer = 0;
-                          it.tag = 2;
+                          it.tag = 3;
                         }),
                    "sends what has arrived before"));
   EXPECT_TRUE(says(with(op_kind::recv, [](op& it) { it.peer = 3; }), "finds no receiver at rank 4"));

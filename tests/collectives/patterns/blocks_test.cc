@@ -33,23 +33,23 @@ TEST(block_grid, holds_every_element_once) {
     for (const std::uint64_t count : {0u, 1u, 2u, 6u, 7u, 8u, 100u, 1000u, 3001u, 4096u})
       for (const std::uint64_t segment : {0u, 1u, 3u, 128u, 5000u}) {
         shape data{.count = count, .type = dtype::f32, .segment = segment};
-        expect_sound(block_grid::of_vector(data, size, 1024, 9), size, count, 9);
+        expect_sound(block_grid(true, data, size, 1024, 9), size, count, 9);
         data.count = 0;
         for (rank r = 0; r < size; ++r) data.counts.push_back(count * static_cast<std::uint64_t>(r % 3) / 2);
         const std::uint64_t total = block_offsets(data, size).back();
-        expect_sound(block_grid::of_blocks(data, size, 1024, 9), size, total, 9);
+        expect_sound(block_grid(false, data, size, 1024, 9), size, total, 9);
       }
 }
 
 TEST(block_grid, has_as_many_segments_as_asked_for_within_bounds) {
   shape data{.count = 1000, .type = dtype::f32, .segment = 10};
-  EXPECT_EQ(block_grid::of_vector(data, 5, 1 << 20, 64).segments(), 20u);
-  EXPECT_EQ(block_grid::of_vector(data, 5, 1 << 20, 4).segments(), 4u);
+  EXPECT_EQ(block_grid(true, data, 5, 1 << 20, 64).segments(), 20u);
+  EXPECT_EQ(block_grid(true, data, 5, 1 << 20, 4).segments(), 4u);
   data.segment = 0;
-  EXPECT_EQ(block_grid::of_vector(data, 5, 80, 64).segments(), 10u);
-  EXPECT_EQ(block_grid::of_vector(data, 5, 1 << 20, 64).segments(), 1u);
+  EXPECT_EQ(block_grid(true, data, 5, 80, 64).segments(), 10u);
+  EXPECT_EQ(block_grid(true, data, 5, 1 << 20, 64).segments(), 1u);
   data.segment = ~std::uint64_t{0};
-  EXPECT_EQ(block_grid::of_vector(data, 5, 80, 64).segments(), 1u);
+  EXPECT_EQ(block_grid(true, data, 5, 80, 64).segments(), 1u);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // What is packed is what the schedules say, of every rank.
 #include "libsched/simulate/packed_world.h"
+#include "bindings/requests/requests.h"
 
 #include "collectives/registry.h"
 #include "collectives/sparse/sparse_allreduce.h"

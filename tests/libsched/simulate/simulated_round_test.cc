@@ -1,3 +1,4 @@
+#include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 
 #include <gtest/gtest.h>

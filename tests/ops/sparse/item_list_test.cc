@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "microbench/baselines/merge_add.h"
 #include "tests/ops/lists.h"
 
 namespace lsched {
@@ -202,8 +203,7 @@ TEST(MergeAdd, adds_what_both_have_and_copies_the_rest) {
     const list wanted = merged(type, lower, upper);
     on_every_target([&] {
       const list_in_memory a(type, lower), b(type, upper), items(type, lower.size() + upper.size());
-      ASSERT_EQ(sparse_kernels_of(type).merge_add(a.data(), lower.size(), b.data(), upper.size(), items.data()),
-                wanted.size());
+      ASSERT_EQ(find_merge_add(type)(a.data(), lower.size(), b.data(), upper.size(), items.data()), wanted.size());
       ASSERT_EQ(items.content(wanted.size()), wanted);
       ASSERT_TRUE(items.is_intact());
     });
@@ -243,7 +243,6 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
 }
 
 TEST(SparseSum, of_integers_does_not_exist) {
-  EXPECT_EQ(sparse_kernels_of(dtype::i32).merge_add, nullptr);
   EXPECT_EQ(sparse_kernels_of(dtype::i32).scatter_add, nullptr);
   EXPECT_EQ(sparse_kernels_of(dtype::i32).gather_touched, nullptr);
   EXPECT_EQ(sparse_kernels_of(dtype::i32).settle, nullptr);

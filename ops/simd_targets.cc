@@ -1,10 +1,9 @@
-#include "ops/target.h"
+#include "ops/simd_targets.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
-#include "ops/kernel.h"
+#include "ops/target.h"
 
 #include "hwy/highway.h"
 

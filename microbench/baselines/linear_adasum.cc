@@ -5,10 +5,12 @@
 // tensor has to be complete before its dot product is known, so that one tensor alone takes 2 (P-1) hops with all of
 // it. Other algorithms are faster; this one is for who wants its semantics: the last rank weighs 1/2 where vectors are
 // parallel, the one before 1/4, and so on. Never chosen by "auto", since its results are other results.
+#include "microbench/baselines/linear_adasum.h"
+
 #include <vector>
 
-#include "collectives/adasum/adasum.h"
 #include "collectives/adasum/adasum_part.h"
+#include "collectives/registry.h"
 #include "libsched/postcondition/postcondition.h"
 
 namespace lsched {
@@ -94,9 +96,7 @@ std::uint64_t line_expression(rank size, const shape&, const tensor& part) {
 /// Each has two buffers of its own, its vector that comes up and its sums; a schedule has 65535 in all.
 constexpr std::uint64_t k_most_tensors = 32'766;
 
-}  // namespace
-
-constinit const algorithm k_adasum_linear{
+constexpr algorithm k_adasum_linear{
     .of = &k_adasum,
     .name = "linear",
     .add = add_by<line>,
@@ -107,5 +107,9 @@ constinit const algorithm k_adasum_linear{
     .looks_at = {.tensors = true},
     .expression_of = line_expression,
     .most_tensors = k_most_tensors};
+
+}  // namespace
+
+void add_linear_adasum() { add_algorithm(k_adasum_linear); }
 
 }  // namespace lsched

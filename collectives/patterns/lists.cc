@@ -1,4 +1,4 @@
-#include "collectives/patterns/list_gather.h"
+#include "collectives/patterns/lists.h"
 
 #include <algorithm>
 
@@ -6,6 +6,36 @@
 #include "libsched/schedule/geometry.h"
 
 namespace lsched {
+
+// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
+// waits for an earlier bucket, if any; so none waits for itself.
+op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
+  const auto [self, size] = to.place();
+  const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
+  const auto add = [&](op_id message, op_id next) {
+    if (all.when != guard{}) to.set_guard(message, all.when);
+    to.dep(message, next);
+  };
+  const op_id own = to.copy(at(all.from, self), at(all.into, self), 1, {all.sent, all.received});
+  const op_id done = to.nop({own, all.sent});
+  const std::int64_t each = all.bucket == 0 ? size : std::min<std::int64_t>(all.bucket, size);
+  op_id ready = all.sent;
+  for (std::int64_t first = 1; first < size; first += each) {
+    const auto begin = static_cast<rank>(first), end = static_cast<rank>(std::min<std::int64_t>(size, first + each));
+    const op_id have = end == size ? done : to.nop({ready});
+    for (rank distance = begin; distance < end; ++distance) {
+      const rank peer = ring_after(self, distance, size);
+      add(to.send(peer, 0, at(all.from, peer), 1, {ready}), exit);
+    }
+    for (rank distance = begin; distance < end; ++distance) {
+      const rank peer = ring_before(self, distance, size);
+      add(to.recv(peer, 0, at(all.into, peer), 1, {all.received}), have);
+    }
+    if (have == done && begin > 1) to.dep(ready, done);
+    ready = have;
+  }
+  return done;
+}
 
 /// In the order of ranks from this one on, in which a step is one message; and then in the order of ranks.
 gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, const list_layout& layout,

@@ -1,0 +1,84 @@
+#include "bindings/requests/requests.h"
+
+#include <algorithm>
+
+#include "collectives/algorithm/nodes.h"
+
+namespace lsched {
+namespace {
+
+/// count - 1, count, count + 1, count - 1, … and never below 0.
+std::uint64_t uneven(std::uint64_t count, rank number) {
+  const std::uint64_t more = count + static_cast<std::uint64_t>(number % 3);
+  return more == 0 ? 0 : more - 1;
+}
+
+std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool with_all) {
+  std::vector<exchanged_block> blocks;
+  for (rank from = 0; from < size; ++from)
+    for (rank to = 0; to < size; ++to) {
+      const rank distance = (to - from + size) % size;
+      if (with_all || distance == 1 || distance == 2 || (distance == 0 && from % 4 == 3))
+        blocks.push_back({from, to, uneven(count, from + distance)});
+    }
+  return blocks;
+}
+
+/// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
+std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
+  std::vector<rank> nodes;
+  for (rank r = 0; r < size; ++r) nodes.push_back(is_dealt ? r % 3 : r / 3);
+  return nodes;
+}
+
+}  // namespace
+
+shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what) {
+  if (!of.moves_data) return {};
+  shape data{.count = count, .type = type, .what = of.reduces ? what : kernel::none};
+  if (of.reduces && of.adapts && what != kernel::sum) data.what = kernel::adasum;
+  if (of.is_rooted) data.root = size / 2;
+  if (of.has_counts || of.has_blocks) data.count = 0;
+  for (rank r = 0; of.has_counts && r < size; ++r) data.counts.push_back(uneven(count, r));
+  if (of.has_blocks) data.blocks = typical_blocks(size, count, &of == &k_alltoallv);
+  return data;
+}
+
+std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data) {
+  std::vector<shape> all{data};
+  const auto add = [&](auto change) {
+    shape& variant = all.emplace_back(data);
+    change(variant);
+    if (!how.of->has_owners) return;
+    const auto last = static_cast<rank>(ranks_of_smallest(nodes_of(variant, size)) - 1);
+    variant.root = std::min(variant.root, last);
+  };
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 1; });
+  if (how.looks_at.segment) add([](shape& s) { s.segment = 3; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
+  if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, false); });
+  if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, true); });
+  if (how.looks_at.buckets && data.count > 0)
+    add([](shape& s) { s.buckets = {s.count / 3, 0, s.count - s.count / 3}; });
+  if (how.looks_at.tensors && data.count > 0) {
+    add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
+    if (!how.of->activates)  // with gaps
+      add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
+    add([](shape& s) {
+      for (std::uint64_t i = 0; i < s.count; ++i) s.tensors.push_back({i, 1});
+    });
+  }
+  if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
+  if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& s) { s.is_visible = false, s.segment = 1; });
+  return all;
+}
+
+result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
+                              const activation& starts) {
+  const auto chosen = choose(collective, wanted, place, data, starts);
+  if (!chosen) return chosen.error();
+  return (*chosen)->generate(place, data, starts);
+}
+
+}  // namespace lsched
