@@ -156,7 +156,7 @@ TEST(verify, notices_a_tag_used_twice) {
     it.tag = first.tag;
     it.peer = first.peer;
   });
-  expect_finding(verify(world, sum_of_all(8)), property::form, "has the tag 1 of op");
+  expect_finding(verify(world, sum_of_all(8)), property::form, "has the tag 2 of op");
 }
 
 TEST(verify, notices_more_tokens_needed_than_there_are_deps) {
@@ -250,7 +250,7 @@ TEST(verify, notices_what_is_unmatched) {
   world[3] = with_op(*world[3], find_op(*world[3], op_kind::send), [](op& it) { it.tag = 9; });
   const auto answer = verify(world, sum_of_all(4));
   expect_finding(answer, property::matching, "(send to 2), tag 9, has no receive there");
-  expect_finding(answer, property::matching, "(recv from 3), tag 1, is sent nothing");
+  expect_finding(answer, property::matching, "(recv from 3), tag 2, is sent nothing");
 }
 
 TEST(verify, notices_a_lost_signal_edge) {

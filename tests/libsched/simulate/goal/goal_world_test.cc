@@ -56,7 +56,7 @@ TEST(export_goal, keeps_messages_and_deps_of_an_allreduce_of_two) {
                        "// times in ns; computes take 0.5 ns for each byte they write\n"))
       << text;
   EXPECT_FALSE(contains(text, "scenario")) << text;
-  EXPECT_TRUE(contains(text, "send 40b to 1 tag 1\n")) << text;
+  EXPECT_TRUE(contains(text, "send 40b to 1 tag 2\n")) << text;
   EXPECT_TRUE(contains(text, "calc 20\n")) << text;
   EXPECT_EQ(count_of(made->program, goal_kind::send), 2u);
   EXPECT_EQ(count_of(made->program, goal_kind::recv), 2u);
