@@ -1,15 +1,12 @@
 #include "offload/runtime.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <thread>
 #include <utility>
 
 #include "libsched/trace/trace.h"
-#include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
 
 namespace lsched {
@@ -81,66 +78,6 @@ std::optional<failure> runtime::write_trace(const std::string& path) {
   if (std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0)
     return std::nullopt;
   return failure{status::transport, path + ": " + std::strerror(errno)};
-}
-
-// --- schedules -----------------------------------------------------------------------------------------------
-
-result<instance*> runtime::commit(const commit_request& request) {
-  const std::lock_guard lock(commit_guard_);
-  for (std::size_t tried = 0; tried < shm_page::k_ids; ++tried) {
-    auto answer = commit_once(request);
-    if (answer || answer.error().code != status::busy) return answer;
-  }
-  return failure{status::no_memory, "too many schedules exist at once"};
-}
-
-/// Under the next number. BUSY: an older schedule has its place.
-result<instance*> runtime::commit_once(const commit_request& request) {
-  if (is_out_of_step_)
-    return failure{status::state, "an earlier commit timed out; this runtime cannot commit any more, only close"};
-  const auto deadline = lsched::driver::clock::now() + options_.commit_timeout;
-  std::optional<commitment> step;
-  driver_.with_engine([&] { step.emplace(engine_, request); });
-  for (auto nap = std::chrono::microseconds(0);;
-       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
-    status answer = status::pending;
-    rank dead = k_no_rank;
-    driver_.with_engine([&] {
-      answer = step->advance();
-      if (answer == status::pending && nap.count() % 100 == 0) dead = net_->find_dead_peer();
-    });
-    if (answer == status::ok) {
-      ++instances_;
-      return step->committed();
-    }
-    if (answer != status::pending) return step->why();
-    if (dead == k_no_rank && lsched::driver::clock::now() < deadline) {
-      std::this_thread::sleep_for(nap);
-      continue;
-    }
-    is_out_of_step_ = true;
-    driver_.with_engine([&] {
-      step->abandon();
-      if (dead != k_no_rank) engine_.fail_all(status::peer, dead);
-    });
-    if (dead == k_no_rank) return step->why();
-    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its runtime before it committed",
-                   dead};
-  }
-}
-
-status runtime::remove(std::span<instance** const> gone) {
-  status answer = status::ok;
-  driver_.with_engine([&] {
-    (void)engine_.step();  // the mailbox may still hold one of them
-    for (instance** one : gone) {
-      if (*one == nullptr) continue;
-      if (answer = engine_.remove(**one); answer != status::ok) return;
-      *one = nullptr;
-      --instances_;
-    }
-  });
-  return answer;
 }
 
 }  // namespace lsched

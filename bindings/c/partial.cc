@@ -142,7 +142,7 @@ result<instance*> commit_companion(lsched_schedule& schedule, const char* purpos
   lsched_world& world = *schedule.world;
   const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
   const std::string name = purpose + std::string(" of ") + schedule.instance->label;
-  const auto committed = world.process.commit({name, made ? made->program : result<schedule_ptr>(made.error())});
+  const auto committed = world.joined.commit({name, made ? made->program : result<schedule_ptr>(made.error())});
   if (committed) world.process.driver().with_engine([&] { (*committed)->label = name; });
   return committed;
 }

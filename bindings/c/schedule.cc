@@ -212,7 +212,7 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     const auto all = schedule->session ? schedule->session->instances() : std::array<instance**, 3>{};
     instance** const alone[] = {&schedule->instance};
     const std::string label = schedule->instance->label;
-    const status answer = schedule->world->process.remove(schedule->session ? std::span<instance** const>(all) : alone);
+    const status answer = schedule->world->joined.remove(schedule->session ? std::span<instance** const>(all) : alone);
     if (answer != status::ok) return report(diagnostic, {answer, label + ": a round is outstanding"});
     delete schedule;
     return LSCHED_OK;

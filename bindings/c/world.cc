@@ -78,7 +78,7 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
-  if (const auto why = wait_for_ranks(**segment, options.process.commit_timeout)) return report(diagnostic, *why);
+  if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }
@@ -121,7 +121,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
-  const auto committed = world->process.commit(made->request);
+  const auto committed = world->joined.commit(made->request);
   if (!committed) return report(diagnostic, committed.error());
   handle->world = world;
   handle->instance = *committed;
@@ -195,17 +195,16 @@ result<open_options> read_config(const lsched_config* config) {
   const char* const prefix = text_in_environment("LSCHED_TRACE");
   if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
-  return open_options{
-      .process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
-                  .idle = static_cast<idle_mode>(known->idle),
-                  .core = has_core ? std::optional(core) : std::nullopt,
-                  .arithmetic = known->lane,
-                  .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
-                  .trace_prefix = prefix == nullptr ? "" : prefix},
-      .region_bytes = known->region_bytes,
-      .shm = {.reads_processes = *reads},
-      .choose_by = std::move(*choose_by),
-      .ranks_per_node = ranks_per_node->value_or(0)};
+  return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
+                                  .idle = static_cast<idle_mode>(known->idle),
+                                  .core = has_core ? std::optional(core) : std::nullopt,
+                                  .arithmetic = known->lane,
+                                  .trace_prefix = prefix == nullptr ? "" : prefix},
+                      .region_bytes = known->region_bytes,
+                      .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
+                      .shm = {.reads_processes = *reads},
+                      .choose_by = std::move(*choose_by),
+                      .ranks_per_node = ranks_per_node->value_or(0)};
 }
 
 }  // namespace lsched
@@ -225,7 +224,9 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : process(std::move(net), options.process, around), schedules_made(process.place(), chosen_by(options, around)) {}
+    : process(std::move(net), options.process, around),
+      joined(process, options.commit_timeout),
+      schedules_made(place(), chosen_by(options, around)) {}
 
 extern "C" {
 
@@ -278,7 +279,7 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
 
 lsched_status lsched_world_close(lsched_world* world) {
   if (world == nullptr) return LSCHED_OK;
-  if (world->process.instances() != 0) return LSCHED_ERR_BUSY;
+  if (world->joined.instances() != 0) return LSCHED_ERR_BUSY;
   delete world;
   return LSCHED_OK;
 }

@@ -12,6 +12,7 @@
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
 #include "libsched/transport/shm/shm_endpoint.h"
+#include "offload/joined_world.h"
 #include "offload/runtime.h"
 #include "offload/session_calls.h"
 
@@ -21,6 +22,7 @@ namespace lsched {
 struct open_options {
   runtime_options process;
   std::uint64_t region_bytes = 0;
+  std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
   selection choose_by;      ///< all but the topology
   rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
@@ -107,9 +109,10 @@ struct lsched_world {
                const lsched::neighbourhood& around);
 
   lsched::runtime process;
+  lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
 
-  lsched::world place() const { return process.place(); }
+  lsched::world place() const { return joined.place(); }
   /// As in shape::nodes.
   const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
@@ -15,13 +14,13 @@ enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
 /// The ops of one rank while they are being written.
 class multiplying {
  public:
-  multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
-              const stretch& input, const stretch& output)
+  multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
+              const stretch& output)
       : ops_(to),
-        ranks_(ranks),
-        self_(self),
-        digits_(static_cast<rank>(ranks.size()), radix),
-        folded_(static_cast<rank>(ranks.size()), digits_.core()),
+        ranks_(among.ranks),
+        self_(among.self),
+        digits_(among.size, radix),
+        folded_(among.size, digits_.core()),
         tag_(tag),
         input_(input),
         output_(output) {}
@@ -41,7 +40,7 @@ class multiplying {
 
  private:
   bool is_in_place() const { return input_.cell == output_.cell; }
-  rank real(rank member) const { return ranks_[wide(member)]; }
+  rank real(rank member) const { return ranks_.empty() ? member : ranks_[wide(member)]; }
   stretch scratch() { return ops_.scratch(input_.count); }
 
   void write_extra() {
@@ -119,10 +118,8 @@ class multiplying_part : ordered_part {
 
   fragment write(rank radix) {
     set_blocks({0, count()});
-    std::vector<rank> all(wide(size()));
-    std::iota(all.begin(), all.end(), 0);
     const block_range whole{0, 1};
-    return finish(add_multiplying(*this, all, self(), radix, 0, in_input(whole), in_output(whole)));
+    return finish(add_multiplying(*this, {self(), size()}, radix, 0, in_input(whole), in_output(whole)));
   }
 };
 
@@ -130,9 +127,9 @@ constexpr rank k_doubling = 2;
 
 }  // namespace
 
-bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
-                     const stretch& input, const stretch& output) {
-  return multiplying(to, ranks, self, radix, tag, input, output).write();
+bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
+                     const stretch& output) {
+  return multiplying(to, among, radix, tag, input, output).write();
 }
 
 // Hops. A chain is longest when it starts at an extra and ends at one. On its way it crosses all digits only if two

@@ -27,10 +27,17 @@ namespace lsched {
 /// k: 4 if the shape does not say.
 constexpr rank multiplying_radix(const shape& data) { return data.radix == 0 ? 4 : data.radix; }
 
-/// Appends an allreduce of `input` into `output` among some ranks, of which this one is number `self`. Tags from `tag`
-/// on, fewer than k_multiplying_tags of them, are used. Answers whether payloads may be held.
-bool add_multiplying(ordered_ops& to, std::span<const rank> ranks, rank self, rank radix, std::uint32_t tag,
-                     const stretch& input, const stretch& output);
+/// The ranks that take part.
+struct members {
+  rank self = 0;  ///< the number of this one
+  rank size = 1;
+  std::span<const rank> ranks{};  ///< by number; empty: all ranks of the world
+};
+
+/// Appends an allreduce of `input` into `output` among some ranks. Tags from `tag` on, fewer than k_multiplying_tags of
+/// them, are used. Answers whether payloads may be held.
+bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
+                     const stretch& output);
 inline constexpr std::uint32_t k_multiplying_tags = 64;
 
 /// Of one such allreduce of `count` elements.

@@ -70,8 +70,8 @@ class two_level : ordered_part {
     const stretch result = in_output(one(place_));
     std::vector<rank> peers;
     for (const node& ranks : nodes_) peers.push_back(ranks[place_]);
-    const bool may_hold =
-        add_multiplying(*this, peers, static_cast<rank>(own_), multiplying_radix(data()), k_exchange_tag, sum, result);
+    const members among{static_cast<rank>(own_), static_cast<rank>(peers.size()), peers};
+    const bool may_hold = add_multiplying(*this, among, multiplying_radix(data()), k_exchange_tag, sum, result);
     for (std::size_t distance = 1; distance < here().size(); ++distance)
       send(here()[(place_ + distance) % here().size()], k_spread_tag, result);
     return may_hold;

@@ -1,0 +1,48 @@
+// A world that this process is a rank of: the sequence of its commits, and how its schedules end.
+//
+// Many worlds may share one runtime. Today there is one, whose ranks are those of the runtime's endpoint.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <span>
+
+#include "libsched/engine/commit.h"
+#include "offload/runtime.h"
+
+namespace lsched {
+
+class joined_world {
+ public:
+  /// `process` outlives the world. Commits that take longer than the timeout fail.
+  joined_world(runtime& process, std::chrono::nanoseconds commit_timeout)
+      : process_(process), commit_timeout_(commit_timeout) {}
+  joined_world(const joined_world&) = delete;
+  joined_world& operator=(const joined_world&) = delete;
+
+  world place() const { return process_.net().place(); }
+
+  /// Commits, waiting for all ranks up to the timeout. A number whose place an older schedule has at some rank's
+  /// endpoint is passed over, by all ranks alike. STATE after a commit that timed out: no later one can match. Any
+  /// thread, one after the other.
+  result<instance*> commit(const commit_request& request);
+
+  /// Removes instances one after the other and makes each pointer null; null ones are passed over. The first status
+  /// that is not OK ends it: BUSY, a round is outstanding. Any thread.
+  status remove(std::span<instance** const> gone);
+
+  /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.
+  std::uint64_t instances() const { return instances_.load(); }
+
+ private:
+  result<instance*> commit_once(const commit_request& request);
+
+  runtime& process_;
+  const std::chrono::nanoseconds commit_timeout_;
+  std::atomic<std::uint64_t> instances_{0};
+  std::mutex commit_guard_;
+  bool is_out_of_step_ = false;  ///< a commit timed out
+};
+
+}  // namespace lsched
