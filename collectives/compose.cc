@@ -36,24 +36,24 @@ std::vector<bucket_request> requests_of(const algorithm& how, const shape& data)
   return all;
 }
 
-cost price_of_partial(const algorithm& how, rank size, const shape& data, const activation& starts) {
-  cost price;
+cost cost_of_partial(const algorithm& how, rank size, const shape& data, const activation& starts) {
+  cost total;
   for (const auto& [dense, part] : requests_of(how, data)) {
     const cost one = dense->cost_of(size, part);
-    price.messages = saturating_sum(price.messages, one.messages);
-    price.bytes = saturating_sum(price.bytes, one.bytes);
-    price.signals = saturating_sum(price.signals, one.signals);
-    price.signals_of_one = saturating_sum(price.signals_of_one, one.signals_of_one);
-    price.hops = std::max(price.hops, one.hops);
-    price.hops_are_bound = price.hops_are_bound || one.hops_are_bound;
+    total.messages = saturating_sum(total.messages, one.messages);
+    total.bytes = saturating_sum(total.bytes, one.bytes);
+    total.signals = saturating_sum(total.signals, one.signals);
+    total.signals_of_one = saturating_sum(total.signals_of_one, one.signals_of_one);
+    total.hops = std::max(total.hops, one.hops);
+    total.hops_are_bound = total.hops_are_bound || one.hops_are_bound;
   }
-  if (!starts.is_woken()) return price;
-  const auto [most, least, hops] = price_of(starts, size);
-  price.signals = saturating_sum(price.signals, most);
-  price.signals_of_one = saturating_sum(price.signals_of_one, least);
-  price.hops += hops;
-  price.hops_are_bound = true;
-  return price;
+  if (!starts.is_woken()) return total;
+  const auto [most, least, hops] = cost_of_activation(starts, size);
+  total.signals = saturating_sum(total.signals, most);
+  total.signals_of_one = saturating_sum(total.signals_of_one, least);
+  total.hops += hops;
+  total.hops_are_bound = true;
+  return total;
 }
 
 /// Where this rank has no input or no output, that is k_no_buffer.
@@ -141,8 +141,8 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   return made;
 }
 
-cost price_of(const algorithm& how, rank size, const shape& data, const activation& starts) {
-  if (how.dense != nullptr) return price_of_partial(how, size, data, starts);
+cost cost_of_round(const algorithm& how, rank size, const shape& data, const activation& starts) {
+  if (how.dense != nullptr) return cost_of_partial(how, size, data, starts);
   cost all = how.cost_of(size, in_units(data));
   all.bytes = saturating_product(all.bytes, data.unit);
   return all;

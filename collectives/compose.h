@@ -25,6 +25,6 @@ std::optional<algorithm> partial_of(const algorithm& dense);
 
 /// What a round costs, of a request in elements; algorithm::cost_of itself counts units. Of partial algorithms, signals
 /// are exact, and hops at most what a call takes to the rank it reaches last plus what the collective takes from there.
-cost price_of(const algorithm& how, rank size, const shape& data, const activation& starts);
+cost cost_of_round(const algorithm& how, rank size, const shape& data, const activation& starts);
 
 }  // namespace lsched

@@ -78,7 +78,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
 /// wrap around, sums and products round once, and every NaN is the same.
 bool is_commutative(kernel what) { return is_reduction(what) && what != kernel::user; }
 
-/// At any price: operands may come in any order where kernels do not mind.
+/// At any cost: operands may come in any order where kernels do not mind.
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data);
   promise.data = data_of(of, size, data);
@@ -111,9 +111,9 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
   if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts()), in_place};
-  if (data.what == kernel::user) {  // in units that schedules do not tell, and so is the price
+  if (data.what == kernel::user) {  // in units that schedules do not tell, and so is the cost
     postcondition contents = promise_of(*by, size, data, first.starts());
-    contents.price.reset();
+    contents.round_cost.reset();
     return world_promise{of, nullptr, std::move(contents), in_place};
   }
   return world_promise{of, by, promise_of(*by, size, data, first.starts()), in_place};

@@ -220,7 +220,7 @@ std::string words_for_prediction(const candidate& best, const std::vector<candid
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const topology& around) {
   const std::vector<share> some = shares(how, size, data, starts, around);
-  const cost all = price_of(how, size, data, starts);
+  const cost all = cost_of_round(how, size, data, starts);
   share mean{.messages = static_cast<double>(all.messages + all.signals) / size};
   for (const share& one : some) {
     mean.far += one.far / static_cast<double>(some.size());
@@ -260,7 +260,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
                            .text = "its results are not those of the others: only for who asks for it by name"};
     if (next.error) continue;
     next.predicted_ns = predicted_ns(how, place.size, same, alike, around);
-    next.hops = price_of(how, place.size, same, alike).hops;
+    next.hops = cost_of_round(how, place.size, same, alike).hops;
   }
   return all;
 }

@@ -91,9 +91,9 @@ void driver::expect_nothing() {
 bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {
-  rivals_.fetch_add(1);
+  contenders_.fetch_add(1);
   for (int i = 0; i < k_patience && owner_.load() != 0; ++i) sched_yield();
-  rivals_.fetch_sub(1);
+  contenders_.fetch_sub(1);
 }
 
 void driver::with_engine(const std::function<void()>& job) {
@@ -221,7 +221,7 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
       park(inst, round, deadline);
       return status::pending;
     }
-    if (rivals_.load() != 0) {
+    if (contenders_.load() != 0) {
       let_go();
       sched_yield();
       return status::pending;
@@ -282,7 +282,7 @@ void driver::serve(const std::atomic<bool>& stop) {
     if (acquire_or_be_replaced()) {
       take_over();
       is_idle_ = false;
-      while (!stop.load() && rivals_.load() == 0) {
+      while (!stop.load() && contenders_.load() == 0) {
         if (step()) {
           is_idle_ = false;
           poll_nap_ = 0ns;

@@ -95,7 +95,7 @@ class driver {
   doorbell& bell_;
   const idle_policy policy_;
   std::atomic<std::uint32_t> owner_{0};
-  std::atomic<std::uint32_t> rivals_{0};  ///< threads that want the engine and cannot have it
+  std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> shut_out_{false};  ///< the auxiliary thread was awake and could not have the engine
 

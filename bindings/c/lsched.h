@@ -944,7 +944,7 @@ typedef struct lsched_verification {
 /* One reason. */
 typedef struct lsched_finding {
   const char* property; /* the kind: "form", "matching", "progress", "holding", "activation", "hazard", "contents",
-                           "expression", "price" or "synchronising"; static */
+                           "expression", "cost" or "synchronising"; static */
   int32_t rank;         /* where; -1: everywhere */
   int32_t peer;         /* the rank at the other end; -1: none */
   uint32_t op;          /* of `rank`; UINT32_MAX: none */

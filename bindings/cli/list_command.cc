@@ -56,12 +56,12 @@ json describe(const algorithm& how, const request_options& request) {
     entry["objection"] = why->text;
     return entry;
   }
-  const cost price = price_of(how, request.ranks, data, starts);
-  entry["cost"] = {{"messages", price.messages},
-                   {"bytes", price.bytes},
-                   {"signals", price.signals},
-                   {"signals_of_one", price.signals_of_one},
-                   {"rounds", price.hops}};
+  const cost total = cost_of_round(how, request.ranks, data, starts);
+  entry["cost"] = {{"messages", total.messages},
+                   {"bytes", total.bytes},
+                   {"signals", total.signals},
+                   {"signals_of_one", total.signals_of_one},
+                   {"rounds", total.hops}};
   return entry;
 }
 
@@ -82,17 +82,17 @@ json describe(const sparse_algorithm& how, const request_options& request) {
     entry["objection"] = why->text;
     return entry;
   }
-  const sparse_cost price = how.cost_of(problem);
-  entry["estimate"] = {{"messages", price.messages}, {"words", price.words}};
+  const sparse_cost total = how.cost_of(problem);
+  entry["estimate"] = {{"messages", total.messages}, {"words", total.words}};
   return entry;
 }
 
-/// A line for each algorithm. `columns`: the numbers of entry[price] that are shown, and how wide.
-void print(const json& list, const char* price, const std::vector<std::pair<const char*, int>>& columns) {
+/// A line for each algorithm. `columns`: the numbers of entry[estimate] that are shown, and how wide.
+void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
     std::printf("%-18s %-20s", text_of(entry["collective"]).c_str(), text_of(entry["algorithm"]).c_str());
     if (entry["objection"].is_null()) {
-      for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[price][name].get<double>());
+      for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[estimate][name].get<double>());
       std::printf("  %s\n", text_of(entry["constraints"]["summary"]).c_str());
     } else {
       std::printf(" %s\n", text_of(entry["objection"]).c_str());

@@ -15,7 +15,7 @@ postcondition promise_of_sparse(const sparse_problem& problem) {
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts) {
   postcondition promise = promise_of_sparse(problem);
   for (promised_range& range : promise.ranges) range.merged = kernel::sum;
-  promise.signals_of_one = price_of(starts, problem.place.size).least;
+  promise.signals_of_one = cost_of_activation(starts, problem.place.size).least;
   return promise;
 }
 

@@ -88,7 +88,7 @@ fragment add_activation(builder& to, const activation& starts, kernel merge, buf
   return {.entry = call, .exit = gate};
 }
 
-activation_price price_of(const activation& starts, rank size) {
+activation_cost cost_of_activation(const activation& starts, rank size) {
   if (!starts.is_woken()) return {};
   const auto others = static_cast<std::uint64_t>(size) - 1;
   const auto arrivals = static_cast<std::uint64_t>(quota_of(starts, size).arrivals);

@@ -45,9 +45,9 @@ fragment add_activation(builder& to, const activation& starts, kernel merge, buf
 
 /// What the signals cost: `most`, if every rank's own call counts; `least`, if no more call than it takes (of those,
 /// none the coordinator if that is possible); `hops`, the longest way from a call to a gate.
-struct activation_price {
+struct activation_cost {
   std::uint64_t most = 0, least = 0, hops = 0;
 };
-activation_price price_of(const activation& starts, rank size);
+activation_cost cost_of_activation(const activation& starts, rank size);
 
 }  // namespace lsched

@@ -66,7 +66,7 @@ struct algorithm {
   std::string_view name;
   add_collective add;
   constraints needs;
-  /// Of one round, exactly. Of a partial algorithm, as of its dense one: price_of (compose.h) adds the rest.
+  /// Of one round, exactly. Of a partial algorithm, as of its dense one: cost_of_round (compose.h) adds the rest.
   cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
   /// Of collectives that adapt: the expression of one tensor (postcondition.h).

@@ -47,7 +47,7 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// What outputs hold, of any algorithm, without a price.
+  /// What outputs hold, of any algorithm, without a cost.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< false: the shape must be empty

@@ -72,8 +72,8 @@ struct postcondition {
   bool is_synchronising = false;
   /// Holders of the same output range, reduced, evaluate the same expression and so hold the same bits.
   bool is_same_everywhere = true;
-  std::optional<cost> price{};  ///< none: nothing is promised about it
-  /// If one rank alone calls, in a partial round without a price; none: any number.
+  std::optional<cost> round_cost{};  ///< none: nothing is promised about it
+  /// If one rank alone calls, in a partial round without a cost; none: any number.
   std::optional<std::uint64_t> signals_of_one{};
 };
 

@@ -21,7 +21,7 @@ enum class property : std::uint8_t {
   hazard,         ///< ops on the same memory, one of them writing, are ordered
   contents,       ///< every output range holds what is promised, each contribution once
   expression,     ///< ... combined in the promised order, and in the same way on all holders
-  price,          ///< messages, bytes, signals and hops are those promised
+  cost,           ///< messages, bytes, signals and hops are those promised
   synchronising,  ///< every rank's entry happens before every rank's exit, if that is declared
 };
 

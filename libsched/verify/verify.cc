@@ -95,7 +95,7 @@ class proof {
     progress eager(all_, sending::eager);
     eager.run({});
     answer_.is_eager_safe = is_complete(eager);
-    count_price(eager);
+    count_cost(eager);
     const round_start start{.is_woken = is_woken()};
     if (start.is_woken) eager.run(start);
     progress round(all_, sending::held);
@@ -117,7 +117,7 @@ class proof {
       symbols.check(promise_);
     }
     check_causal_history(eager.order(), ends.fired);
-    check_price();
+    check_cost();
   }
 
  private:
@@ -173,7 +173,7 @@ class proof {
     const rank arrivals = std::clamp(quota_of(starts_, size).arrivals, rank{1}, size);
     for (world_op id = 0; id < all_.op_count(); ++id)
       if (all_.kind(id) == op_kind::capture) captures_.push_back(id);
-    answer_.price.hops = 0;
+    answer_.round_cost.hops = 0;
     progress wake(all_, sending::eager);
     for (rank first = 0; first < size && !out_.is_full(); ++first) {
       wake.run({.callers = &called(first, arrivals), .stops_at_captures = true});
@@ -206,7 +206,7 @@ class proof {
   void check_woken(const progress& wake, const std::vector<std::uint32_t>& rest) {
     for (const world_op id : captures_) {
       if (!wake.has_completed(id)) return object_to_wake(id, " does not wake " + all_.words_for(id));
-      answer_.price.hops = std::max<std::uint64_t>(answer_.price.hops, wake.hops_to(id) + rest[id]);
+      answer_.round_cost.hops = std::max<std::uint64_t>(answer_.round_cost.hops, wake.hops_to(id) + rest[id]);
     }
   }
 
@@ -224,8 +224,8 @@ class proof {
     const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && callers_[k_coordinator] &&
                            std::ranges::count(callers_, true) < std::ptrdiff_t{all_.size()};
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);
-    answer_.price.signals_of_one = std::max(answer_.price.signals_of_one, counted);
-    const auto declared = promise_.price ? promise_.price->signals_of_one : promise_.signals_of_one;
+    answer_.round_cost.signals_of_one = std::max(answer_.round_cost.signals_of_one, counted);
+    const auto declared = promise_.round_cost ? promise_.round_cost->signals_of_one : promise_.signals_of_one;
     if (!declared || counted == *declared) return;
     out_.add({.what = property::activation,
               .where = first_caller_,
@@ -312,21 +312,21 @@ class proof {
   }
 
   /// `full`: everybody calls.
-  void count_price(const progress& full) {
-    cost& price = answer_.price;
+  void count_cost(const progress& full) {
+    cost& total = answer_.round_cost;
     for (world_op id = 0; id < all_.op_count(); ++id) {
       if (all_.kind(id) == op_kind::send) {
-        ++price.messages;
-        price.bytes += most_bytes(all_.program(all_.rank_of(id)), all_.at(id));
+        ++total.messages;
+        total.bytes += most_bytes(all_.program(all_.rank_of(id)), all_.at(id));
       }
-      if (all_.kind(id) == op_kind::signal_send && full.has_fired(id)) ++price.signals;
-      if (is_exit(id) && full.has_completed(id)) price.hops = std::max<std::uint64_t>(price.hops, full.hops_to(id));
+      if (all_.kind(id) == op_kind::signal_send && full.has_fired(id)) ++total.signals;
+      if (is_exit(id) && full.has_completed(id)) total.hops = std::max<std::uint64_t>(total.hops, full.hops_to(id));
     }
-    if (starts_.policy == activation_policy::none) price.signals_of_one = price.signals;
+    if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
   }
 
-  void check_price() {
-    if (!promise_.price) return;
+  void check_cost() {
+    if (!promise_.round_cost) return;
     struct entry {
       const char* name;
       std::uint64_t cost::*field;
@@ -337,11 +337,11 @@ class proof {
                                               {"signals for a single call", &cost::signals_of_one},
                                               {"hops", &cost::hops}}};
     for (const auto& [name, field] : k_entries) {
-      const std::uint64_t counted = answer_.price.*field;
-      const std::uint64_t declared = (*promise_.price).*field;
-      const bool is_bound = field == &cost::hops && promise_.price->hops_are_bound;
+      const std::uint64_t counted = answer_.round_cost.*field;
+      const std::uint64_t declared = (*promise_.round_cost).*field;
+      const bool is_bound = field == &cost::hops && promise_.round_cost->hops_are_bound;
       if (counted == declared || (is_bound && counted < declared)) continue;
-      out_.add({.what = property::price,
+      out_.add({.what = property::cost,
                 .text = "a round takes " + std::to_string(counted) + " " + name + ", but " + std::to_string(declared) +
                         " are declared"});
     }
@@ -379,7 +379,7 @@ class proof {
 
 std::string_view name_of(property what) {
   constexpr std::array<std::string_view, 10> names{"form",   "matching", "progress",   "holding", "activation",
-                                                   "hazard", "contents", "expression", "price",   "synchronising"};
+                                                   "hazard", "contents", "expression", "cost",    "synchronising"};
   return names[static_cast<std::size_t>(what)];
 }
 

@@ -36,7 +36,7 @@ struct unexpected_bound {
 struct verification {
   std::vector<finding> findings{};             ///< why it does not hold
   std::vector<finding> notes{};                ///< legal, but worth knowing
-  cost price{};                                ///< counted
+  cost round_cost{};                           ///< counted
   bool is_synchronising = false;               ///< computed, whatever is declared
   bool is_eager_safe = false;                  ///< with unlimited buffering for messages, every round ends
   std::vector<unexpected_bound> unexpected{};  ///< by rank

@@ -178,11 +178,12 @@ class contest {
   void add_mpi(const memory& buffers) {
     for (const mpi_form form : {mpi_form::blocking, mpi_form::yielding}) {
       if (form == mpi_form::yielding && !ranks_.is_oversubscribed()) continue;
-      mpi_rival* const rival = rivals_
-                                   .emplace_back(std::make_unique<mpi_rival>(form, sum_, buffers.input, buffers.output,
-                                                                             buffers.is_in_place()))
-                                   .get();
-      bind_sum(add({{"what", "mpi"}, {"mode", name_of(form)}, {"tensors", 1}}, [rival] { rival->run(); }), buffers);
+      mpi_baseline* const baseline = mpi_baselines_
+                                         .emplace_back(std::make_unique<mpi_baseline>(
+                                             form, sum_, buffers.input, buffers.output, buffers.is_in_place()))
+                                         .get();
+      bind_sum(add({{"what", "mpi"}, {"mode", name_of(form)}, {"tensors", 1}}, [baseline] { baseline->run(); }),
+               buffers);
     }
   }
 
@@ -203,7 +204,7 @@ class contest {
   std::vector<float> heap_[2];
   shared_floats shared_[2];
   std::vector<schedule_handle> schedules_;
-  std::vector<std::unique_ptr<mpi_rival>> rivals_;
+  std::vector<std::unique_ptr<mpi_baseline>> mpi_baselines_;
   double sums_[3]{}, exchanged_[3]{};
   std::vector<cell> cells_;
 };

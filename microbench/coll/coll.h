@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "microbench/coll/mpi_rival.h"
+#include "microbench/coll/mpi_baseline.h"
 #include "microbench/exercise.h"
 #include "microbench/rounds.h"
 
@@ -15,9 +15,9 @@ namespace lsched::bench {
 /// A round of an exercise in these buffers, without a way to run it; null where this rank has none.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
-/// The forms of MPI that `accepts` as cells, each with the rival that it runs.
+/// The forms of MPI that `accepts` as cells, each with the baseline that it runs.
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
-                            std::vector<std::unique_ptr<mpi_rival>>& rivals);
+                            std::vector<std::unique_ptr<mpi_baseline>>& baselines);
 
 /// Cells of one size, and everything they stand on. Its destruction is collective: MPI frees persistent collectives.
 class cell_set {
@@ -46,7 +46,7 @@ class cell_set {
   std::vector<shared_floats> shared_;
   std::vector<schedule_handle> schedules_;
   std::vector<std::unique_ptr<lsched_ticket>> tickets_;
-  std::vector<std::unique_ptr<mpi_rival>> rivals_;
+  std::vector<std::unique_ptr<mpi_baseline>> mpi_baselines_;
   std::vector<cell> cells_;
 };
 

@@ -69,19 +69,19 @@ cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
 }
 
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
-                            std::vector<std::unique_ptr<mpi_rival>>& rivals) {
+                            std::vector<std::unique_ptr<mpi_baseline>>& baselines) {
   std::vector<cell> cells;
   for (const mpi_form form : k_mpi_forms) {
     if (!has_form(form, task.kind()) || (yields(form) && !ranks.is_oversubscribed())) continue;
-    mpi_rival* const rival =
-        rivals.emplace_back(std::make_unique<mpi_rival>(form, task, input, output, in_place)).get();
+    mpi_baseline* const baseline =
+        baselines.emplace_back(std::make_unique<mpi_baseline>(form, task, input, output, in_place)).get();
     cell& made = cells.emplace_back(cell_of(task, input, output, in_place));
     made.keys.update({{"impl", "mpi"}, {"form", name_of(form)}, {"buffers", "malloc"}, {"algorithm", "its own"}});
     made.spins = ranks.is_oversubscribed() && !yields(form);
-    made.run = [rival] { rival->run(); };
+    made.run = [baseline] { baseline->run(); };
     if (form == mpi_form::blocking) continue;
-    made.start = [rival] { rival->start(); };
-    made.finish = [rival] { rival->finish(); };
+    made.start = [baseline] { baseline->start(); };
+    made.finish = [baseline] { baseline->finish(); };
   }
   return cells;
 }
@@ -107,7 +107,7 @@ cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind
   for (const bool in_place : {false, true}) {
     if (!with_mpi || !wants_in_place(options, kind, in_place)) continue;
     const buffers place = in(apart, in_place);
-    for (cell& c : mpi_cells(ranks, task_, place.input, place.output, in_place, rivals_))
+    for (cell& c : mpi_cells(ranks, task_, place.input, place.output, in_place, mpi_baselines_))
       cells_.push_back(std::move(c));
   }
   for (cell& c : cells_) c.keys.update({{"coll", kind.name}, {"bytes", bytes}});

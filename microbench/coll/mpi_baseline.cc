@@ -1,4 +1,4 @@
-#include "microbench/coll/mpi_rival.h"
+#include "microbench/coll/mpi_baseline.h"
 
 #include <array>
 
@@ -26,14 +26,14 @@ const char* name_of(mpi_form form) {
 
 #if !LSCHED_HAVE_MPI
 
-struct mpi_rival::state {};
-mpi_rival::mpi_rival(mpi_form, const exercise&, const float*, float*, bool) {
+struct mpi_baseline::state {};
+mpi_baseline::mpi_baseline(mpi_form, const exercise&, const float*, float*, bool) {
   throw failed("MPI is not in this build");
 }
-mpi_rival::~mpi_rival() = default;
-void mpi_rival::run() {}
-void mpi_rival::start() {}
-void mpi_rival::finish() {}
+mpi_baseline::~mpi_baseline() = default;
+void mpi_baseline::run() {}
+void mpi_baseline::start() {}
+void mpi_baseline::finish() {}
 bool has_form(mpi_form, const exercise_kind&) { return false; }
 std::string why_no_mpi(int) { return "MPI is not in this build"; }
 std::string mpi_if_measured(const team&, reporter& out) {
@@ -239,14 +239,14 @@ std::string mpi_if_measured(const team& ranks, reporter& out) {
   return mpi;
 }
 
-struct mpi_rival::state {
+struct mpi_baseline::state {
   mpi_form form;
   const calls* how;
   arguments with;
   MPI_Request request = no_request();
 };
 
-mpi_rival::mpi_rival(mpi_form form, const exercise& task, const float* input, float* output, bool in_place)
+mpi_baseline::mpi_baseline(mpi_form form, const exercise& task, const float* input, float* output, bool in_place)
     : state_(std::make_unique<state>()) {
   state_->form = form;
   state_->how = &calls_of(task.kind().name);
@@ -260,11 +260,11 @@ mpi_rival::mpi_rival(mpi_form form, const exercise& task, const float* input, fl
   expect_mpi(answer, "MPI's persistent collective");
 }
 
-mpi_rival::~mpi_rival() {
+mpi_baseline::~mpi_baseline() {
   if (state_->request != no_request()) MPI_Request_free(&state_->request);
 }
 
-void mpi_rival::run() {
+void mpi_baseline::run() {
   if (state_->form == mpi_form::blocking) {
     expect_mpi(state_->how->blocking(state_->with), "MPI's collective");
     return;
@@ -273,14 +273,14 @@ void mpi_rival::run() {
   finish();
 }
 
-void mpi_rival::start() {
+void mpi_baseline::start() {
   if (state_->form == mpi_form::persistent || state_->form == mpi_form::persistent_yield)
     expect_mpi(MPI_Start(&state_->request), "MPI_Start");
   else
     expect_mpi(state_->how->nonblocking(state_->with, &state_->request), "MPI's non-blocking collective");
 }
 
-void mpi_rival::finish() {
+void mpi_baseline::finish() {
   if (!yields(state_->form)) {
     expect_mpi(MPI_Wait(&state_->request, no_status()), "MPI_Wait");
     return;

@@ -40,12 +40,12 @@ std::string mpi_if_measured(const team& ranks, reporter& out);
 /// One collective over MPI_COMM_WORLD, bound to an exercise's buffers. In place if they are one buffer, on the ranks
 /// where MPI knows that. Construction and destruction of persistent ones are collective. Throws `failed` where MPI
 /// reports an error, and for more elements than an int counts.
-class mpi_rival {
+class mpi_baseline {
  public:
-  mpi_rival(mpi_form form, const exercise& task, const float* input, float* output, bool in_place);
-  ~mpi_rival();
-  mpi_rival(const mpi_rival&) = delete;
-  mpi_rival& operator=(const mpi_rival&) = delete;
+  mpi_baseline(mpi_form form, const exercise& task, const float* input, float* output, bool in_place);
+  ~mpi_baseline();
+  mpi_baseline(const mpi_baseline&) = delete;
+  mpi_baseline& operator=(const mpi_baseline&) = delete;
 
   void run();
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "libsched/schedule/draw.h"
-#include "microbench/coll/mpi_rival.h"
+#include "microbench/coll/mpi_baseline.h"
 #include "microbench/partial/partial_call.h"
 #include "microbench/report.h"
 
@@ -132,7 +132,7 @@ double ideal_of_draws(const std::vector<double>& rounds, int size) {
 void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, double seconds, reporter& out) {
   const exercise task(exercise_named("allreduce"), 0, ranks.size(), bytes);
   std::vector<float> ones(task.count()), sum(task.count());
-  mpi_rival rival(mpi_form::blocking, task, ones.data(), sum.data(), false);
+  mpi_baseline baseline(mpi_form::blocking, task, ones.data(), sum.data(), false);
   const auto check = [&] {
     const auto wanted = static_cast<float>(ranks.size());
     const bool is_right = std::ranges::all_of(sum, [&](float element) { return element == wanted; });
@@ -140,7 +140,7 @@ void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, 
     return observation{static_cast<std::uint64_t>(ranks.size()), 0, !is_right};
   };
   const operation op{
-      .fill = [&] { std::ranges::fill(ones, 1.0f); }, .call = [&] { rival.run(); }, .reset = [] {}, .check = check};
+      .fill = [&] { std::ranges::fill(ones, 1.0f); }, .call = [&] { baseline.run(); }, .reset = [] {}, .check = check};
   const record seen =
       run_cell(ranks, op, {options.iterations.value_or(k_iterations), seconds}, "mpi " + size_text(bytes), out);
   out.add(result_of(ranks, "mpi", bytes, seen, (ranks.size() - 1) / 2.0 * k_skew_ms, 1));

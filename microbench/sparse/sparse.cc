@@ -13,7 +13,7 @@
 #include "bindings/c/world.h"
 #include "collectives/registry.h"
 #include "microbench/baselines/gradient_source.h"
-#include "microbench/coll/mpi_rival.h"
+#include "microbench/coll/mpi_baseline.h"
 #include "microbench/sparse/sparse_row.h"
 
 namespace lsched::bench {
@@ -106,15 +106,15 @@ class contest {
   sparse_row run_mpi() {
     sparse_row row = row_of(options_, "mpi_allreduce", variants_of(options_, "topka").front());
     const exercise sum(exercise_named("allreduce"), ranks_.rank(), ranks_.size(), options_.n * sizeof(float));
-    mpi_rival rival(ranks_.is_oversubscribed() ? mpi_form::yielding : mpi_form::blocking, sum, gradient_.data(),
-                    update_.data(), false);
+    mpi_baseline baseline(ranks_.is_oversubscribed() ? mpi_form::yielding : mpi_form::blocking, sum, gradient_.data(),
+                          update_.data(), false);
     std::vector<double> us;
     for (round_no round = 1; round <= row.rounds; ++round) {
       source_.draw(ranks_.rank(), round, std::span(gradient_));  // as for the others: caches hold the same
       ranks_.barrier();
       us.push_back(us_of([&] {
         compute(steps_);
-        rival.run();
+        baseline.run();
       }));
     }
     row.us_median = summarise(ranks_.combine(us, LSCHED_MAX)).median;

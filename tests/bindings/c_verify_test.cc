@@ -260,7 +260,7 @@ TEST(c_verify, expression) {
                  "an operand of a higher rank comes before");
 }
 
-TEST(c_verify, price) {
+TEST(c_verify, cost) {
   expect_finding(world_of({},
                           [](int self) {
                             const std::string other = std::to_string(1 - self);
@@ -271,7 +271,7 @@ TEST(c_verify, price) {
                                                 "op 5 recv f32 b3[0 +6] from " +
                                                 other + " tag 2 then 6\nop 6 nop\nexit 6\n");
                           }),
-                 "price", "messages");
+                 "cost", "messages");
 }
 
 TEST(c_verify, synchronising) {

@@ -38,7 +38,7 @@ TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
     }
     EXPECT_EQ(promise->of, it.of);
     EXPECT_EQ(promise->by, &it);
-    EXPECT_EQ(promise->what.price, price_of(it, 5, data, starts));
+    EXPECT_EQ(promise->what.round_cost, cost_of_round(it, 5, data, starts));
     EXPECT_TRUE(verify(world, promise->what).holds());
   }
 }
@@ -48,7 +48,7 @@ TEST(promise, an_unknown_algorithm_keeps_its_collectives_contents_at_any_price) 
     const auto promise = promise_for(world_named(name), {});
     ASSERT_TRUE(promise);
     EXPECT_EQ(promise->of, &k_allreduce);
-    EXPECT_FALSE(promise->by != nullptr || promise->what.price);
+    EXPECT_FALSE(promise->by != nullptr || promise->what.round_cost);
     ASSERT_EQ(promise->what.ranges.size(), 3u);
     EXPECT_EQ(promise->what.ranges[2].end, 4u);
     EXPECT_EQ(promise->what.ranges[2].how, kernel::sum);

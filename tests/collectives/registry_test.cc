@@ -136,7 +136,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
                      .signals = all.took(0).signals,
                      .signals_of_one = single.signals,
                      .hops = single.hops};
-        const cost declared = price_of(it, size, data, starts);
+        const cost declared = cost_of_round(it, size, data, starts);
         if (declared.hops_are_bound) {
           EXPECT_LE(counted.hops, declared.hops) << it.of->name << " " << it.name << " P=" << size;
           counted.hops = declared.hops, counted.hops_are_bound = true;
@@ -153,7 +153,7 @@ TEST(registry, declared_costs_are_the_counted_ones) {
 TEST(registry, costs_scale_with_count_and_type_and_do_not_wrap) {
   const algorithm& it = *find("allreduce", "recursive_doubling");
   const auto bytes = [&](rank size, std::uint64_t count, dtype type) {
-    return price_of(it, size, {.count = count, .type = type, .what = kernel::sum}, {}).bytes;
+    return cost_of_round(it, size, {.count = count, .type = type, .what = kernel::sum}, {}).bytes;
   };
   EXPECT_EQ(bytes(6, 0, dtype::f64), 0u);
   EXPECT_EQ(bytes(6, 1000, dtype::bf16), (4u * 2 + 2 * 2) * 1000u * 2);

@@ -119,7 +119,7 @@ TEST(SparseProof, all_types_and_every_period) {
     }
 }
 
-TEST(SparseProof, rivals_too) {
+TEST(SparseProof, baselines_too) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 13})
       for (const std::uint64_t count : {0u, 1u, 5u, 1000u})

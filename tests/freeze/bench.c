@@ -26,14 +26,19 @@
 /* ---- What differs between the versions ----------------------------------------------------------------------- */
 
 #if LSCHED_ABI == 1
+typedef lsched_runtime world;
+#define world_open lsched_runtime_open
+#define world_open_threads lsched_runtime_open_threads
+#define world_close lsched_runtime_close
+#define world_stats lsched_runtime_stats
+#define schedule_rebind lsched_rebind
+#else
 typedef lsched_world world;
 #define world_open lsched_world_open
 #define world_open_threads lsched_world_open_threads
 #define world_close lsched_world_close
 #define world_stats lsched_get_stats
 #define schedule_rebind lsched_rebind
-#else
-#error "say here what this version calls these"
 #endif
 
 /* ---- Calls that must not fail ---------------------------------------------------------------------------------- */

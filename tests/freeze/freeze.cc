@@ -124,7 +124,7 @@ std::string findings_of(const verify_case& what, const world_of_schedules& world
   digest out;
   for (const finding& it : answer.findings) out << it.text << "\n";
   for (const finding& it : answer.notes) out << it.text << "\n";
-  out << answer.price.messages << answer.price.bytes << answer.price.signals << answer.price.hops
+  out << answer.round_cost.messages << answer.round_cost.bytes << answer.round_cost.signals << answer.round_cost.hops
       << answer.is_synchronising << answer.is_eager_safe;
   for (const unexpected_bound& it : answer.unexpected) out << it.messages << it.bytes;
   return (answer.holds() ? "holds:" : "FAILS:") + out.text();

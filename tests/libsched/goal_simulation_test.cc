@@ -244,6 +244,21 @@ TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
         }
 }
 
+TEST(goal_of_a_simulation, has_what_is_due_in_its_round) {
+  const auto ranks = testing::whole_world(2, [](world place) {
+    builder to(place);
+    const buffer_id data = to.input(dtype::u8, 1), got = to.output(dtype::u8, 1);
+    for (const op_id id : {to.send(1 - place.self, 0, {data, 0}, 1), to.recv(1 - place.self, 0, {got, 0}, 1)})
+      to.set_guard(id, {.every = 2});
+    return to.compile();
+  });
+  for (const auto& [instance, sends] : {std::pair<round_no, std::uint64_t>(1, 2), {2, 0}, {3, 2}}) {
+    simulation_report report;
+    const goal_export made = exported(ranks, {.where = goal_machine(), .instance = instance}, report);
+    EXPECT_EQ(count_of(made.program, goal_kind::send), sends) << "round " << instance;
+  }
+}
+
 TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
   const auto ranks = testing::whole_world(3, [](world place) {
     builder to(place);

@@ -38,7 +38,7 @@ struct interleaving_verdict {
   std::uint64_t states = 0;
 };
 
-/// Rank r runs world[r]. What the promise says about the price is not looked at. Undecided if guards have long periods,
+/// Rank r runs world[r]. What the promise says about the cost is not looked at. Undecided if guards have long periods,
 /// ops call functions, or there are too many states. Guards that skip empty lists are played as if lists were never
 /// empty: to move an empty list changes nothing that this looks at.
 interleaving_verdict play(std::span<const schedule_ptr> world, const postcondition& promise,

@@ -92,11 +92,11 @@ json describe(json entry, const verification& answer) {
   entry["holds"] = answer.holds();
   const unexpected_bound worst = worst_unexpected(answer);
   entry["synchronising"] = answer.is_synchronising;
-  entry["cost"] = {{"messages", answer.price.messages},
-                   {"bytes", answer.price.bytes},
-                   {"signals", answer.price.signals},
-                   {"signals_of_one", answer.price.signals_of_one},
-                   {"rounds", answer.price.hops}};
+  entry["cost"] = {{"messages", answer.round_cost.messages},
+                   {"bytes", answer.round_cost.bytes},
+                   {"signals", answer.round_cost.signals},
+                   {"signals_of_one", answer.round_cost.signals_of_one},
+                   {"rounds", answer.round_cost.hops}};
   entry["unexpected"] = {{"messages", worst.messages}, {"bytes", worst.bytes}};
   entry["findings"] = json::array();
   entry["notes"] = json::array();
@@ -109,8 +109,9 @@ void print(const std::string& world, const verification& answer) {
   const unexpected_bound worst = worst_unexpected(answer);
   if (answer.holds())
     std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n", world.c_str(),
-                counted(answer.price.messages, "message").c_str(), counted(answer.price.signals, "signal").c_str(),
-                counted(answer.price.hops, "hop").c_str(), counted(worst.messages, "unexpected message").c_str());
+                counted(answer.round_cost.messages, "message").c_str(),
+                counted(answer.round_cost.signals, "signal").c_str(), counted(answer.round_cost.hops, "hop").c_str(),
+                counted(worst.messages, "unexpected message").c_str());
   else
     std::printf("FAILED  %s\n", world.c_str());
   for (const finding& found : answer.findings)
@@ -183,7 +184,7 @@ std::string words_for(const world_promise& promise, const std::string& name) {
 }
 
 /// Of the schedules of all ranks, as `lsched show --all` prints them. What their outputs must hold is what the
-/// collective `promised` promises; if that is empty, the one that the schedules are named after, with its price if they
+/// collective `promised` promises; if that is empty, the one that the schedules are named after, with its cost if they
 /// name a registered algorithm; if there is none, nothing. Throws command_failure, with line and column.
 int verify_file(const verify_command_options& options) {
   const auto world = require(parse_world(require(content_of(options.file))), options.file);

@@ -48,9 +48,9 @@ bool is_partial(const verify_case& world) { return world.starts.policy != activa
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
-  const cost price = price_of(how, k_size, with(k_size), {});
+  const cost total = cost_of_round(how, k_size, with(k_size), {});
   const extents of_one = how.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
-  return price.messages + price.signals >= std::uint64_t{k_size} * k_size / 4 ||
+  return total.messages + total.signals >= std::uint64_t{k_size} * k_size / 4 ||
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 

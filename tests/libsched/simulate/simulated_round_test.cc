@@ -122,7 +122,7 @@ TEST(schedule_world, every_registered_generator_ends) {
       if (validate(it, {0, size}, data, starts)) continue;
       const auto ranks = testing::whole_world(size, [&](world place) { return it.generate(place, data, starts); });
       const auto report = simulated(ranks, {.skew = {.kind = skew_kind::lognormal, .scale = 10 * k_us}});
-      EXPECT_EQ(report.messages, price_of(it, size, data, starts).messages) << it.name << " " << size;
+      EXPECT_EQ(report.messages, cost_of_round(it, size, data, starts).messages) << it.name << " " << size;
     }
 }
 

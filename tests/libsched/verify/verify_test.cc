@@ -134,10 +134,10 @@ TEST(verify, counts_what_a_round_takes) {
   const auto answer = verify(make_world("partial_allreduce", "tree", 7, false, activation_policy::solo),
                              promise_of(what, 7, data, {.policy = activation_policy::solo}));
   EXPECT_TRUE(answer.holds()) << text_of(answer);
-  cost declared = price_of(what, 7, data, {.policy = activation_policy::solo});
-  EXPECT_LE(answer.price.hops, std::exchange(declared.hops, answer.price.hops));
+  cost declared = cost_of_round(what, 7, data, {.policy = activation_policy::solo});
+  EXPECT_LE(answer.round_cost.hops, std::exchange(declared.hops, answer.round_cost.hops));
   declared.hops_are_bound = false;
-  EXPECT_EQ(answer.price, declared);
+  EXPECT_EQ(answer.round_cost, declared);
 }
 
 // --- form and matching -------------------------------------------------------------------------------------
@@ -616,15 +616,15 @@ TEST(verify, notices_lists_that_hold_more_at_one_end) {
                  "carries 1 lists of at most 5 x i32, but rank 1 op 0 (recv from");
 }
 
-// --- price and synchronisation -----------------------------------------------------------------------------
+// --- cost and synchronisation -----------------------------------------------------------------------------
 
-TEST(verify, notices_another_price) {
+TEST(verify, notices_another_cost) {
   postcondition promise = sum_of_all(4);
-  promise.price = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32});
+  promise.round_cost = find("allreduce", "tree")->cost_of(4, {.count = k_count, .type = dtype::f32});
   const auto world = make_world("allreduce", "tree", 4);
   EXPECT_TRUE(verify(world, promise).holds());
-  ++promise.price->hops;
-  expect_finding(verify(world, promise), property::price, "a round takes 2 hops, but 3 are declared");
+  ++promise.round_cost->hops;
+  expect_finding(verify(world, promise), property::cost, "a round takes 2 hops, but 3 are declared");
 }
 
 TEST(verify, notices_a_broadcast_that_is_declared_synchronising) {

@@ -71,7 +71,7 @@ TEST(export_goal, has_the_messages_that_the_registry_declares) {
       for (rank caller = 0; caller < (it.of->activates ? size : 1); ++caller) {
         const auto made = export_goal(world_of(it.of->name, it.name, size, data, starts), {.initiator = caller});
         ASSERT_TRUE(made) << made.error().text;
-        const cost declared = price_of(it, size, data, starts);
+        const cost declared = cost_of_round(it, size, data, starts);
         const std::uint64_t signals = it.of->activates ? declared.signals_of_one : declared.signals;
         EXPECT_EQ(count_of(made->program, goal_kind::send), declared.messages + signals)
             << it.of->name << " " << it.name << " " << size;
