@@ -70,7 +70,7 @@ sparse_row row_of(const sparse_options& options, const std::string& algorithm, c
 /// Sparse allreduces in one process, all ranks one after the other: what messages would carry is counted, and nothing
 /// is sent. The steps are those that schedules call; tests hold the counts against what engines have moved.
 ///
-/// Of options.ranks ranks; with residuals up to k_most_residuals of them. Beyond, and of baselines, every rank's list is
+/// Of options.ranks ranks; with residuals up to k_most_residuals. Beyond, and of baselines, every rank's list is
 /// that of a gradient drawn anew, and no vector is kept. All algorithms, of those that find_sparse knows, count the
 /// same draws. `tell`: rounds done.
 std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
