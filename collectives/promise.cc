@@ -105,6 +105,9 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, std::stri
   if (of != nullptr && of->has_blocks && !wanted.empty())
     return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
   if (of == nullptr || of->has_blocks || of->has_owners || of->adapts) return world_promise{};
+  if (of->activates && first.starts().policy == activation_policy::none)
+    return failure{status::argument,
+                   std::string(of->name) + " is promised, but its schedules have no activation policy"};
   shape data = shape_of(*of, world);
   data.in_place = true;
   const aliasing in_place = aliasing_of(*of, size, data);

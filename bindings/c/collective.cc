@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// What is request for, and the memory it is request for; a null pointer where this rank has no such buffer.
+/// What is asked for, and the memory it is asked for with; a null pointer where this rank has no such buffer.
 struct collective_request {
   const collective* kind = nullptr;
   shape data;

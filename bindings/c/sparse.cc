@@ -58,7 +58,7 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
                         desc.balance == LSCHED_BALANCE_BY_COST && desc.selection == LSCHED_EXACT && desc.bucket == 0;
   if (!is_plain && wanted != "oktopk")
     return argument(
-        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be request for: "
+        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be asked for: "
         "leave them 0");
   return found;
 }

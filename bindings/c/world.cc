@@ -54,7 +54,7 @@ std::optional<failure> wait_for_ranks(const shm_segment& segment, std::chrono::n
   for (rank r = 0; r < segment.ranks(); ++r) {
     while (segment.page(r).state_of_rank.load() == shm_page::absent) {
       if (clock::now() > deadline)
-        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its runtime in time", r};
+        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

@@ -1,5 +1,5 @@
 /* Training with the elements that matter most: descent on a sum of squares, of which ranks have different parts.
- * lsched run -n 3 build/examples/sparse
+ * Link with -lm;  lsched run -n 3 build/examples/sparse
  *
  * Rank r pulls each weight towards (r + 1) times the weight's own target. A round sends 32 of 256 elements of every
  * rank; the others wait in residuals, where the next gradients are added to them. */

@@ -193,7 +193,8 @@ void engine::advance(instance& inst) {
       if (is_noted) note_firing(inst, id, begin_ns);
       if (inst.phase != phase::running) return;
     }
-    if (inst.phase != phase::running || !player.is_over(inst.exited, inst.outstanding)) return;
+    const std::uint32_t enqueued = inst.ready_tail - inst.ready_head;
+    if (inst.phase != phase::running || !player.is_over(inst.exited, enqueued, inst.outstanding)) return;
     end_round(inst);
     if (!inst.program->is_partial() || inst.phase != phase::idle) return;
     begin_round(inst);

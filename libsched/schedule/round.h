@@ -11,7 +11,7 @@
 //   4. An op whose guard does not hold is void: it fires as ever, moves and computes nothing, and completes.
 //   5. A receive of a signal fires when its register satisfies the round. The application's own call is such a
 //      register; whether the call counts in a round follows from the activation (round_calls).
-//   6. A round ends when the exit op and every op that has fired have completed.
+//   6. A round ends when the exit op and every op that has its tokens have completed.
 //
 // tests/libsched/firing_test.cc holds rules 1 to 3 against a reference for every DAG of up to five ops; docs/firing.md
 // has the pictures.
@@ -211,8 +211,11 @@ class round_player {
   /// Whether an op has fired that has so many tokens.
   static constexpr bool has_fired(std::uint32_t tokens, std::uint32_t need) { return is_enabled(tokens, need); }
 
-  /// Of a rank: whether its exit has completed and how many of its ops have fired and not completed.
-  static constexpr bool is_over(bool has_exited, std::uint64_t outstanding) { return has_exited && outstanding == 0; }
+  /// Of a rank: whether its exit has completed, how many of its ops are enqueued, and how many have fired and not
+  /// completed.
+  static constexpr bool is_over(bool has_exited, std::uint64_t enqueued, std::uint64_t outstanding) {
+    return has_exited && enqueued == 0 && outstanding == 0;
+  }
 
  private:
   void settle(number id, outcome now) {

@@ -258,7 +258,7 @@ class world_engine {
       const op_id id = ready_[i];
       if (me.test(id, packed_state::done)) continue;
       go_on(me, id);
-      end_if_over(me, me.own.cpu);
+      end_if_over(me, me.own.cpu, ready_.size() - i - 1);
     }
     ready_.clear();
   }
@@ -274,8 +274,10 @@ class world_engine {
     player.fire(id);
   }
 
-  void end_if_over(interpreter& me, const Time& time) {
-    if (me.own.has_ended || !round_player<interpreter>::is_over(me.own.has_exited, me.own.outstanding)) return;
+  /// `enqueued`: ops of the rank that have their tokens and have not fired.
+  void end_if_over(interpreter& me, const Time& time, std::uint64_t enqueued) {
+    if (me.own.has_ended || !round_player<interpreter>::is_over(me.own.has_exited, enqueued, me.own.outstanding))
+      return;
     me.own.has_ended = true;
     report_.finish[index_of(me.self)] = instant_of(time);
     last_ = later(last_, time);
@@ -387,7 +389,7 @@ class world_engine {
     while (departures_.has_ended(mine.own.departing, now)) {
       const auto departed = departures_.take(mine.own.departing);
       round_player(mine).finish(departed.send);
-      end_if_over(mine, departed.end);
+      end_if_over(mine, departed.end, ready_.size());
       if (ready_.empty()) continue;
       mine.own.cpu = later(mine.own.cpu, departed.end);
       work(mine);

@@ -106,6 +106,7 @@ class proof {
 
     const round_ends ends = check_hazards(all_, eager.order(), options_.in_place, out_, notes_);
     if (!out_.is_empty()) return;
+    if (!start.is_woken) count_hops(eager, ends.fired);
     check_unsure_signals(ends.unsure_signals);
     if (!out_.is_empty()) return;
     const bool has_guards = std::ranges::any_of(world_, [](const schedule_ptr& p) { return !p->guards().empty(); });
@@ -320,9 +321,15 @@ class proof {
         total.bytes += most_bytes(all_.program(all_.rank_of(id)), all_.at(id));
       }
       if (all_.kind(id) == op_kind::signal_send && full.has_fired(id)) ++total.signals;
-      if (is_exit(id) && full.has_completed(id)) total.hops = std::max<std::uint64_t>(total.hops, full.hops_to(id));
     }
     if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
+  }
+
+  /// To the end of rounds, which is that of every op that is bound to fire. `fired_by_end`: by rank and op.
+  void count_hops(const progress& full, const std::vector<std::vector<bool>>& fired_by_end) {
+    for (world_op id = 0; id < all_.op_count(); ++id)
+      if (fired_by_end[static_cast<std::size_t>(all_.rank_of(id))][all_.id_of(id)])
+        answer_.round_cost.hops = std::max<std::uint64_t>(answer_.round_cost.hops, full.hops_to(id));
   }
 
   void check_cost() {

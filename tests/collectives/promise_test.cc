@@ -43,7 +43,12 @@ TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
   }
 }
 
-TEST(promise, an_unknown_algorithm_keeps_its_collectives_contents_at_any_price) {
+TEST(promise, a_partial_collective_needs_an_activation) {
+  for (const auto& [name, wanted] : {std::pair("partial_allreduce/tree", ""), {"mine", "partial_allreduce"}})
+    EXPECT_FALSE(promise_for(world_named(name), wanted)) << name;
+}
+
+TEST(promise, an_unknown_algorithm_keeps_its_collectives_contents_at_any_cost) {
   for (const char* name : {"allreduce/mine", "allreduce", "allreduce/"}) {
     const auto promise = promise_for(world_named(name), {});
     ASSERT_TRUE(promise);

@@ -389,7 +389,7 @@ class interleaving_player {
   void end_if_over(state& now, rank r) {
     const stage_rank& me = on_.of(r);
     const auto count = static_cast<stage_op>(me.program->ops().size());
-    if (!round_player<interpreter>::is_over(now.exited[at(r)], now.in_flight[at(r)])) return;
+    if (!round_player<interpreter>::is_over(now.exited[at(r)], 0, now.in_flight[at(r)])) return;
     now.over[at(r)] = true;
     if ((me.program->is_synchronising() || promise_.is_synchronising) && now.entered < at(on_.size()))
       fault_ = "rank " + std::to_string(r) + "'s round ends when only " + std::to_string(now.entered) + " of " +

@@ -186,7 +186,9 @@ class world_launcher {
   void report(const child& ended) {
     const bool is_signal = WIFSIGNALED(ended.wait_status);
     const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
-    if (exit_status_ == 0) exit_status_ = is_signal ? 128 + number : number;
+    // A death explains the exits of others, even of those that ended a moment before it could be collected.
+    const bool explains = is_signal && !is_late_ && exit_status_ < 128;
+    if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (number == 0) return;
     const std::string name = "rank " + std::to_string(ended.rank) + " (pid " + std::to_string(ended.process) + ") ";
     if (is_signal)

@@ -124,7 +124,7 @@ void session::open(const lsched_config* config) {
   lsched_diagnostic_init(&detail);
   require(launched_by_mpi() ? open_mpi_world(mpi_only_, config, &runtime_, &detail)
                             : lsched_world_open(config, &runtime_, &detail),
-          "opening the runtime", &detail);
+          "opening the world", &detail);
 }
 
 session::~session() {
@@ -133,7 +133,7 @@ session::~session() {
 }
 
 void session::close() {
-  require(lsched_world_close(runtime_), "closing the runtime");
+  require(lsched_world_close(runtime_), "closing the world");
   runtime_ = nullptr;
   leave_mpi();
 }
@@ -141,7 +141,7 @@ void session::close() {
 void session::reopen(const lsched_config& config) {
   if (!launched_by_mpi())
     throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
-  require(lsched_world_close(runtime_), "closing the runtime");
+  require(lsched_world_close(runtime_), "closing the world");
   runtime_ = nullptr;
   open(&config);
 }
@@ -155,7 +155,7 @@ std::string_view session::transport() const {
 
 std::string session::description() const {
   std::array<char, 512> text{};
-  require(lsched_world_describe(runtime_, text.data(), text.size()), "describing the runtime");
+  require(lsched_world_describe(runtime_, text.data(), text.size()), "describing the world");
   return text.data();
 }
 

@@ -7,6 +7,7 @@
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
+#include "collectives/algorithm/collective.h"
 
 namespace lsched::cli {
 namespace {
@@ -129,7 +130,8 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
   const skew_kind skew = options.model.skew.kind;
   const noise_kind noise = options.model.noise.kind;
   const auto is_any = [](auto kind, auto... kinds) { return ((kind == kinds) || ...); };
-  const bool is_partial = options.collective == "partial_allreduce";
+  const collective* const known = find_collective(options.collective);
+  const bool is_partial = known != nullptr && known->activates;
   const bool is_sparse = options.collective == k_sparse_allreduce;
   const struct {
     const char* option;
@@ -147,9 +149,9 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--alpha", noise == noise_kind::pareto, "--cpu-noise pareto"},
                {"--cosched", noise == noise_kind::trace, "--cpu-noise trace"},
                {"--slow-factor", options.model.noise.pace.slow_share > 0, "--slow-share"},
-               {"--activation", is_partial, "--collective partial_allreduce"},
+               {"--activation", is_partial, "a partial --collective"},
                // Of a file, the schedules say their policy: run_of looks.
-               {"--initiator", !options.file.empty() || (is_partial && options.activation == "majority"),
+               {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
                {"--count", is_sparse, "--collective sparse_allreduce"},
                {"--k", is_sparse, "--collective sparse_allreduce"},

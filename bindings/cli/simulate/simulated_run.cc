@@ -44,7 +44,8 @@ shape shape_of(const simulate_options& options, const simulated_run& run) {
 
 /// Fills in what is generated.
 void complete(simulated_run& run, const simulate_options& options) {
-  if (options.collective == "partial_allreduce") run.starts = require(read_activation(options.activation));
+  const collective* const known = find_collective(options.collective);
+  if (known != nullptr && known->activates) run.starts = require(read_activation(options.activation));
   run.starts.seed = run.seed;
   if (options.collective == k_sparse_allreduce) {
     run.sparse = &sparse_named(options.algorithm);

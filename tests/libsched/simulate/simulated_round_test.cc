@@ -143,6 +143,27 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
+/// Rank 1 exits by its send and still receives, whichever of the two comes first.
+TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
+  std::vector<picoseconds> finishes;
+  for (const bool sends_first : {false, true}) {
+    const auto ranks = testing::whole_world(2, [&](world place) {
+      builder to(place);
+      const buffer_id in = to.input(dtype::u8, 1), out = to.output(dtype::u8, 1);
+      if (place.self == 0) {
+        to.send(1, 1, {in, 0}, 1, {to.recv(1, 0, {out, 0}, 1)});
+        return to.compile();
+      }
+      if (!sends_first) to.recv(0, 1, {out, 0}, 1);
+      to.set_exit(to.send(0, 0, {in, 0}, 1));
+      if (sends_first) to.recv(0, 1, {out, 0}, 1);
+      return to.compile();
+    });
+    finishes.push_back(simulated(ranks, {}).finish[1]);
+  }
+  EXPECT_EQ(finishes[0], finishes[1]);
+}
+
 TEST(schedule_world, what_arrives_at_once_is_taken_in_the_order_of_ranks) {
   for (const bool is_traced : {false, true}) {
     simulation_record record;

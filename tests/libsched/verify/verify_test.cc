@@ -627,6 +627,22 @@ TEST(verify, notices_another_cost) {
   expect_finding(verify(world, promise), property::cost, "a round takes 2 hops, but 3 are declared");
 }
 
+TEST(verify, counts_hops_to_the_end_of_the_round_and_not_to_its_exit) {
+  const auto world = write_world(2, [](builder& to) {
+    const buffer_id in = to.input(dtype::i32, k_count);
+    const buffer_id out = to.output(dtype::i32, k_count);
+    if (to.place().self == 0) {
+      const op_id got = to.recv(1, 0, {out, 0}, k_all);
+      to.send(1, 1, {in, 0}, k_all, {got});
+      to.set_exit(got);
+    } else {
+      to.recv(0, 1, {out, 0}, k_all);
+      to.set_exit(to.send(0, 0, {in, 0}, k_all));
+    }
+  });
+  EXPECT_EQ(verify(world, {}).round_cost.hops, 2u);
+}
+
 TEST(verify, notices_a_broadcast_that_is_declared_synchronising) {
   const auto world = write_world(3, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, k_count);
