@@ -7,7 +7,7 @@
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
-#include "collectives/algorithm/collective.h"
+#include "collectives/registry.h"
 
 namespace lsched::cli {
 namespace {
@@ -194,6 +194,8 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
       throw CLI::ValidationError("--bytes", "a sparse allreduce is of --count f32 elements");
     if (!is_given(command, "--algorithm")) options.algorithm = "oktopk";
     options.bytes = {options.count * size_of(dtype::f32)};
+  } else if (!is_given(command, "--algorithm") && find(options.collective, options.algorithm) == nullptr) {
+    options.algorithm = "auto";
   }
 }
 
@@ -220,7 +222,8 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
           ->capture_default_str();
   auto* algorithm = group
                         .add("--algorithm", options.algorithm,
-                             "recursive_doubling, or what `lsched list` shows; of sparse_allreduce by default oktopk")
+                             "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "
+                             "recursive_doubling auto")
                         ->capture_default_str();
   auto* ranks = group.add("--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
   auto* bytes = group.add("--bytes", options.bytes, "Bytes a rank contributes", whole_number(0, k_max_count));

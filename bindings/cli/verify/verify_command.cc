@@ -175,10 +175,13 @@ std::string words_for(const world_promise& promise, const std::string& name) {
   for (const std::string& known : collective_names())
     if (known.size() > likely.size() && name.find(known) != std::string::npos) likely = known;
   const collective* const of = find_collective(likely);
-  if (of != nullptr && (of->adapts || of->has_owners))
+  if (name.find("sparse") != std::string::npos) return "nothing promised of its outputs";
+  if (of != nullptr && (of->adapts || of->has_owners || of->has_blocks))
     return std::string("nothing promised of its outputs (a file does not say which ") +
-           (of->adapts ? "tensors there are" : "ranks share a node") + "; `lsched verify " + likely +
-           "` proves what the library runs)";
+           (of->adapts       ? "tensors there are"
+            : of->has_owners ? "ranks share a node"
+                             : "rank was to get how much") +
+           "; `lsched verify " + likely + "` proves what the library runs)";
   return "nothing promised of its outputs" +
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
