@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
@@ -46,21 +45,6 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
-/// Waits until every rank of the segment has opened its endpoint: the first commit looks at all of them. TIMEOUT names
-/// a rank that has not come within the limit.
-std::optional<failure> wait_for_ranks(const shm_segment& segment, std::chrono::nanoseconds limit) {
-  using clock = std::chrono::steady_clock;
-  const auto deadline = clock::now() + limit;
-  for (rank r = 0; r < segment.ranks(); ++r) {
-    while (segment.page(r).state_of_rank.load() == shm_page::absent) {
-      if (clock::now() > deadline)
-        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
-  }
-  return std::nullopt;
-}
-
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -78,7 +62,7 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
-  if (const auto why = wait_for_ranks(**segment, options.commit_timeout)) return report(diagnostic, *why);
+  if (const auto why = (*segment)->wait_for_ranks(options.commit_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;
 }

@@ -18,9 +18,9 @@
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"
 #include "ops/kernel.h"
+#include "ops/simd_targets.h"
 #if LSCHED_HAVE_MPI
 #include "bindings/mpi/mpi_library.h"
-#include "ops/simd_targets.h"
 #endif
 
 namespace lsched::cli {

@@ -216,14 +216,14 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
   if (auto why = validate(all, options)) return *why;
 
-  neighbourhood all_around;
-  all_around.may_have_thread = (*far)->allows_auxiliary_thread();
+  neighbourhood discovered;
+  discovered.may_have_thread = (*far)->allows_auxiliary_thread();
   const world place = (*far)->place();
   rank lowest = place.self;
-  auto opened = open_suitable(std::move(*far), options, all_around, lowest);
+  auto opened = open_suitable(std::move(*far), options, discovered, lowest);
   if (!opened) return opened;  // MPI has failed
-  if (auto why = find_nodes(all, place.size, lowest, all_around)) return *why;
-  if (found != nullptr) *found = std::move(all_around);
+  if (auto why = find_nodes(all, place.size, lowest, discovered)) return *why;
+  if (found != nullptr) *found = std::move(discovered);
   return opened;
 }
 

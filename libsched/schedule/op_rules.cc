@@ -18,8 +18,8 @@ operand_need need_of(const op& o, region op::*which) {
     const kernel_row& row = row_of(o.what);
     return which == &op::a ? row.a.need : which == &op::b ? row.b.need : which == &op::s ? row.s.need : row.c.need;
   }
-  const bool has_it = which == &op::a ? row_of(o.kind).reads_a : which == &op::c && row_of(o.kind).writes_c;
-  return has_it ? operand_need::always : operand_need::never;
+  const bool has_region = which == &op::a ? row_of(o.kind).reads_a : which == &op::c && row_of(o.kind).writes_c;
+  return has_region ? operand_need::always : operand_need::never;
 }
 
 class op_check {

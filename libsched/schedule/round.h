@@ -11,7 +11,8 @@
 //   4. An op whose guard does not hold is void: it fires as ever, moves and computes nothing, and completes.
 //   5. A receive of a signal fires when its register satisfies the round. The application's own call is such a
 //      register; whether the call counts in a round follows from the activation (round_calls).
-//   6. A round ends when the exit op and every op that has its tokens have completed.
+//   6. A round ends when the exit op and every op that has fired have completed, and no op is enqueued. A signal
+//      receive that waits for its register does not keep the round open.
 //
 // tests/libsched/firing_test.cc holds rules 1 to 3 against a reference for every DAG of up to five ops; docs/firing.md
 // has the pictures.

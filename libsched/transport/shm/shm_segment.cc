@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 #include <new>
+#include <string>
+#include <thread>
 #include <utility>
 
 namespace lsched {
@@ -121,6 +123,19 @@ rank shm_segment::record_lost(rank who) {
   std::int64_t nobody = 0;
   head().lost.compare_exchange_strong(nobody, std::int64_t{who} + 1);
   return first_lost();
+}
+
+std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) const {
+  using clock = std::chrono::steady_clock;
+  const auto deadline = clock::now() + limit;
+  for (rank r = 0; r < ranks(); ++r) {
+    while (page(r).state_of_rank.load() == shm_page::absent) {
+      if (clock::now() > deadline)
+        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  return std::nullopt;
 }
 
 shm_page& shm_segment::page(rank of) const {

@@ -11,11 +11,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
@@ -61,6 +63,10 @@ class shm_segment {
   /// Records that `who` is lost, unless a loss is on record. Answers whose is. Whoever notices a loss records it before
   /// anything that follows from the loss, so a rank that has ended because of it never gets there first.
   rank record_lost(rank who);
+
+  /// Waits, asleep, until every rank has opened its endpoint: the first commit looks at all of them. TIMEOUT names
+  /// a rank that has not come within the limit.
+  std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
   shm_page& page(rank of) const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
