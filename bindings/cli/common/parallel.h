@@ -1,13 +1,16 @@
 // Independent jobs on all cores, their results told in order.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <deque>
+#include <exception>
 #include <future>
 #include <semaphore>
-#include <stdexcept>
+#include <thread>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "offload/cores.h"
 
@@ -29,26 +32,43 @@ class at_end_of_scope {
 /// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in
 /// ascending order on the calling thread. At most 64 results wait for an earlier one, and a result does not outlive its
 /// tell. The first exception in that order, of a job or a tell, is thrown from here: results before it have been told,
-/// and no further job begins. Blocks until all jobs that were begun have ended.
+/// and no further job begins. Blocks until all jobs that were begun have ended. A thread runs many jobs: the allocator
+/// keeps what a thread has freed, and a thread for each job would hold the memory of many jobs.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;
-  std::counting_semaphore<> free_cores(usable_cores());
-  std::atomic<bool> is_over = false;
-  const auto run = [&](std::size_t i) {
-    free_cores.acquire();
-    const at_end_of_scope release([&] { free_cores.release(); });
-    if (is_over) throw std::runtime_error("an earlier job failed");  // nobody asks for this result
-    return job(i);
+  struct slot {
+    std::promise<std::invoke_result_t<const Job&, std::size_t>> promised;
+    std::future<std::invoke_result_t<const Job&, std::size_t>> result = promised.get_future();
   };
-  std::deque<std::future<std::invoke_result_t<const Job&, std::size_t>>> ahead;
-  const at_end_of_scope finish([&] { is_over = true; });
-  std::size_t next = 0;
+  std::vector<slot> slots(std::min(count, k_most_ahead));
+  std::counting_semaphore<> free_slots(static_cast<std::ptrdiff_t>(slots.size()));
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> is_over = false;
+  const auto work = [&] {
+    while (true) {
+      free_slots.acquire();
+      const std::size_t i = next++;
+      if (is_over || i >= count) return;
+      auto promised = std::move(slots[i % slots.size()].promised);
+      try {
+        promised.set_value(job(i));
+      } catch (...) {
+        promised.set_exception(std::current_exception());
+      }
+    }
+  };
+  std::vector<std::jthread> workers(std::min<std::size_t>(count, usable_cores()));
+  const at_end_of_scope finish([&] {
+    is_over = true;
+    free_slots.release(static_cast<std::ptrdiff_t>(workers.size()));
+  });
+  for (std::jthread& worker : workers) worker = std::jthread(work);
   for (std::size_t told = 0; told < count; ++told) {
-    for (; next < count && ahead.size() < k_most_ahead; ++next)
-      ahead.push_back(std::async(std::launch::async, run, next));
-    tell(told, ahead.front().get());
-    ahead.pop_front();
+    slot& its = slots[told % slots.size()];
+    tell(told, its.result.get());
+    its = slot();
+    free_slots.release();
   }
 }
 
