@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// What is asked for, and the memory it is asked for with; a null pointer where this rank has no such buffer.
+/// The collective that a call asks for, and its memory: null pointers where this rank has no such buffer.
 struct collective_request {
   const collective* kind = nullptr;
   shape data;

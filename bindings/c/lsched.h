@@ -992,7 +992,7 @@ typedef struct lsched_simulate_desc {
   size_t struct_size;
   const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
   uint64_t bytes;         /* of text, which needs no NUL */
-  const char* collective; /* a name `lsched list` shows, but of the sparse ones */
+  const char* collective; /* a name `lsched list` shows; a sparse one: see `sparse` */
   const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
   const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are not looked at */
   int32_t ranks;                    /* of collective or sparse: 1 … 2^24. Not looked at if there is a text */

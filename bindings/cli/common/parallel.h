@@ -32,8 +32,8 @@ class at_end_of_scope {
 /// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in
 /// ascending order on the calling thread. At most 64 results wait for an earlier one, and a result does not outlive its
 /// tell. The first exception in that order, of a job or a tell, is thrown from here: results before it have been told,
-/// and no further job begins. Blocks until all jobs that were begun have ended. A thread runs many jobs: the allocator
-/// keeps what a thread has freed, and a thread for each job would hold the memory of many jobs.
+/// and no further job begins. Blocks until all jobs that were begun have ended. A thread runs
+/// many jobs, because the allocator keeps memory that a thread has freed: threads of one job each would keep more.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;
