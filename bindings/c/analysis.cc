@@ -222,6 +222,7 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!is_there(verification)) return report(diagnostic, refusal_of(verification));
     const auto known = read_struct(desc);
     if (!known) return report(diagnostic, known.error());
+    if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());
     const lsched::verification answer =

@@ -421,8 +421,8 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
 /* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
  * each).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
- * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round;
- * UNSUPPORTED for partial schedules, which own their buffers. */
+ * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round, or an
+ * output overlaps with other memory; UNSUPPORTED for partial schedules, which own their buffers. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
@@ -895,10 +895,12 @@ LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsc
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
 /* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
- * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
- * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT; UNMATCHED (sends and receives of the world do not pair up in
- * peer, tag, dtype and size; the diagnostic names one that is left over); MISMATCH (ranks combine by different
- * reductions, among others). */
+ * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot. Outputs
+ * overlap with nothing, but in place: of the first input and the first output one lies within the other, and each
+ * further input begins where the output of its number does (lsched_verify tells whether a schedule is right in place).
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT (also memory that overlaps otherwise); UNMATCHED (sends and
+ * receives of the world do not pair up in peer, tag, dtype and size; the diagnostic names one that is left over);
+ * MISMATCH (ranks combine by different reductions, among others). */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
@@ -961,7 +963,8 @@ typedef struct lsched_verify_desc {
   const char* collective; /* of `lsched list`; its contents are what the outputs of a text must hold. NULL, for a text:
                              the one that the schedules are named after ("allreduce/mine"), with its cost if they name
                              a registered algorithm; nothing, if there is none */
-  int32_t in_place;       /* 1: inputs and outputs share memory, as the collective says; else both begin together */
+  int32_t in_place;       /* 0 or 1; 1: inputs and outputs share memory, at the collective's offset, or, where there is
+                             no collective, both begin together */
   int32_t ranks;          /* at most 2^20; the members from here on are not looked at if there is a text */
   const char* algorithm;  /* one of the collective's; NULL or "auto": the one with the fewest hops */
   uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */

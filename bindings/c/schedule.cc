@@ -180,16 +180,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     const lsched::schedule& program = *schedule->instance->program;
     const auto memory = read_pointers(program, inputs, outputs);
     if (!memory) return LSCHED_ERR_ARGUMENT;
-    const auto& coo = schedule->extras.coo;
-    if (coo != nullptr && has_overlaps(coo->problem(), inputs, outputs)) return LSCHED_ERR_ARGUMENT;
-    if (memory->inputs.size() == 1 && memory->outputs.size() == 1) {
-      const auto bytes_of = [&](buffer_role role) {
-        return std::ranges::find(program.buffers(), role, &buffer::role)->bytes();
-      };
-      const std::span input(memory->inputs[0], bytes_of(buffer_role::input));
-      const std::span<const std::byte> output(memory->outputs[0], bytes_of(buffer_role::output));
-      if (!schedule->extras.layout.fits(input, output)) return LSCHED_ERR_ARGUMENT;
-    }
+    if (!schedule->extras.layout.fits(program, *memory)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
         [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });

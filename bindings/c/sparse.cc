@@ -127,7 +127,7 @@ result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& de
                                 std::to_string(problem.result_room) + (problem.is_balanced ? " balanced" : "");
   auto made = bind_program(agreement, coo_schedule(problem), inputs.data(), outputs.data());
   if (!made) return made;
-  if (has_overlaps(problem, inputs.data(), outputs.data())) return argument("an output overlaps with other memory");
+  if (made->extras.layout.in_place) return argument("an output overlaps with other memory");
   try {
     made->extras.coo = std::make_shared<coo_functions>(problem);
   } catch (const std::bad_alloc&) {

@@ -97,7 +97,9 @@ result<creation> bind_program(std::string agreement, result<schedule_ptr> progra
   if (!program) return program.error();
   auto memory = read_pointers(**program, inputs, outputs);
   if (!memory) return memory.error();
-  return creation{{std::move(agreement), std::move(program), std::move(*memory)}};
+  const memory_layout layout = layout_of(**program, *memory);
+  if (!layout.fits(**program, *memory)) return failure{status::argument, "an output overlaps with other memory"};
+  return creation{{std::move(agreement), std::move(program), std::move(*memory)}, {.layout = layout}};
 }
 
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,

@@ -11,6 +11,7 @@
 #include "collectives/sparse/steps/coo.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
+#include "libsched/session/memory_layout.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
@@ -58,7 +59,8 @@ struct creation {
 /// that is not empty has none.
 result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
 
-/// A creation from a program, if there is one, and the caller's memory for it.
+/// A creation from a program, if there is one, and the caller's memory for it. ARGUMENT: a buffer that is not empty has
+/// none, or an output overlaps with other memory and not as in place (layout_of).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 

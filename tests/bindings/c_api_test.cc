@@ -1826,6 +1826,37 @@ TEST(c_builder, slots_need_memory) {
   EXPECT_SAYS(why, "memory");
 }
 
+TEST(c_builder, outputs_overlap_with_nothing_but_in_place) {
+  const world_of_threads world(1);
+  integers all(12);
+  const auto commit = [&](std::size_t input, std::size_t output, lsched_schedule** schedule, diagnostic& why) {
+    const hand h(world.at(0));
+    lsched_add_copy(h.b, {h.in, 0, 4}, {h.out, 0, 4}, nullptr);
+    const void* inputs[] = {&all[input]};
+    void* outputs[] = {&all[output]};
+    return lsched_builder_commit(h.b, inputs, outputs, schedule, &why);
+  };
+  const auto rebind = [&](lsched_schedule* schedule, std::size_t input, std::size_t output) {
+    const void* inputs[] = {&all[input]};
+    void* outputs[] = {&all[output]};
+    return lsched_rebind(schedule, inputs, outputs);
+  };
+  lsched_schedule* schedule = nullptr;
+  diagnostic why;
+  EXPECT_EQ(commit(3, 0, &schedule, why), LSCHED_ERR_ARGUMENT);
+  EXPECT_SAYS(why, "an output overlaps with other memory");
+  EXPECT_EQ(schedule, nullptr);
+  ASSERT_EQ(commit(4, 0, &schedule, why), LSCHED_OK) << why.text;
+  EXPECT_EQ(rebind(schedule, 5, 8), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(rebind(schedule, 8, 8), LSCHED_ERR_ARGUMENT) << "bound apart, and in place now";
+  EXPECT_EQ(rebind(schedule, 8, 4), LSCHED_OK);
+  destroy(schedule);
+  ASSERT_EQ(commit(0, 0, &schedule, why), LSCHED_OK) << why.text;
+  EXPECT_EQ(rebind(schedule, 8, 4), LSCHED_ERR_ARGUMENT) << "bound in place, and apart now";
+  EXPECT_EQ(rebind(schedule, 4, 4), LSCHED_OK);
+  destroy(schedule);
+}
+
 TEST(c_builder, a_tag_is_used_once_per_peer_and_direction) {
   expect_disagreement(LSCHED_ERR_ARGUMENT, {"tag"},
                       [](lsched_world* runtime, int32_t r, lsched_schedule** schedule, lsched_diagnostic* why) {

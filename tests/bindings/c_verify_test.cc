@@ -348,6 +348,7 @@ TEST(c_verify, bad_requests_are_refused_and_nothing_is_written) {
   desc.activation = "solo", refuse(LSCHED_ERR_ARGUMENT, "only partial collectives");
   desc.collective = "partial_allreduce", refuse(LSCHED_ERR_ARGUMENT, "activation is null");
   desc.collective = "barrier", refuse(LSCHED_ERR_ARGUMENT, "moves no data");
+  desc.in_place = 7, refuse(LSCHED_ERR_ARGUMENT, "in_place is neither 0 nor 1");
   desc.collective = "partial_allreduce", desc.activation = "solo", desc.in_place = 1;
   refuse(LSCHED_ERR_CONSTRAINT, "in place");
 }

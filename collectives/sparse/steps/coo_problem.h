@@ -40,10 +40,6 @@ struct coo_problem {
 /// Why nothing can be done for it, or for this rank of it; nothing if all is well.
 std::optional<failure> validate(const coo_problem& problem);
 
-/// Whether any output overlaps with an input, or with another output. Inputs: indices, values and how many there are;
-/// outputs: the same of the result, and with `has_dense` the vector.
-bool has_overlaps(const coo_problem& problem, const void* const* inputs, void* const* outputs);
-
 /// Those that are equal.
 constexpr cut equal_regions(const coo_problem& problem) { return {problem.count, problem.ranks()}; }
 

@@ -1,8 +1,10 @@
-#include "libsched/session/session.h"
+#include "libsched/session/memory_layout.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
+
+#include "libsched/schedule/builder.h"
 
 namespace lsched {
 namespace {
@@ -35,6 +37,71 @@ TEST(memory_layout, nothing_fits_anywhere) {
     EXPECT_TRUE((memory_layout{.in_place = in_place}.fits(memory(all), {})));
     EXPECT_TRUE((memory_layout{.in_place = in_place}.fits({}, memory(all))));
   }
+}
+
+/// A schedule of two inputs and two outputs of four bytes each, the second output empty on demand.
+schedule_ptr two_pairs(std::uint64_t last = 4) {
+  builder to({0, 1});
+  for (int i = 0; i < 2; ++i) to.input(dtype::u8, 4);
+  to.output(dtype::u8, 4);
+  to.output(dtype::u8, last);
+  to.nop();
+  return *to.compile();
+}
+
+TEST(memory_layout, of_several_buffers_only_pairs_share_memory) {
+  std::array<std::byte, 32> all{};
+  const auto at = [&](std::size_t offset) { return all.data() + offset; };
+  const schedule_ptr program = two_pairs();
+  const memory_layout apart{}, in_place{.in_place = true}, shifted{.in_place = true, .aliasing_bytes = 2};
+  const auto fits = [&](const memory_layout& wanted, std::array<std::size_t, 4> begins) {
+    return wanted.fits(*program, {{at(begins[0]), at(begins[1])}, {at(begins[2]), at(begins[3])}});
+  };
+  EXPECT_TRUE(fits(apart, {0, 4, 8, 12}));
+  EXPECT_TRUE(fits(apart, {0, 0, 8, 12})) << "inputs may overlap";
+  EXPECT_FALSE(fits(apart, {0, 4, 8, 11})) << "outputs may not";
+  EXPECT_FALSE(fits(apart, {0, 4, 8, 8}));
+  EXPECT_FALSE(fits(apart, {0, 8, 8, 12})) << "an input with the other pair's output";
+  EXPECT_FALSE(fits(apart, {0, 12, 8, 12}));
+  EXPECT_TRUE(fits(in_place, {0, 4, 0, 4}));
+  EXPECT_FALSE(fits(in_place, {0, 4, 0, 8})) << "one pair in place, the other one not";
+  EXPECT_FALSE(fits(in_place, {0, 4, 4, 0})) << "pairs that are crossed";
+  EXPECT_TRUE(fits(shifted, {2, 8, 0, 8})) << "the offset is the first pair's";
+  EXPECT_FALSE(fits(shifted, {2, 10, 0, 8}));
+}
+
+TEST(memory_layout, empty_buffers_of_several_fit_anywhere) {
+  std::array<std::byte, 12> all{};
+  const binding bound{{all.data(), all.data() + 4}, {all.data() + 8, all.data() + 4}};
+  EXPECT_TRUE(memory_layout{}.fits(*two_pairs(0), bound));
+  EXPECT_FALSE(memory_layout{}.fits(*two_pairs(), bound));
+}
+
+TEST(memory_layout, is_read_off_the_first_pair) {
+  std::array<std::byte, 32> all{};
+  const auto layout = [&](std::size_t input, std::size_t output) {
+    return layout_of(*two_pairs(), {{all.data() + input, all.data() + 16}, {all.data() + output, all.data() + 24}});
+  };
+  EXPECT_FALSE(layout(0, 4).in_place);
+  EXPECT_FALSE(layout(0, 3).in_place) << "neither lies within the other";
+  EXPECT_FALSE(layout(3, 0).in_place);
+  EXPECT_TRUE(layout(4, 4).in_place);
+  EXPECT_EQ(layout(4, 4).aliasing_bytes, 0);
+}
+
+TEST(memory_layout, a_part_of_the_other_buffer_is_in_place_at_its_offset) {
+  std::array<std::byte, 32> all{};
+  const auto layout = [&](std::uint64_t inputs, std::uint64_t outputs, std::size_t input, std::size_t output) {
+    builder to({0, 1});
+    to.input(dtype::u8, inputs);
+    to.output(dtype::u8, outputs);
+    to.nop();
+    return layout_of(**to.compile(), {{all.data() + input}, {all.data() + output}});
+  };
+  EXPECT_EQ(layout(2, 8, 6, 0).aliasing_bytes, 6);
+  EXPECT_EQ(layout(8, 2, 0, 6).aliasing_bytes, -6);
+  EXPECT_TRUE(layout(8, 2, 0, 6).in_place);
+  EXPECT_FALSE(layout(2, 8, 7, 0).in_place);
 }
 
 }  // namespace
