@@ -106,16 +106,16 @@ bool engine::is_about_lists(const instance& inst, const op& o) {
 }
 
 outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
+  const kernel_row& row = row_of(o.what);
   bool fits = true;
-  cell& target = inst.cells[o.c.buffer()];
-  if (o.what == kernel::copy) {
-    fits = copy_lists(inst, o);
-  } else if (o.what == kernel::lay_out) {
+  if (row.a.type == operand_type::lengths) {
     const auto* lengths = reinterpret_cast<const std::uint64_t*>(inst.cells[o.a.buffer()].data) + o.a.offset();
     fits = inst.lists[o.c.buffer()]->lay_out({lengths, o.count});
-  } else {
-    auto* lengths = reinterpret_cast<std::uint64_t*>(target.storage) + o.c.offset();
+  } else if (row.c.type == operand_type::lengths) {
+    auto* lengths = reinterpret_cast<std::uint64_t*>(inst.cells[o.c.buffer()].storage) + o.c.offset();
     for (std::uint64_t i = 0; i < o.count; ++i) lengths[i] = inst.lists[o.a.buffer()]->length(o.a.offset() + i);
+  } else {
+    fits = copy_lists(inst, o);
   }
   if (!fits) return fail(inst, status::bounds, k_no_rank), outcome::failed;
   set_segment_state(inst, id, {});

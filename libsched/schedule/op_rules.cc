@@ -146,10 +146,10 @@ class op_check {
   std::string validate_compute() const {
     const bool from = has_lists(op_.a), to = has_lists(op_.c);
     if (is_function(op_.what)) return is_whole() ? "" : "a function reads and writes whole buffers";
-    switch (op_.what) {
-      case kernel::copy: return from == to ? "" : "it copies between lists and what are none";
-      case kernel::measure: return from && !to ? "" : "it measures no lists, or into lists";
-      case kernel::lay_out:
+    switch (row_of(op_.what).symbol) {
+      case symbolic_rule::copy: return from == to ? "" : "it copies between lists and what are none";
+      case symbolic_rule::lengths: return from && !to ? "" : "it measures no lists, or into lists";
+      case symbolic_rule::layout:
         if (from || !is_packed(op_.c)) return "it lays out no packed lists, or by lists";
         return op_.c.offset() == 0 && op_.count == in_.buffers[op_.c.buffer()].count
                    ? ""
@@ -172,7 +172,8 @@ class op_check {
     if (!when.skips_empty) return {};
     if (op_.kind == op_kind::recv)
       return is_packed(op_.c) ? "" : "it skips empty lists of which it cannot know before that they are";
-    const bool moves_lists = has_lists(op_.a) && (op_.kind == op_kind::send || op_.what == kernel::copy);
+    const bool moves_lists =
+        has_lists(op_.a) && (op_.kind == op_kind::send || row_of(op_.what).symbol == symbolic_rule::copy);
     return moves_lists ? "" : "it skips empty lists, but moves none";
   }
 

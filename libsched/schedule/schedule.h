@@ -69,9 +69,6 @@ struct guard {
 inline constexpr std::uint32_t k_longest_period = 1 << 20;
 inline constexpr std::size_t k_most_guards = 127;  ///< of a schedule; what op::guard can hold
 
-/// Whether the round is one of those; what is said of lists aside.
-constexpr bool is_due(const guard& when, round_no round) { return (round - 1) % when.every == 0; }
-
 /// Where a buffer lies: from element `begin` of a memory on.
 struct placement {
   std::size_t memory = 0;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "libsched/schedule/round.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/finding.h"
 #include "libsched/verify/form.h"
@@ -28,7 +29,7 @@ class assembly {
   rank rank_of(world_op id) const { return owner_[id]; }
   op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
   const op& at(world_op id) const { return program(owner_[id]).ops()[id_of(id)]; }
-  bool is_call(world_op id) const { return kind_[id] == op_kind::signal_recv && at(id).peer == owner_[id]; }
+  bool is_call(world_op id) const { return lsched::is_call(at(id), owner_[id]); }
 
   // What the passes over the whole world ask most often, without a detour over the schedules.
   op_kind kind(world_op id) const { return kind_[id]; }

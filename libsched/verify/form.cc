@@ -4,6 +4,7 @@
 #include <array>
 
 #include "libsched/schedule/op_rules.h"
+#include "libsched/schedule/round.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -85,7 +86,7 @@ class form_check {
   void check_partial() {
     std::array<std::size_t, 3> entries{};  // calls, calls of full rounds, captures
     for (const op& o : program_.ops()) {
-      if (o.kind == op_kind::signal_recv && o.peer == place_.self) ++entries[o.tag == k_full_call_tag ? 1 : 0];
+      if (is_call(o, place_.self)) ++entries[o.tag == k_full_call_tag ? 1 : 0];
       if (o.kind == op_kind::capture) ++entries[2];
     }
     const bool waits_for_all = program_.starts().is_woken() && program_.starts().full_every != 0;
@@ -103,8 +104,7 @@ class form_check {
   void check_captures() {
     std::vector<std::uint32_t> tokens(size(), 0);
     for (op_id id = 0; id < size(); ++id) {
-      const bool is_call = at(id).kind == op_kind::signal_recv && at(id).peer == place_.self;
-      if (is_call || tokens[id] < at(id).need) continue;
+      if (is_call(at(id), place_.self) || !is_enabled(tokens[id], at(id).need)) continue;
       if (at(id).kind == op_kind::capture) object(id, "may capture before the application has called");
       for (const op_id next : program_.successors(id)) ++tokens[next];
     }
