@@ -24,6 +24,10 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
   return blocks;
 }
 
+/// A vector of up to so many elements is cut into tensors of one element, a longer one into so many tensors: the number
+/// of ops grows with that of tensors times that of ranks.
+constexpr std::uint64_t k_most_tensors = 65;
+
 /// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
 std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
   std::vector<rank> nodes;
@@ -42,6 +46,13 @@ shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype 
   for (rank r = 0; of.has_counts && r < size; ++r) data.counts.push_back(uneven(count, r));
   if (of.has_blocks) data.blocks = typical_blocks(size, count, &of == &k_alltoallv);
   return data;
+}
+
+std::vector<tensor> equal_tensors(std::uint64_t count, std::uint64_t number) {
+  std::vector<tensor> all;
+  for (std::uint64_t i = 0, begin = 0; i < number; begin += all[i++].count)
+    all.push_back({begin, count / number + (i < count % number ? 1 : 0)});
+  return all;
 }
 
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data) {
@@ -65,9 +76,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
     add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
     if (!how.of->activates)  // with gaps
       add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
-    add([](shape& s) {
-      for (std::uint64_t i = 0; i < s.count; ++i) s.tensors.push_back({i, 1});
-    });
+    add([](shape& s) { s.tensors = equal_tensors(s.count, std::min(s.count, k_most_tensors)); });
   }
   if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
   if (how.looks_at.is_visible && how.looks_at.segment) add([](shape& s) { s.is_visible = false, s.segment = 1; });

@@ -15,6 +15,9 @@ namespace lsched {
 /// contributions to an adaptive sum are merged by sum if that is `what`, else by adasum.
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
 
+/// A vector cut into that many tensors. The first ones have an element more where it cannot be divided; no gaps.
+std::vector<tensor> equal_tensors(std::uint64_t count, std::uint64_t number);
+
 /// Variants of the request over the algorithm's tunables, one changed at a time; the first is the request itself.
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
 

@@ -88,18 +88,6 @@ const sparse_algorithm& sparse_named(const std::string& algorithm) {
   throw command_failure(LSCHED_ERR_ARGUMENT, "no sparse allreduce is called \"" + algorithm + "\"; there are " + names);
 }
 
-namespace {
-
-/// The first ones have an element more where it cannot be divided; there are no gaps.
-std::vector<tensor> equal_tensors(std::uint64_t count, std::uint32_t number) {
-  std::vector<tensor> all;
-  for (std::uint64_t i = 0, begin = 0; i < number; begin += all[i++].count)
-    all.push_back({begin, count / number + (i < count % number ? 1 : 0)});
-  return all;
-}
-
-}  // namespace
-
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
   for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
   if (of.has_owners) data.root = 0;
