@@ -1,7 +1,9 @@
 #include "collectives/algorithm/nodes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <ranges>
 
 #include "libsched/postcondition/postcondition.h"
 
@@ -9,10 +11,10 @@ namespace lsched {
 
 std::vector<node> nodes_of(const shape& data, rank size) {
   std::vector<node> nodes;
+  if (data.nodes.empty()) std::ranges::copy(std::views::iota(0, size), std::back_inserter(nodes.emplace_back()));
   std::map<rank, std::size_t> places;
-  for (rank r = 0; r < size; ++r) {
-    const rank name = data.nodes.empty() ? 0 : data.nodes[static_cast<std::size_t>(r)];
-    const auto [place, is_new] = places.emplace(name, nodes.size());
+  for (rank r = 0; !data.nodes.empty() && r < size; ++r) {
+    const auto [place, is_new] = places.emplace(data.nodes[static_cast<std::size_t>(r)], nodes.size());
     if (is_new) nodes.emplace_back();
     nodes[place->second].push_back(r);
   }

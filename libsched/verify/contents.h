@@ -114,8 +114,9 @@ class contents {
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
   std::vector<memory> layouts_;  ///< the lengths that packed lists have been given; of others nothing
-  std::map<std::uint32_t, fingerprint> everybody_;  ///< by input: all ranks' leaves
-  std::map<std::uint64_t, std::uint64_t> agreed_;   ///< by function: the expression of what it goes by
+  /// By input and contributors (none: every rank): their leaves.
+  std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
+  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: the expression of what it goes by
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
 };

@@ -164,13 +164,13 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
 /// All contributors, of elements that have not moved.
 fingerprint contents::expected(const promised_range& wanted) {
   if (wanted.what == promised_content::moved) return nodes_.leaf_of(wanted.source, wanted.input);
-  fingerprint few;
-  for (const rank r : wanted.among) few = joined(few, nodes_.leaf_of(r, wanted.input));
-  if (!wanted.among.empty()) return few;
-  const auto [place, is_new] = everybody_.try_emplace(wanted.input);
-  for (rank r = 0; is_new && r < all_.size(); ++r)
-    place->second = joined(place->second, nodes_.leaf_of(r, wanted.input));
-  return place->second;
+  const auto [place, is_new] = reduced_.try_emplace({wanted.input, wanted.among});
+  if (!is_new) return place->second;
+  fingerprint& leaves = place->second;
+  for (const rank r : wanted.among) leaves = joined(leaves, nodes_.leaf_of(r, wanted.input));
+  for (rank r = 0; wanted.among.empty() && r < all_.size(); ++r)
+    leaves = joined(leaves, nodes_.leaf_of(r, wanted.input));
+  return leaves;
 }
 
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
