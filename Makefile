@@ -33,7 +33,7 @@ demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
 	@cmake --build build -j$(JOBS) --target lsched
 	@$(MPIEXEC) -n $(RANKS) build/bin/lsched bench fig9 --plot build/fig9.png
 
-test: build ## build, then run all tests (at most 15 minutes)
+test: build ## build, then run all tests (about 8 minutes on 2 cores)
 	@cd build && $(CTEST) -LE soak $(call within,600)
 
 headers: packages ## every header compiles alone
@@ -43,7 +43,7 @@ headers: packages ## every header compiles alone
 # Only the programs that hold `sanitize` tests are built, without MPI and benchmarks, and they run samples
 # of their matrices. `setarch -R` keeps the thread sanitizer happy where the kernel randomises addresses
 # further than it knows; a container that forbids it does without.
-sanitize: packages ## the sampled tests under address, undefined and thread sanitizers (at most 20 minutes)
+sanitize: packages ## the sampled tests under address, undefined and thread sanitizers (about 14 minutes)
 	@steady="setarch -R"; $$steady true 2>/dev/null || steady=; \
 	for kind in asan:address,undefined tsan:thread; do \
 	  dir=build-$${kind%%:*}; \
