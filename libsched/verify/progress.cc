@@ -74,18 +74,16 @@ progress::progress(const assembly& all, sending how)
       completed_(all.op_count(), 0),
       void_(all.op_count(), 0),
       hops_(all.op_count(), 0) {
-  std::vector<world_op> signal_roots;
   for (world_op id = 0; id < all.op_count(); ++id) {
     const op& o = all.at(id);
     if (all.is_call(id)) calls_.push_back(id);
     if (o.kind == op_kind::capture) captures_.push_back(id);
-    if (o.need == 0) (o.kind == op_kind::signal_recv ? signal_roots : roots_).push_back(id);
+    if (o.need == 0 && o.kind != op_kind::signal_recv) roots_.push_back(id);
     if (how != sending::held || !all.program(all.rank_of(id)).is_holding()) continue;
     for (const op_id receive : {o.releases_a, o.releases_b})
       if (receive != k_no_op) readers_.emplace_back(send_to(all.rank_of(id), receive), id);
   }
   std::ranges::sort(readers_);
-  roots_.insert(roots_.end(), signal_roots.begin(), signal_roots.end());
   if (all.size() > 0) whose_ = round_calls(all.program(0).starts(), all.size());
 }
 
@@ -103,6 +101,8 @@ void progress::run(const round_start& start) {
         arrived_[call] = round_;
   interpreter me{*this};
   round_player(me).begin(roots_);
+  for (const world_op call : calls_)
+    if (is_armed(call) && !has_fired(call)) round_player(me).hear(call);
   if (start.is_woken)
     for (const world_op id : captures_)
       if (!has_fired(id)) round_player(me).fire(id);
@@ -131,7 +131,7 @@ void progress::arrive(world_op id) {
   arrived_[id] = round_;
   if (all_.kind(id) == op_kind::recv) {
     if (has_fired(id) && !was_void(id)) queue_.push_back(id);
-  } else if (!has_fired(id) && enabled_[id] == round_) {
+  } else if (!has_fired(id) && is_armed(id)) {
     interpreter me{*this};
     round_player(me).hear(id);
   }
@@ -170,7 +170,7 @@ void progress::release(world_op send) {
 /// An op that would have to complete first; k_no_world_op: none.
 world_op progress::awaited(world_op id) const {
   const op& o = all_.at(id);
-  if (has_fired(id) || (o.kind == op_kind::signal_recv && (o.need == 0 || enabled_[id] == round_))) {
+  if (has_fired(id) || (o.kind == op_kind::signal_recv && is_armed(id))) {
     const world_op partner = all_.partner(id);
     const bool is_taken = partner != k_no_world_op && o.kind == op_kind::send && has_completed(partner);
     return is_taken ? reader_of(id) : partner;

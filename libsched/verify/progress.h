@@ -58,6 +58,8 @@ class progress {
   struct interpreter;
   friend struct interpreter;
 
+  /// Of a signal receive: whether it has its tokens. One that needs none is looked at when its signal arrives.
+  bool is_armed(world_op id) const { return all_.need(id) == 0 || enabled_[id] == round_; }
   void drain();
   void arrive(world_op id);
   void finish(world_op id);
@@ -71,7 +73,7 @@ class progress {
   round_start start_;
   std::uint32_t round_ = 0;
   std::uint32_t now_ = 0;
-  std::vector<world_op> roots_;  ///< receives of signals last
+  std::vector<world_op> roots_;  ///< but receives of signals
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
   std::vector<std::pair<world_op, world_op>> readers_;  ///< held: a send, and who reads its payload in place; ascending
