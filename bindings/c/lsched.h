@@ -909,6 +909,8 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
  * this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds
  * and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not
  * kept.
+ * A text does not say whether it was made for memory in place (an algorithm writes another schedule then): what it was
+ * made for is what it has to be bound to, or results may be wrong.
  * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
  * Errors: ARGUMENT (also a text with user-defined arithmetic, which text cannot bring), BOUNDS (the diagnostic names
  * line, column and reason); MISMATCH (another rank's text or another world's, or texts of different names); UNMATCHED;

@@ -180,7 +180,7 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
     const lsched::schedule& program = *schedule->instance->program;
     const auto memory = read_pointers(program, inputs, outputs);
     if (!memory) return LSCHED_ERR_ARGUMENT;
-    if (!schedule->extras.layout.fits(program, *memory)) return LSCHED_ERR_ARGUMENT;
+    if (schedule->extras.layout.words_for_misfit(program, *memory)) return LSCHED_ERR_ARGUMENT;
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
         [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });

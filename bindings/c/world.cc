@@ -98,7 +98,7 @@ result<creation> bind_program(std::string agreement, result<schedule_ptr> progra
   auto memory = read_pointers(**program, inputs, outputs);
   if (!memory) return memory.error();
   const memory_layout layout = layout_of(**program, *memory);
-  if (!layout.fits(**program, *memory)) return failure{status::argument, "an output overlaps with other memory"};
+  if (auto why = layout.words_for_misfit(**program, *memory)) return failure{status::argument, std::move(*why)};
   return creation{{std::move(agreement), std::move(program), std::move(*memory)}, {.layout = layout}};
 }
 

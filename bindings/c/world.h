@@ -60,7 +60,7 @@ struct creation {
 result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
 
 /// A creation from a program, if there is one, and the caller's memory for it. ARGUMENT: a buffer that is not empty has
-/// none, or an output overlaps with other memory and not as in place (layout_of).
+/// none, or an output overlaps with other memory and not as in place (libsched/session/memory_layout.h).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 

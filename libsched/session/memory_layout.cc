@@ -1,5 +1,6 @@
 #include "libsched/session/memory_layout.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace lsched {
@@ -8,11 +9,19 @@ namespace {
 using bytes = std::span<const std::byte>;
 
 /// The memory of all buffers with that role, in their order.
+struct region_list {
+  std::vector<bytes> memory;
+  std::vector<dtype> types;
+};
+
 template <class Pointers>
-std::vector<bytes> regions_of(const schedule& program, buffer_role role, const Pointers& begins) {
-  std::vector<bytes> all;
-  for (const buffer& one : program.buffers())
-    if (one.role == role) all.emplace_back(begins[all.size()], one.bytes());
+region_list regions_of(const schedule& program, buffer_role role, const Pointers& begins) {
+  region_list all;
+  for (const buffer& one : program.buffers()) {
+    if (one.role != role) continue;
+    all.memory.emplace_back(begins[all.memory.size()], one.bytes());
+    all.types.push_back(one.type);
+  }
   return all;
 }
 
@@ -38,28 +47,41 @@ bool memory_layout::fits(bytes input, bytes output) const {
   return !in_place && (in >= out + output.size() || out >= in + input.size());
 }
 
-bool memory_layout::fits(const schedule& program, const binding& memory) const {
-  const std::vector<bytes> inputs = regions_of(program, buffer_role::input, memory.inputs);
-  const std::vector<bytes> outputs = regions_of(program, buffer_role::output, memory.outputs);
+std::optional<std::string> memory_layout::words_for_misfit(const schedule& program, const binding& memory) const {
+  const std::vector<bytes> inputs = regions_of(program, buffer_role::input, memory.inputs).memory;
+  const std::vector<bytes> outputs = regions_of(program, buffer_role::output, memory.outputs).memory;
   const memory_layout apart{}, begin_together{.in_place = in_place};
   for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const std::string output = "output " + std::to_string(o);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const memory_layout& wanted = i != o ? apart : o == 0 ? *this : begin_together;
-      if (!wanted.fits(inputs[i], outputs[o])) return false;
+      if (wanted.fits(inputs[i], outputs[o])) continue;
+      const std::string both = "input " + std::to_string(i) + " and " + output;
+      return apart.fits(inputs[i], outputs[o])
+                 ? both + " lie apart, and other memory is in place: in place are all pairs or none"
+                 : both + " overlap, and not as in place";
     }
     for (std::size_t other = 0; other < o; ++other)
-      if (!apart.fits(outputs[other], outputs[o])) return false;
+      if (!apart.fits(outputs[other], outputs[o]))
+        return "output " + std::to_string(other) + " and " + output + " overlap";
   }
-  return true;
+  return std::nullopt;
 }
 
 memory_layout layout_of(const schedule& program, const binding& memory) {
-  const std::vector<bytes> inputs = regions_of(program, buffer_role::input, memory.inputs);
-  const std::vector<bytes> outputs = regions_of(program, buffer_role::output, memory.outputs);
-  if (inputs.empty() || outputs.empty()) return {};
-  const std::int64_t offset = distance(outputs[0], inputs[0]);
-  const bool in_place = is_within(inputs[0], outputs[0], offset) || is_within(outputs[0], inputs[0], -offset);
-  return in_place ? memory_layout{.in_place = true, .aliasing_bytes = offset} : memory_layout{};
+  const region_list inputs = regions_of(program, buffer_role::input, memory.inputs);
+  const region_list outputs = regions_of(program, buffer_role::output, memory.outputs);
+  for (std::size_t i = 0; i < std::min(inputs.memory.size(), outputs.memory.size()); ++i) {
+    const bytes input = inputs.memory[i], output = outputs.memory[i];
+    if (input.empty() || output.empty()) continue;
+    const std::int64_t offset = distance(output, input);
+    if (i > 0 || inputs.types[0] != outputs.types[0]) return {.in_place = offset == 0};
+    const bool is_part = is_within(input, output, offset) || is_within(output, input, -offset);
+    if (is_part && offset % static_cast<std::int64_t>(size_of(inputs.types[0])) == 0)
+      return {.in_place = true, .aliasing_bytes = offset};
+    return {};
+  }
+  return {};
 }
 
 }  // namespace lsched

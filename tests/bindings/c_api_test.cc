@@ -1844,7 +1844,7 @@ TEST(c_builder, outputs_overlap_with_nothing_but_in_place) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(commit(3, 0, &schedule, why), LSCHED_ERR_ARGUMENT);
-  EXPECT_SAYS(why, "an output overlaps with other memory");
+  EXPECT_SAYS(why, "input 0 and output 0 overlap, and not as in place");
   EXPECT_EQ(schedule, nullptr);
   ASSERT_EQ(commit(4, 0, &schedule, why), LSCHED_OK) << why.text;
   EXPECT_EQ(rebind(schedule, 5, 8), LSCHED_ERR_ARGUMENT);

@@ -239,9 +239,9 @@ TEST(c_coo_desc, a_wrong_desc_is_told_what_is_wrong) {
     refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.indices = nullptr; });
     refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.item_count = nullptr; });
     refusal(LSCHED_ERR_ARGUMENT, "has no memory", [](auto& it) { it.out_count = nullptr; });
-    refusal(LSCHED_ERR_ARGUMENT, "overlaps", [](auto& it) { it.out_values = const_cast<void*>(it.values); });
-    refusal(LSCHED_ERR_ARGUMENT, "overlaps", [](auto& it) { it.out_values = it.dense; });
-    refusal(LSCHED_ERR_ARGUMENT, "overlaps", [](auto& it) { it.out_count = it.out_indices + 299; });
+    refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_values = const_cast<void*>(it.values); });
+    refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_values = it.dense; });
+    refusal(LSCHED_ERR_ARGUMENT, "overlap", [](auto& it) { it.out_count = it.out_indices + 299; });
     refusal(LSCHED_ERR_ARGUMENT, "dtype", [](auto& it) { it.dtype = static_cast<lsched_dtype>(15); });
     refusal(LSCHED_ERR_ARGUMENT, "regions", [](auto& it) { std::memset(&it.regions, 1, sizeof it.regions); });
     refusal(LSCHED_ERR_CONSTRAINT, "floating", [](auto& it) { it.dtype = LSCHED_I32; });

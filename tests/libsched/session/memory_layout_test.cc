@@ -55,26 +55,33 @@ TEST(memory_layout, of_several_buffers_only_pairs_share_memory) {
   const schedule_ptr program = two_pairs();
   const memory_layout apart{}, in_place{.in_place = true}, shifted{.in_place = true, .aliasing_bytes = 2};
   const auto fits = [&](const memory_layout& wanted, std::array<std::size_t, 4> begins) {
-    return wanted.fits(*program, {{at(begins[0]), at(begins[1])}, {at(begins[2]), at(begins[3])}});
+    const auto why =
+        wanted.words_for_misfit(*program, {{at(begins[0]), at(begins[1])}, {at(begins[2]), at(begins[3])}});
+    return why.value_or("");
   };
-  EXPECT_TRUE(fits(apart, {0, 4, 8, 12}));
-  EXPECT_TRUE(fits(apart, {0, 0, 8, 12})) << "inputs may overlap";
-  EXPECT_FALSE(fits(apart, {0, 4, 8, 11})) << "outputs may not";
-  EXPECT_FALSE(fits(apart, {0, 4, 8, 8}));
-  EXPECT_FALSE(fits(apart, {0, 8, 8, 12})) << "an input with the other pair's output";
-  EXPECT_FALSE(fits(apart, {0, 12, 8, 12}));
-  EXPECT_TRUE(fits(in_place, {0, 4, 0, 4}));
-  EXPECT_FALSE(fits(in_place, {0, 4, 0, 8})) << "one pair in place, the other one not";
-  EXPECT_FALSE(fits(in_place, {0, 4, 4, 0})) << "pairs that are crossed";
-  EXPECT_TRUE(fits(shifted, {2, 8, 0, 8})) << "the offset is the first pair's";
-  EXPECT_FALSE(fits(shifted, {2, 10, 0, 8}));
+  EXPECT_EQ(fits(apart, {0, 4, 8, 12}), "");
+  EXPECT_EQ(fits(apart, {0, 0, 8, 12}), "") << "inputs may overlap";
+  EXPECT_EQ(fits(apart, {0, 4, 8, 11}), "output 0 and output 1 overlap") << "outputs may not";
+  EXPECT_EQ(fits(apart, {0, 4, 8, 8}), "output 0 and output 1 overlap");
+  EXPECT_EQ(fits(apart, {0, 8, 8, 12}), "input 1 and output 0 overlap, and not as in place")
+      << "an input with the other pair's output";
+  EXPECT_EQ(fits(apart, {0, 12, 8, 12}), "input 1 and output 1 overlap, and not as in place");
+  EXPECT_EQ(fits(in_place, {0, 4, 0, 4}), "");
+  EXPECT_EQ(fits(in_place, {0, 4, 0, 8}),
+            "input 1 and output 1 lie apart, and other memory is in place: in place are all pairs or none")
+      << "one pair in place, the other one not";
+  EXPECT_EQ(fits(in_place, {0, 4, 4, 0}),
+            "input 0 and output 0 lie apart, and other memory is in place: in place are all pairs or none")
+      << "pairs that are crossed";
+  EXPECT_EQ(fits(shifted, {2, 8, 0, 8}), "") << "the offset is the first pair's";
+  EXPECT_EQ(fits(shifted, {2, 10, 0, 8}), "input 1 and output 1 overlap, and not as in place");
 }
 
 TEST(memory_layout, empty_buffers_of_several_fit_anywhere) {
   std::array<std::byte, 12> all{};
   const binding bound{{all.data(), all.data() + 4}, {all.data() + 8, all.data() + 4}};
-  EXPECT_TRUE(memory_layout{}.fits(*two_pairs(0), bound));
-  EXPECT_FALSE(memory_layout{}.fits(*two_pairs(), bound));
+  EXPECT_FALSE(memory_layout{}.words_for_misfit(*two_pairs(0), bound));
+  EXPECT_TRUE(memory_layout{}.words_for_misfit(*two_pairs(), bound));
 }
 
 TEST(memory_layout, is_read_off_the_first_pair) {
@@ -102,6 +109,43 @@ TEST(memory_layout, a_part_of_the_other_buffer_is_in_place_at_its_offset) {
   EXPECT_EQ(layout(8, 2, 0, 6).aliasing_bytes, -6);
   EXPECT_TRUE(layout(8, 2, 0, 6).in_place);
   EXPECT_FALSE(layout(2, 8, 7, 0).in_place);
+}
+
+TEST(memory_layout, a_part_is_in_place_only_with_elements_on_elements) {
+  alignas(8) std::array<std::byte, 64> all{};
+  const auto layout = [&](dtype output, std::size_t input_begin) {
+    builder to({0, 1});
+    to.input(dtype::i32, 2);
+    to.output(output, 6);
+    to.nop();
+    return layout_of(**to.compile(), {{all.data() + input_begin}, {all.data()}});
+  };
+  EXPECT_EQ(layout(dtype::i32, 8).aliasing_bytes, 8);
+  EXPECT_FALSE(layout(dtype::i32, 6).in_place);
+  EXPECT_FALSE(layout(dtype::f32, 8).in_place) << "elements of another type";
+  EXPECT_TRUE(layout(dtype::f32, 0).in_place);
+}
+
+TEST(memory_layout, an_empty_pair_says_nothing_of_the_others) {
+  std::array<std::byte, 32> all{};
+  const auto layout = [&](std::uint64_t first_input, std::uint64_t first_output, std::array<std::size_t, 4> begins) {
+    builder to({0, 1});
+    to.input(dtype::u8, first_input);
+    to.input(dtype::u8, 4);
+    to.output(dtype::u8, first_output);
+    to.output(dtype::u8, 4);
+    to.nop();
+    const auto at = [&](std::size_t offset) { return all.data() + offset; };
+    const binding bound{{at(begins[0]), at(begins[1])}, {at(begins[2]), at(begins[3])}};
+    const memory_layout found = layout_of(**to.compile(), bound);
+    EXPECT_EQ(found.words_for_misfit(**to.compile(), bound).value_or(""), "");
+    EXPECT_EQ(found.aliasing_bytes, 0);
+    return found.in_place;
+  };
+  EXPECT_TRUE(layout(0, 0, {0, 4, 0, 4}));
+  EXPECT_TRUE(layout(0, 4, {0, 8, 0, 8}));
+  EXPECT_FALSE(layout(0, 4, {0, 8, 0, 12}));
+  EXPECT_FALSE(layout(0, 4, {2, 8, 0, 12}));
 }
 
 }  // namespace
