@@ -185,6 +185,13 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise})};
 }
 
+/// The caller's arithmetic may go by units of several elements.
+constexpr kernel_row user_reduction() {
+  kernel_row row = reduction(kernel::user, "user", k_numbers);
+  row.traits &= ~bits_of(std::array{trait::elementwise});
+  return row;
+}
+
 constexpr kernel_row function(kernel what, std::string_view name, symbolic_rule symbol) {
   return {.what = what,
           .name = name,
@@ -218,7 +225,7 @@ inline constexpr std::array k_rows{
     reduction(kernel::band, "band", k_numbers & ~k_floats),
     reduction(kernel::bor, "bor", k_numbers & ~k_floats),
     reduction(kernel::bxor, "bxor", k_numbers & ~k_floats),
-    reduction(kernel::user, "user", k_numbers),
+    user_reduction(),
     kernel_row{.what = kernel::dot_norms,
                .name = "dot_norms",
                .a = k_elements,

@@ -53,7 +53,7 @@ class analysis {
     all_.resize(program_.ops().size());
     for (op_id id = 0; id < all_.size(); ++id)
       if (const op& o = at(id); o.kind == op_kind::compute && may_swap(o))
-        all_[id] = {is_candidate(o, o.a), o.what != kernel::copy && is_candidate(o, o.b)};
+        all_[id] = {is_candidate(o, o.a), is_candidate(o, o.b)};
   }
 
   /// The op that wrote what `reader` reads; k_no_op where deps do not say.

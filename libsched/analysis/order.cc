@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "libsched/schedule/round.h"
+
 namespace lsched {
 namespace {
 
@@ -67,7 +69,7 @@ std::vector<bool> local_order::fired_by_end(const schedule& program) const {
     const op& o = program.ops()[id];
     const auto tokens = std::ranges::count_if(deps_[id], [&](op_id dep) { return has_fired[dep]; });
     has_fired[id] = id == program.exit() || is_before(id, program.exit()) ||
-                    (o.kind != op_kind::signal_recv && tokens >= std::ptrdiff_t{o.need});
+                    (o.kind != op_kind::signal_recv && is_enabled(static_cast<std::uint32_t>(tokens), o.need));
   }
   return has_fired;
 }

@@ -106,12 +106,12 @@ bool engine::is_about_lists(const instance& inst, const op& o) {
 }
 
 outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
-  const kernel_row& row = row_of(o.what);
+  const symbolic_rule rule = row_of(o.what).symbol;
   bool fits = true;
-  if (row.a.type == operand_type::lengths) {
+  if (rule == symbolic_rule::layout) {
     const auto* lengths = reinterpret_cast<const std::uint64_t*>(inst.cells[o.a.buffer()].data) + o.a.offset();
     fits = inst.lists[o.c.buffer()]->lay_out({lengths, o.count});
-  } else if (row.c.type == operand_type::lengths) {
+  } else if (rule == symbolic_rule::lengths) {
     auto* lengths = reinterpret_cast<std::uint64_t*>(inst.cells[o.c.buffer()].storage) + o.c.offset();
     for (std::uint64_t i = 0; i < o.count; ++i) lengths[i] = inst.lists[o.a.buffer()]->length(o.a.offset() + i);
   } else {

@@ -98,7 +98,7 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
     const op& o = ops[id];
     if (o.what == kernel::user)
       if (auto why = validate_user(o, id, options.user)) return why;
-    if (o.kind == op_kind::signal_recv && o.peer != inst.program->place().self) inst.signal_receives.push_back(id);
+    if (o.kind == op_kind::signal_recv && !is_call(o, inst.program->place().self)) inst.signal_receives.push_back(id);
     if (o.kind != op_kind::compute) continue;
     if (is_function(o.what) && options.local == nullptr)
       return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
@@ -110,7 +110,7 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
                                : !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists
                                                                                 : compute_way::kernel,
                         .null = row.null,
-                        .is_elementwise = row.is(trait::elementwise) && o.what != kernel::user,
+                        .is_elementwise = row.is(trait::elementwise),
                         .target_bytes = static_cast<std::uint8_t>(size_of(row.c.type_in(o.type)))};
   }
   return std::nullopt;

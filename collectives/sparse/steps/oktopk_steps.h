@@ -28,6 +28,7 @@
 #include "collectives/sparse/steps/regions.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/threshold.h"
+#include "libsched/schedule/round.h"
 
 namespace lsched {
 
@@ -56,7 +57,7 @@ constexpr std::uint32_t number_of(oktopk_step step, unsigned pass = 0) {
 
 /// Whether a round begins with a look at the boundaries: rounds 1, 1 + period, ….
 constexpr bool looks_at_boundaries(const sparse_problem& problem, round_no round) {
-  return (round - 1) % problem.period == 0;
+  return is_due({.every = problem.period}, round);
 }
 
 class oktopk_steps final : public sparse_functions, public round_end {
