@@ -422,7 +422,8 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
  * each).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round, or an
- * output overlaps with other memory; UNSUPPORTED for partial schedules, which own their buffers. */
+ * input lies at another place of its output than at create, or an output overlaps with other memory; UNSUPPORTED for
+ * partial schedules, which own their buffers. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
