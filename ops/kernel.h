@@ -137,6 +137,17 @@ enum class trait : std::uint8_t {
   elementwise,  ///< operands may be cut anywhere without changing bits: a lane may compute the parts
 };
 
+/// Laws that the bits of results obey, whatever the elements are, NaNs, zeros of either sign and subnormals among them.
+/// tests/ops/laws_test.cc tries them on every SIMD target.
+enum class law : std::uint8_t {
+  commutative,  ///< b (op) a = a (op) b
+  associative,  ///< a (op) (b (op) c) = (a (op) b) (op) c
+  idempotent,   ///< (a (op) b) (op) a = a (op) b
+};
+
+/// By law: the dtypes of which it holds, bit of each.
+using law_table = std::array<std::uint32_t, 3>;
+
 /// One kernel, for builder, text form, checks, verify, models of time and engine alike.
 struct kernel_row {
   kernel what = kernel::none;
@@ -148,9 +159,13 @@ struct kernel_row {
   symbolic_rule symbol = symbolic_rule::nothing;
   std::uint8_t passes = 0;   ///< vectors that are read or written, without an optional operand: what it costs
   std::uint32_t traits = 0;  ///< bit of each
+  law_table laws{};
 
   constexpr bool has_parameters() const { return parameters.front().exists(); }
   constexpr bool is(trait which) const { return (traits >> static_cast<unsigned>(which) & 1) != 0; }
+  constexpr bool obeys(law which, dtype type) const {
+    return (laws[static_cast<std::size_t>(which)] >> static_cast<unsigned>(type) & 1) != 0;
+  }
   constexpr bool supports(dtype type) const { return (dtypes >> static_cast<unsigned>(type) & 1) != 0; }
 };
 
@@ -172,7 +187,13 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t dtypes) {
+// Integers wrap around, a NaN is always the same one, and of two zeros a minimum always prefers the same.
+inline constexpr law_table k_no_law{};
+inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
+inline constexpr law_table k_parity{k_numbers, k_numbers};
+inline constexpr law_table k_lattice{k_numbers, k_numbers, k_numbers};
+
+constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t dtypes, const law_table& laws) {
   return {.what = what,
           .name = name,
           .a = k_elements,
@@ -182,12 +203,13 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .null = null_rule::either,
           .symbol = symbolic_rule::joined,
           .passes = 3,
-          .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise})};
+          .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise}),
+          .laws = laws};
 }
 
 /// The caller's arithmetic may go by units of several elements.
 constexpr kernel_row user_reduction() {
-  kernel_row row = reduction(kernel::user, "user", k_numbers);
+  kernel_row row = reduction(kernel::user, "user", k_numbers, k_no_law);
   row.traits &= ~bits_of(std::array{trait::elementwise});
   return row;
 }
@@ -215,16 +237,16 @@ inline constexpr std::array k_rows{
                .null = null_rule::either,
                .symbol = symbolic_rule::copy,
                .passes = 2},
-    reduction(kernel::sum, "sum", k_numbers),
-    reduction(kernel::prod, "prod", k_numbers),
-    reduction(kernel::min, "min", k_numbers),
-    reduction(kernel::max, "max", k_numbers),
-    reduction(kernel::land, "land", k_numbers & ~k_floats),
-    reduction(kernel::lor, "lor", k_numbers & ~k_floats),
-    reduction(kernel::lxor, "lxor", k_numbers & ~k_floats),
-    reduction(kernel::band, "band", k_numbers & ~k_floats),
-    reduction(kernel::bor, "bor", k_numbers & ~k_floats),
-    reduction(kernel::bxor, "bxor", k_numbers & ~k_floats),
+    reduction(kernel::sum, "sum", k_numbers, k_arithmetic),
+    reduction(kernel::prod, "prod", k_numbers, k_arithmetic),
+    reduction(kernel::min, "min", k_numbers, k_lattice),
+    reduction(kernel::max, "max", k_numbers, k_lattice),
+    reduction(kernel::land, "land", k_numbers & ~k_floats, k_lattice),
+    reduction(kernel::lor, "lor", k_numbers & ~k_floats, k_lattice),
+    reduction(kernel::lxor, "lxor", k_numbers & ~k_floats, k_parity),
+    reduction(kernel::band, "band", k_numbers & ~k_floats, k_lattice),
+    reduction(kernel::bor, "bor", k_numbers & ~k_floats, k_lattice),
+    reduction(kernel::bxor, "bxor", k_numbers & ~k_floats, k_parity),
     user_reduction(),
     kernel_row{.what = kernel::dot_norms,
                .name = "dot_norms",

@@ -180,7 +180,7 @@ cost cost_of_node_adasum(rank size, const shape& data) {
 
 std::uint64_t means_expression(rank size, const shape& data, const tensor& part) {
   std::vector<std::uint64_t> means;
-  for (const node& ranks : nodes_of(data, size)) means.push_back(mean_tree(ranks));
+  for (const node& ranks : nodes_of(data, size)) means.push_back(mean_tree(ranks, data.type));
   return hypercube_tree(means, part);
 }
 

@@ -148,7 +148,7 @@ postcondition mean_of_node(const collective&, rank size, const shape& data) {
                               .among = ranks,
                               .how = kernel::sum,
                               .is_in_rank_order = true,
-                              .tree = mean_tree(ranks),
+                              .tree = mean_tree(ranks, data.type),
                               .has_means = true});
   return promise;
 }

@@ -34,9 +34,8 @@ node_place place_of(const std::vector<node>& nodes, rank self) {
           static_cast<std::size_t>(std::ranges::lower_bound(*own, self) - own->begin())};
 }
 
-std::uint64_t mean_tree(const node& ranks) {
-  std::uint64_t sum = leaf_tree(ranks.front(), 0);
-  for (std::size_t i = 1; i < ranks.size(); ++i) sum = joined_tree(kernel::sum, sum, leaf_tree(ranks[i], 0));
+std::uint64_t mean_tree(const node& ranks, dtype type) {
+  const std::uint64_t sum = reduced_tree(kernel::sum, type, ranks);
   return ranks.size() == 1 ? sum : divided_tree(sum, static_cast<std::uint32_t>(ranks.size()));
 }
 

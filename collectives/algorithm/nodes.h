@@ -30,6 +30,6 @@ std::size_t place_on_node(const shape& data, rank self);
 
 /// The expression (postcondition.h) of the mean over a node: the sum in the order of its ranks, divided by
 /// their number; of one rank, its contribution.
-std::uint64_t mean_tree(const node& ranks);
+std::uint64_t mean_tree(const node& ranks, dtype type);
 
 }  // namespace lsched

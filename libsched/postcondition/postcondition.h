@@ -11,8 +11,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "libsched/postcondition/fingerprint.h"
 #include "ops/base.h"
 #include "ops/kernel.h"
 
@@ -80,10 +82,17 @@ struct postcondition {
 /// Every rank's output 0, of `count` elements, is the reduction of all ranks' input 0.
 postcondition reduced_everywhere(rank size, std::uint64_t count, kernel how, bool is_in_rank_order);
 
-/// Hashes of expressions: equal for equal ones, in this process (fingerprint.h). A leaf is a rank's input; kernels
-/// are not taken to commute.
+/// Hashes of expressions: equal for equal ones, in this process (fingerprint.h). A leaf is a rank's input.
 std::uint64_t leaf_tree(rank contributor, std::uint32_t input);
+fingerprint leaf_fingerprint(rank contributor, std::uint32_t input);
 std::uint64_t joined_tree(kernel how, std::uint64_t lower, std::uint64_t higher);
+/// Of a reduction, modulo the laws that its row declares (ops/kernel.h): by which operands it is, in either order where
+/// it commutes; and where it associates, too, by what leaves are in it (is_flat), once each where it is idempotent.
+std::uint64_t reduced_tree(kernel how, dtype type, std::uint64_t lower, std::uint64_t higher);
+std::uint64_t reduced_tree(kernel how, const fingerprint& leaves);
+bool is_flat(kernel how, dtype type);
+/// Of the first inputs of ranks, combined in that order.
+std::uint64_t reduced_tree(kernel how, dtype type, std::span<const rank> ranks);
 std::uint64_t divided_tree(std::uint64_t sum, std::uint64_t divisor);
 /// The adaptive sum of two vectors, by all products of their elements [begin, end), counted as input elements are.
 std::uint64_t adasum_expression(std::uint64_t lower, std::uint64_t higher, std::uint64_t begin, std::uint64_t end);

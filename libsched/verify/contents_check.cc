@@ -33,8 +33,10 @@ class explanation {
       if (wanted.what == promised_content::moved) return r == wanted.source;
       return wanted.among.empty() || std::binary_search(wanted.among.begin(), wanted.among.end(), r);
     };
+    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // whose leaves count once
     for (rank r = 0; r < all_.size(); ++r) {
-      const std::uint64_t there = copies[static_cast<std::size_t>(r)];
+      const std::uint64_t copied = copies[static_cast<std::size_t>(r)];
+      const std::uint64_t there = is_set ? std::min<std::uint64_t>(copied, 1) : copied;
       const std::string whose = "the contribution of rank " + std::to_string(r);
       const bool is_least = there == k_saturated;
       if (there > 1)
@@ -163,13 +165,13 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
 
 /// All contributors, of elements that have not moved.
 fingerprint contents::expected(const promised_range& wanted) {
-  if (wanted.what == promised_content::moved) return nodes_.leaf_of(wanted.source, wanted.input);
+  if (wanted.what == promised_content::moved) return leaf_fingerprint(wanted.source, wanted.input);
   const auto [place, is_new] = reduced_.try_emplace({wanted.input, wanted.among});
   if (!is_new) return place->second;
   fingerprint& leaves = place->second;
-  for (const rank r : wanted.among) leaves = joined(leaves, nodes_.leaf_of(r, wanted.input));
+  for (const rank r : wanted.among) leaves = joined(leaves, leaf_fingerprint(r, wanted.input));
   for (rank r = 0; wanted.among.empty() && r < all_.size(); ++r)
-    leaves = joined(leaves, nodes_.leaf_of(r, wanted.input));
+    leaves = joined(leaves, leaf_fingerprint(r, wanted.input));
   return leaves;
 }
 

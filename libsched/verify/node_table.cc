@@ -23,10 +23,6 @@ making making_of(kernel what) {
 node_table::node_table(const assembly& all)
     : all_(all), weights_(the_weights()), nodes_{{.input = k_no_input}}, products_(1), parts_(1) {}
 
-fingerprint node_table::leaf_of(rank contributor, std::uint32_t input) const {
-  return {weight_of_leaf(weights_, leaf_tree(contributor, input)), 1};
-}
-
 /// The order of the group is the prime less one, so that many steps less are as many steps back.
 fingerprint node_table::shifted(fingerprint leaves, std::int64_t distance) const {
   if (distance == 0) return leaves;
@@ -38,13 +34,16 @@ fingerprint node_table::shifted(fingerprint leaves, std::int64_t distance) const
 }
 
 node_id node_table::add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent) {
-  nodes_.push_back({.contributions = leaf_of(contributor, input),
+  const fingerprint leaf = leaf_fingerprint(contributor, input);
+  nodes_.push_back({.contributions = leaf,
                     .tree = leaf_tree(contributor, input),
                     .lowest = contributor,
                     .highest = contributor,
                     .input = input,
+                    .ranks = sets_.single(contributor),
+                    .is_flat = true,
                     .extent = extent,
-                    .contributors = leaf_of(contributor, input)});
+                    .contributors = leaf});
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
@@ -67,30 +66,66 @@ node node_table::copy_of(node_id original, world_op id) const {
   copy.lower = original, copy.higher = k_nothing;
   copy.joined_by = id;
   copy.products = copy.part = 0;
-  copy.is_derived = false;
+  copy.is_derived = copy.is_flat = false;
+  copy.ranks = rank_sets::k_empty;
   return copy;
 }
 
 node_id node_table::add_join(world_op id, kernel how, const segment& lower, const segment& higher) {
   const node& x = nodes_[lower.what];
   const node& y = nodes_[higher.what];
-  const fingerprint other = shifted(y.contributions, lower.shift - higher.shift);
+  const dtype type = all_.at(id).type;
+  const bool is_flat = joins_flat(how, type, lower, higher);
+  // Of leaves that both have there is one where that is as good as two; but the engine counts who is in what is null.
+  const bool is_set = is_flat && row_of(how).obeys(law::idempotent, type) && x.ranks != rank_sets::k_empty &&
+                      y.ranks != rank_sets::k_empty && x.input == y.input &&
+                      !all_.program(all_.rank_of(id)).is_partial();
+  const rank_sets::id ranks = is_set ? sets_.united(x.ranks, y.ranks) : rank_sets::k_empty;
+  const fingerprint leaves = is_set ? leaves_of(ranks, x.input)
+                                    : joined(x.contributions, shifted(y.contributions, lower.shift - higher.shift));
+  const std::uint64_t tree =
+      is_flat ? reduced_tree(how, leaves) : reduced_tree(how, type, x.tree, tree_beside(lower, higher));
   return add(id,
-             {.contributions = joined(x.contributions, other),
-              .tree = with_parameters(joined_tree(how, x.tree, tree_beside(lower, higher)), id),
+             {.contributions = leaves,
+              .tree = with_parameters(tree, id),
               .lower = lower.what,
               .higher = higher.what,
               .joined_by = id,
               .lowest = std::min(x.lowest, y.lowest),
               .highest = std::max(x.highest, y.highest),
+              .input = is_set ? x.input : 0,
               .kernels = x.kernels | y.kernels | bit_of(how),
               .merges = x.merges | y.merges,
+              .ranks = ranks,
+              .is_flat = is_flat,
               .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest,
               .is_there = x.is_there || y.is_there,
               .shares = std::max(x.shares, y.shares),
               .extent = x.extent == y.extent ? x.extent : 0,
               .contributors = joined(x.contributors, y.contributors)},
              {lower.what, higher.what});
+}
+
+bool node_table::joins_flat(kernel how, dtype type, const segment& lower, const segment& higher) const {
+  const node &x = nodes_[lower.what], &y = nodes_[higher.what];
+  return lsched::is_flat(how, type) && lower.shift == higher.shift && x.is_flat && y.is_flat &&
+         ((x.kernels | y.kernels) & ~bit_of(how)) == 0;
+}
+
+fingerprint node_table::leaves_of(rank_sets::id ranks, std::uint32_t input) {
+  std::vector<fingerprint>& sums = sums_[input];
+  if (sums.empty()) {
+    sums.resize(1);
+    for (rank r = 0; r < all_.size(); ++r) sums.push_back(joined(sums.back(), leaf_fingerprint(r, input)));
+  }
+  fingerprint leaves;
+  for (const auto& [first, end] : sets_.intervals(ranks)) {
+    const fingerprint &to = sums[static_cast<std::size_t>(end)], &from = sums[static_cast<std::size_t>(first)];
+    leaves = joined(leaves, {{modular_sum(to.weights[0], k_prime - from.weights[0]),
+                              modular_sum(to.weights[1], k_prime - from.weights[1])},
+                             to.size - from.size});
+  }
+  return leaves;
 }
 
 std::uint64_t node_table::tree_beside(const segment& lower, const segment& higher) const {

@@ -5,6 +5,11 @@
 // which some are missing or from another place, are overlooked with a probability of about 2^-120. Nodes also remember
 // how they were made, so that a failure can be explained exactly, and equal expressions can be told by their hash.
 //
+// Expressions are equal modulo the laws that a kernel's row declares of the dtype (ops/kernel.h): operands may change
+// places where it commutes; grouping does not matter where it associates, too; and where it is idempotent a leaf that
+// was in both operands is in the result once. The latter two are known of leaves at the same place that one kernel has
+// combined; what else is in an expression keeps its shape.
+//
 // A node says nothing about elements: a segment of memory says by how much its elements have been shifted against the
 // first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random. No power of x up to
 // the number of all elements is 1.
@@ -12,11 +17,13 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "libsched/postcondition/fingerprint.h"
 #include "libsched/verify/assembly.h"
+#include "libsched/verify/rank_sets.h"
 
 namespace lsched::symbolic {
 
@@ -46,6 +53,8 @@ struct node {
   std::uint32_t products = 0;          ///< of sums: which, in products_; 0: it is no such node
   std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins
   std::uint32_t merges = 0;            ///< bit k: a capture may have merged late contributions by kernel k
+  rank_sets::id ranks = rank_sets::k_empty;  ///< of a leaf, and of leaves of one input that an idempotent kernel joins
+  bool is_flat = false;  ///< a leaf; or leaves combined by one kernel, whose order and grouping change no bit
   bool is_in_rank_order = true;
   bool is_derived = false;     ///< numbers, by a function
   bool is_there = false;       ///< in partial schedules, whoever contributes: a function has made it
@@ -105,10 +114,12 @@ class node_table {
     return static_cast<std::uint32_t>(parts_.size() - 1);
   }
 
-  fingerprint leaf_of(rank contributor, std::uint32_t input) const;
   fingerprint shifted(fingerprint leaves, std::int64_t distance) const;
 
  private:
+  /// Whether a join of the two is by the leaves in it alone, whatever its shape.
+  bool joins_flat(kernel how, dtype type, const segment& lower, const segment& higher) const;
+  fingerprint leaves_of(rank_sets::id ranks, std::uint32_t input);
   world_op least_of(world_op x, world_op y) const;
   std::uint64_t with_parameters(std::uint64_t tree, world_op id) const;
 
@@ -117,6 +128,8 @@ class node_table {
   std::vector<node> nodes_;
   std::vector<products> products_;
   std::vector<split_element> parts_;
+  rank_sets sets_;
+  std::map<std::uint32_t, std::vector<fingerprint>> sums_;  ///< by input: of the leaves of the first 0, 1, ... ranks
 };
 
 }  // namespace lsched::symbolic

@@ -30,11 +30,14 @@ class rank_sets {
   /// The least rank that is not in the set.
   rank first_missing(id set) const;
 
- private:
   struct interval {
     rank first = 0, end = 0;
     friend auto operator<=>(const interval&, const interval&) = default;
   };
+  /// Ascending, with gaps between them.
+  std::span<const interval> intervals(id set) const { return *contents_[set]; }
+
+ private:
   using content = std::vector<interval>;
 
   id keep(const content& wanted);

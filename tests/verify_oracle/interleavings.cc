@@ -363,7 +363,8 @@ class interleaving_player {
   }
 
   term_id combine(const state& now, const stage_part& part, term_id lower, term_id higher) {
-    if (row_of(part.what->what).symbol == symbolic_rule::joined) return terms_.join(part.what->what, lower, higher);
+    if (row_of(part.what->what).symbol == symbolic_rule::joined)
+      return terms_.join(part.what->what, part.what->type, lower, higher);
     std::array<term_id, k_dot_sums> sums;
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) sums[i] = now.cells[on_.cell(part, part.what->s, i)];
     return terms_.adasum(lower, higher, sums);

@@ -46,7 +46,7 @@ term_id term_table::adasum(term_id lower, term_id higher, const products& of, bo
   const auto [place, is_new] =
       adaptive_.try_emplace({operands, is_sound ? of : products{}}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  terms_.push_back(joined(kernel::adasum, lower, higher));
+  terms_.push_back(joined(kernel::adasum, dtype::f32, lower, higher));
   terms_.back().tree = adaptive_tree(terms_[lower].tree, terms_[higher].tree, of);
   terms_.back().is_uniform = terms_.back().is_uniform && is_sound;
   return place->second;
@@ -75,18 +75,19 @@ term_id term_table::length_of(term_id list) {
   return place->second;
 }
 
-term_id term_table::join(kernel how, term_id lower, term_id higher) {
+term_id term_table::join(kernel how, dtype type, term_id lower, term_id higher) {
   if (how == kernel::sum && terms_[lower].is_sum && terms_[higher].is_sum &&
       terms_[lower].index == terms_[higher].index)
     return sum_of(lsched::joined(terms_[lower].of, terms_[higher].of), terms_[lower].index);
   const auto [place, is_new] =
-      joins_.try_emplace({static_cast<std::uint64_t>(how), lower, higher}, static_cast<term_id>(terms_.size()));
+      joins_.try_emplace({static_cast<std::uint64_t>(how) << 8 | static_cast<std::uint64_t>(type), lower, higher},
+                         static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  terms_.push_back(joined(how, lower, higher));
+  terms_.push_back(joined(how, type, lower, higher));
   return place->second;
 }
 
-term_table::term term_table::joined(kernel how, term_id lower, term_id higher) const {
+term_table::term term_table::joined(kernel how, dtype type, term_id lower, term_id higher) const {
   const term& x = terms_[lower];
   const term& y = terms_[higher];
   const auto fits = [&](const term& part) {
@@ -96,13 +97,22 @@ term_table::term term_table::joined(kernel how, term_id lower, term_id higher) c
   };
   term both{.input = x.input,
             .index = x.index,
-            .tree = joined_tree(how, x.tree, y.tree),
+            .tree = reduced_tree(how, type, x.tree, y.tree),
             .lowest = std::min(x.lowest, y.lowest),
             .highest = std::max(x.highest, y.highest),
             .how = how,
             .is_uniform = fits(x) && fits(y),
             .is_in_rank_order = x.is_in_rank_order && y.is_in_rank_order && x.highest < y.lowest};
   for (std::size_t r = 0; r < size_; ++r) both.copies.push_back(saturating_sum(x.copies[r], y.copies[r]));
+  const bool are_alike = (x.how == kernel::none || x.how == how) && (y.how == kernel::none || y.how == how);
+  if (!is_flat(how, type) || !both.is_uniform || !are_alike) return both;
+  fingerprint leaves;
+  for (std::size_t r = 0; r < size_; ++r) {
+    if (row_of(how).obeys(law::idempotent, type)) both.copies[r] = std::min<std::uint64_t>(both.copies[r], 1);
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(both.copies[r], 64); ++i)
+      leaves = lsched::joined(leaves, leaf_fingerprint(static_cast<rank>(r), both.input));
+  }
+  both.tree = reduced_tree(how, leaves);
   return both;
 }
 

@@ -28,7 +28,7 @@ class term_table {
 
   /// Element `index` of an input of a rank.
   term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
-  term_id join(kernel how, term_id lower, term_id higher);
+  term_id join(kernel how, dtype type, term_id lower, term_id higher);
 
   term_id quotient(term_id sum, std::uint64_t divisor);
 
@@ -61,7 +61,7 @@ class term_table {
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;
 
-  term joined(kernel how, term_id lower, term_id higher) const;
+  term joined(kernel how, dtype type, term_id lower, term_id higher) const;
   term_id adasum(term_id lower, term_id higher, const products& of, bool is_sound);
 
   std::size_t size_;

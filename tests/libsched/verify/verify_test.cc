@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 
 #include "collectives/activation/activation.h"
@@ -513,23 +514,143 @@ TEST(verify, notices_another_kernel) {
   expect_finding(verify(world, sum_of_all(2)), property::contents, "another kernel than sum");
 }
 
-TEST(verify, notices_operands_in_another_order) {
-  auto world = make_world("allreduce", "recursive_doubling", 4);
-  world[2] = with_op(*world[2], find_op(*world[2], op_kind::compute, 1), [](op& it) {
+/// Recursive doubling in which rank 2 of four has the operands of a reduction the wrong way round.
+std::vector<schedule_ptr> world_with_a_swap(kernel what) {
+  const shape data{.count = k_count, .type = dtype::f32, .what = what};
+  auto all =
+      whole_world(4, [&](world place) { return find("allreduce", "recursive_doubling")->generate(place, data, {}); });
+  all[2] = with_op(*all[2], find_op(*all[2], op_kind::compute, 1), [](op& it) {
     std::swap(it.a, it.b);
     std::swap(it.releases_a, it.releases_b);
   });
-  expect_finding(verify(world, sum_of_all(4)), property::expression, "an operand of a higher rank comes before");
-  expect_finding(verify(world, reduced_everywhere(4, k_count, kernel::sum, false)), property::expression,
-                 "combined in another way than at rank 0");
+  return all;
 }
+
+TEST(verify, notices_operands_in_another_order) {
+  expect_finding(verify(world_with_a_swap(kernel::sum), sum_of_all(4)), property::expression,
+                 "an operand of a higher rank comes before");
+  expect_finding(verify(world_with_a_swap(kernel::user), reduced_everywhere(4, k_count, kernel::user, false)),
+                 property::expression, "combined in another way than at rank 0");
+}
+
+// --- the laws of kernels -----------------------------------------------------------------------------------
+
+void expect_proof(const verification& answer) { EXPECT_TRUE(answer.holds()) << text_of(answer); }
+
+TEST(verify_laws, operands_of_a_commutative_kernel_change_places) {
+  expect_proof(verify(world_with_a_swap(kernel::sum), reduced_everywhere(4, k_count, kernel::sum, false)));
+}
+
+/// Each rank of four adds what it gets to what it has.
+std::vector<schedule_ptr> own_first(kernel what) {
+  return write_world(4, [what](builder& to) {
+    buffer_id have = to.input(dtype::f32, k_count);
+    op_id last = k_no_op;
+    for (const rank bit : {1, 2}) {
+      const buffer_id got = to.scratch(dtype::f32, k_count);
+      const buffer_id sum = bit == 2 ? to.output(dtype::f32, k_count) : to.scratch(dtype::f32, k_count);
+      const auto tag = static_cast<std::uint32_t>(bit);
+      to.dep(last, to.send(to.place().self ^ bit, tag, {have, 0}, k_all));
+      const op_id received = to.recv(to.place().self ^ bit, tag, {got, 0}, k_all);
+      const op_id added = to.reduce(what, {have, 0}, {got, 0}, {sum, 0}, k_all, {received});
+      to.dep(last, added);
+      have = sum, last = added;
+    }
+  });
+}
+
+TEST(verify_laws, every_rank_may_have_its_own_operand_first_if_the_kernel_commutes) {
+  expect_proof(verify(own_first(kernel::sum), reduced_everywhere(4, k_count, kernel::sum, false)));
+  expect_finding(verify(own_first(kernel::user), reduced_everywhere(4, k_count, kernel::user, false)),
+                 property::expression, "combined in another way than at rank 0");
+}
+
+/// Three ranks send all to all. Rank 0 adds from the left, the others from the right.
+std::vector<schedule_ptr> grouped(dtype type) {
+  return write_world(3, [type](builder& to) {
+    const rank self = to.place().self;
+    const buffer_id in = to.input(type, k_count), out = to.output(type, k_count), pair = to.scratch(type, k_count);
+    std::array<buffer_id, 3> of{in, in, in};
+    const op_id all = to.nop();
+    for (rank r = 0; r < 3; ++r) {
+      if (r == self) continue;
+      of[static_cast<std::size_t>(r)] = to.scratch(type, k_count);
+      to.send(r, 0, {in, 0}, k_all);
+      to.dep(to.recv(r, 0, {of[static_cast<std::size_t>(r)], 0}, k_all), all);
+    }
+    const bool from_left = self == 0;
+    const op_id first =
+        to.reduce(kernel::sum, {of[from_left ? 0 : 1], 0}, {of[from_left ? 1 : 2], 0}, {pair, 0}, k_all, {all});
+    from_left ? to.reduce(kernel::sum, {pair, 0}, {of[2], 0}, {out, 0}, k_all, {first})
+              : to.reduce(kernel::sum, {of[0], 0}, {pair, 0}, {out, 0}, k_all, {first});
+  });
+}
+
+TEST(verify_laws, sums_of_integers_may_be_grouped_in_any_way_and_others_not) {
+  for (const dtype type : {dtype::i8, dtype::i32, dtype::u64})
+    expect_proof(verify(grouped(type), reduced_everywhere(3, k_count, kernel::sum, false)));
+  for (const dtype type : {dtype::f16, dtype::f64})
+    expect_finding(verify(grouped(type), reduced_everywhere(3, k_count, kernel::sum, false)), property::expression,
+                   "combined in another way than at rank 0");
+}
+
+/// What a rank has goes 1, 2, 4, … ranks on; where their number is no power of two, some of it twice.
+std::vector<schedule_ptr> disseminated(rank size, kernel what, rank steps_left_out = 0) {
+  return write_world(size, [=](builder& to) {
+    const rank self = to.place().self;
+    buffer_id have = to.input(dtype::f32, k_count);
+    op_id last = k_no_op;
+    std::uint32_t tag = 0;
+    for (rank distance = 1; distance < size - steps_left_out; distance *= 2, ++tag) {
+      const bool is_last = 2 * distance >= size - steps_left_out;
+      const buffer_id got = to.scratch(dtype::f32, k_count);
+      const buffer_id both = is_last ? to.output(dtype::f32, k_count) : to.scratch(dtype::f32, k_count);
+      to.dep(last, to.send((self + distance) % size, tag, {have, 0}, k_all));
+      const op_id received = to.recv((self - distance + size) % size, tag, {got, 0}, k_all);
+      const op_id combined = to.reduce(what, {have, 0}, {got, 0}, {both, 0}, k_all, {received});
+      to.dep(last, combined);
+      have = both, last = combined;
+    }
+  });
+}
+
+TEST(verify_laws, an_idempotent_kernel_may_meet_a_contribution_again) {
+  for (const rank size : {3, 5, 6, 7, 4, 8, 33})
+    for (const kernel what : {kernel::max, kernel::min})
+      expect_proof(verify(disseminated(size, what), reduced_everywhere(size, k_count, what, false)));
+  expect_finding(verify(disseminated(3, kernel::sum), reduced_everywhere(3, k_count, kernel::sum, false)),
+                 property::contents, "the contribution of rank 0 is in it 2 times");
+}
+
+TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
+  expect_finding(verify(disseminated(7, kernel::max, 3), reduced_everywhere(7, k_count, kernel::max, false)),
+                 property::contents, "is missing");
+}
+
+/// Who contributes is counted in the engine, and counted twice.
+TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel) {
+  const auto twice = [](bool is_partial) {
+    return write_world(1, [is_partial](builder& to) {
+      const buffer_id in = to.input(dtype::f32, k_count), out = to.output(dtype::f32, k_count);
+      const op_id captured = is_partial ? to.capture(kernel::max, {in, 0}, k_all, {to.call()}) : to.nop();
+      to.reduce(kernel::max, {in, 0}, {in, 0}, {out, 0}, k_all, {captured});
+      to.declare_synchronising();
+      if (is_partial) to.set_activation({.policy = activation_policy::full});
+    });
+  };
+  const postcondition promise = reduced_everywhere(1, k_count, kernel::max, false);
+  expect_proof(verify(twice(false), promise));
+  expect_finding(verify(twice(true), promise), property::contents, "in it 2 times");
+}
+
+// --- expressions -------------------------------------------------------------------------------------------
 
 TEST(verify, notices_another_tree_than_the_promised_one) {
   postcondition promise = sum_of_all(2);
-  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(0, 0), leaf_tree(1, 0));
+  for (promised_range& it : promise.ranges) it.tree = reduced_tree(kernel::sum, dtype::f32, std::array<rank, 2>{0, 1});
   const auto world = make_world("allreduce", "tree", 2);
   EXPECT_TRUE(verify(world, promise).holds());
-  for (promised_range& it : promise.ranges) it.tree = joined_tree(kernel::sum, leaf_tree(1, 0), leaf_tree(0, 0));
+  for (promised_range& it : promise.ranges) it.tree = reduced_tree(kernel::prod, dtype::f32, std::array<rank, 2>{0, 1});
   expect_finding(verify(world, promise), property::expression, "another shape than the one promised");
 }
 
