@@ -74,15 +74,11 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
   return data;
 }
 
-/// Whether a (op) b and b (op) a are the same bits. So they are with every built-in reduction (ops/kernel.h): integers
-/// wrap around, sums and products round once, and every NaN is the same.
-bool is_commutative(kernel what) { return is_reduction(what) && what != kernel::user; }
-
-/// At any cost: operands may come in any order where kernels do not mind.
+/// At any cost: operands may come in any order where the kernel commutes.
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data);
   promise.data = data_of(of, size, data);
-  for (promised_range& range : promise.ranges) range.is_in_rank_order &= !is_commutative(range.how);
+  for (promised_range& range : promise.ranges) range.is_in_rank_order &= !row_of(range.how).obeys(law::commutative, data.type);
   const bool is_single = quota_of(starts, size).arrivals == 1;
   if (starts.is_woken() && is_single && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;

@@ -103,6 +103,11 @@ TEST(laws, idempotent_kernels_obey_the_others_too) {
     }
 }
 
+/// The expression of a result says which inputs are in it, and not by which parameters they were combined.
+TEST(laws, are_declared_of_no_kernel_with_parameters) {
+  for (const kernel_row& row : k_kernel_rows) EXPECT_TRUE(row.laws == law_table{} || !row.has_parameters()) << row.name;
+}
+
 TEST(laws, are_declared_of_no_kernel_that_the_library_does_not_write) {
   EXPECT_EQ(row_of(kernel::user).laws, law_table{});
   EXPECT_EQ(row_of(kernel::adasum).laws, law_table{});
