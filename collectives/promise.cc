@@ -78,7 +78,9 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data);
   promise.data = data_of(of, size, data);
-  for (promised_range& range : promise.ranges) range.is_in_rank_order &= !row_of(range.how).obeys(law::commutative, data.type);
+  for (promised_range& range : promise.ranges) {
+    range.is_in_rank_order &= !row_of(range.how).obeys(law::commutative, data.type);
+  }
   const bool is_single = quota_of(starts, size).arrivals == 1;
   if (starts.is_woken() && is_single && of.activates) promise.signals_of_one = static_cast<std::uint64_t>(size) - 1;
   return promise;
