@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "libsched/schedule/draw.h"
+#include "libsched/schedule/round.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -53,7 +54,7 @@ void edge_balance::add(const cell& end, std::uint64_t times) {
 void edge_balance::add(const schedule& program) {
   const rank self = program.place().self;
   for (const op& o : program.ops()) {
-    if (!is_communication(o.kind) || o.peer == self) continue;
+    if (!has_edge(o, self)) continue;
     const bool outgoing = is_outgoing(o.kind);
     const auto from = static_cast<std::uint64_t>(outgoing ? self : o.peer);
     const auto to = static_cast<std::uint64_t>(outgoing ? o.peer : self);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libsched/engine/engine.h"
+#include "libsched/schedule/round.h"
 
 namespace lsched {
 namespace {
@@ -50,7 +51,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (inst.completed[id] == inst.round) continue;
     const bool is_waiting = has_fired(inst, id);
     if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
-    if (is_waiting && is_communication(o.kind) && o.peer != program.place().self) ranks.push_back(o.peer);
+    if (is_waiting && has_edge(o, program.place().self)) ranks.push_back(o.peer);
   }
   if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
   std::sort(ranks.begin(), ranks.end());

@@ -61,7 +61,7 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
   // Results that nobody has collected are added up, however contributions are merged: they are steps.
-  const bool adapts = combining->what == kernel::adasum;
+  const bool adapts = row_of(combining->what).symbol == symbolic_rule::weighted;
   const auto arithmetic_of = [&](const buffer& data) {
     return combiner{find_reduce(adapts ? kernel::sum : combining->what, data.type), data.count, data.bytes()};
   };

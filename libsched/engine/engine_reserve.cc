@@ -3,6 +3,7 @@
 
 #include "libsched/analysis/shared_sources.h"
 #include "libsched/engine/engine.h"
+#include "libsched/schedule/round.h"
 
 namespace lsched {
 namespace {
@@ -122,7 +123,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
   std::vector<edge_spec> edges;
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& o = program.ops()[id];
-    if (!is_communication(o.kind) || o.peer == program.place().self) continue;
+    if (!has_edge(o, program.place().self)) continue;
     edge_spec edge{.outgoing = is_outgoing(o.kind),
                    .signal = is_signal(o.kind),
                    .source = sources[id],

@@ -71,6 +71,9 @@ inline constexpr round_no k_last_round = ~round_no{0};
 
 constexpr bool is_call(const op& o, rank self) { return o.kind == op_kind::signal_recv && o.peer == self; }
 
+/// Whether it communicates with another rank: has an edge.
+constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
+
 /// Whose calls count in a round. A rank has one call op, or a second one for rounds that wait for every rank.
 ///
 /// Ranks that have left have called in every round; if that started rounds, these would follow each other without end.

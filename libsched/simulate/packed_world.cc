@@ -44,8 +44,6 @@ bool have_one_shape(const schedule& x, const schedule& y) {
   return true;
 }
 
-bool is_message(const op& what, rank self) { return is_communication(what.kind) && what.peer != self; }
-
 std::uint64_t bytes_of_op(const schedule& program, const op& what) {
   return is_signal(what.kind) ? k_signal_bytes : typical_bytes(program, what);
 }
@@ -234,7 +232,7 @@ void packed_world::settle(packed_shape& shape) const {
   shape.found_by_.assign(std::bit_ceil(places), k_no_op);
   for (op_id id = 0; id < shape.ops_.size(); ++id) {
     const packed_op& packed = shape.ops_[id];
-    if (!is_message(shape.first_->ops()[id], self)) continue;
+    if (!has_edge(shape.first_->ops()[id], self)) continue;
     if (packed.tag.form == column_form::table || packed.peer.form == column_form::table) {
       shape.others_.push_back(id);
       continue;

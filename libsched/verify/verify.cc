@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "libsched/schedule/geometry.h"
+#include "libsched/verify/activation_check.h"
 #include "libsched/verify/assembly.h"
 #include "libsched/verify/causal_history.h"
 #include "libsched/verify/contents.h"
@@ -101,8 +101,8 @@ class proof {
     progress round(all_, sending::held);
     round.run(start);
     if (!check_progress(round)) return;
-    if (world_.front()->is_partial()) check_rest();
-    if (start.is_woken) check_activation(eager.order());
+    if (world_.front()->is_partial())
+      check_activation(all_, eager.order(), promise_, options_.memo, answer_.round_cost, out_);
 
     const round_ends ends = check_hazards(all_, eager.order(), options_.in_place, out_, notes_);
     if (!out_.is_empty()) return;
@@ -152,117 +152,7 @@ class proof {
                             all_.words_for(all_.partner(*wanted)) + " then waits for nothing"));
   }
 
-  /// Nobody calls, so nobody may wake, send or tell others.
-  void check_rest() {
-    progress rest(all_, sending::eager);
-    const std::vector<bool> nobody(world_.size());
-    rest.run({.callers = &nobody});
-    for (world_op id = 0; id < all_.op_count(); ++id) {
-      const op_kind kind = all_.kind(id);
-      const bool is_still = kind != op_kind::capture && kind != op_kind::send && kind != op_kind::signal_send;
-      if (is_still || !rest.has_fired(id)) continue;
-      return out_.add(all_.about(property::activation, id, all_.words_for(id) + " fires though nobody calls"));
-    }
-  }
-
-  /// `order` has shown that all payload moves once every capture is given. So it is enough to run, for sets of callers
-  /// that are just large enough, what comes before the captures. More callers only add. Where it takes several, those
-  /// who count them count any: sets in which each rank is once the first are enough, and a rank less must not be.
-  void check_activation(const std::vector<world_op>& order) {
-    const std::vector<std::uint32_t> rest = hops_from_here(order);
-    const auto size = static_cast<rank>(world_.size());
-    const rank arrivals = std::clamp(quota_of(starts_, size).arrivals, rank{1}, size);
-    for (world_op id = 0; id < all_.op_count(); ++id)
-      if (all_.kind(id) == op_kind::capture) captures_.push_back(id);
-    answer_.round_cost.hops = 0;
-    progress wake(all_, sending::eager);
-    for (rank first = 0; first < size && !out_.is_full(); ++first) {
-      wake.run({.callers = &called(first, arrivals), .stops_at_captures = true});
-      check_woken(wake, rest);
-      check_signals(wake);
-      if (arrivals == 1) continue;
-      wake.run({.callers = &called(first, arrivals - 1), .stops_at_captures = true});
-      check_asleep(wake);
-    }
-    if (starts_.full_every != 0) check_full_round();
-  }
-
-  /// `number` ranks from `first` on call.
-  const std::vector<bool>& called(rank first, rank number) {
-    callers_.assign(world_.size(), false);
-    for (rank i = 0; i < number; ++i)
-      callers_[static_cast<std::size_t>(ring_after(first, i, static_cast<rank>(world_.size())))] = true;
-    first_caller_ = first;
-    const std::string others = number == 1 ? "" : " and of the " + counted(number - 1, "rank") + " after it";
-    calls_in_words_ = "a call of " + rank_text(first) + others + " alone";
-    return callers_;
-  }
-
-  void object_to_wake(world_op id, const std::string& why) {
-    finding found = all_.about(property::activation, id, calls_in_words_ + why);
-    found.peer = first_caller_;
-    out_.add(std::move(found));
-  }
-
-  void check_woken(const progress& wake, const std::vector<std::uint32_t>& rest) {
-    for (const world_op id : captures_) {
-      if (!wake.has_completed(id)) return object_to_wake(id, " does not wake " + all_.words_for(id));
-      answer_.round_cost.hops = std::max<std::uint64_t>(answer_.round_cost.hops, wake.hops_to(id) + rest[id]);
-    }
-  }
-
-  void check_asleep(const progress& wake) {
-    const auto woken = std::ranges::find_if(captures_, [&](world_op id) { return wake.has_completed(id); });
-    if (woken != captures_.end())
-      object_to_wake(*woken, " wakes " + all_.words_for(*woken) + ", though it takes one more");
-  }
-
-  void check_signals(const progress& wake) {
-    std::uint64_t signals = 0;
-    for (const world_op id : wake.order())
-      if (all_.kind(id) == op_kind::signal_send) ++signals;
-    // The coordinator counts its own call without one.
-    const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && callers_[k_coordinator] &&
-                           std::ranges::count(callers_, true) < std::ptrdiff_t{all_.size()};
-    const std::uint64_t counted = signals + (is_spared ? 1 : 0);
-    answer_.round_cost.signals_of_one = std::max(answer_.round_cost.signals_of_one, counted);
-    const auto declared = promise_.round_cost ? promise_.round_cost->signals_of_one : promise_.signals_of_one;
-    if (!declared || counted == *declared) return;
-    out_.add({.what = property::activation,
-              .where = first_caller_,
-              .text = calls_in_words_ + " takes " + lsched::counted(signals, "signal") + ", not " +
-                      std::to_string(*declared - (is_spared ? 1 : 0))});
-  }
-
-  /// Everybody calls, and every gate opens by that alone: nothing that others do could have opened it.
-  void check_full_round() {
-    progress round(all_, sending::eager);
-    round.run({.is_full = true, .stops_at_captures = true});
-    for (const world_op id : captures_)
-      if (!round.has_completed(id))
-        return out_.add(
-            all_.about(property::activation, id,
-                       "in a round that waits for everybody, the own call does not open " + all_.words_for(id)));
-    for (const world_op id : round.order())
-      if (is_outgoing(all_.kind(id)))
-        return out_.add(
-            all_.about(property::activation, id,
-                       "in a round that waits for everybody, " + all_.words_for(id) + " fires before the gate"));
-  }
-
-  // --- activation ------------------------------------------------------------------------------------------
-
-  /// For each op, the longest chain of messages and signals from its completion to any exit.
-  std::vector<std::uint32_t> hops_from_here(const std::vector<world_op>& order) const {
-    std::vector<std::uint32_t> hops(all_.op_count(), 0);
-    for (auto next = order.rbegin(); next != order.rend(); ++next) {
-      const world_op id = *next;
-      for (const world_op after : all_.successors(id)) hops[id] = std::max(hops[id], hops[after]);
-      const op_kind kind = all_.kind(id);
-      if (is_outgoing(kind)) hops[id] = std::max(hops[id], 1 + hops[all_.partner(id)]);
-    }
-    return hops;
-  }
+  // --- guards ----------------------------------------------------------------------------------------------
 
   /// Rounds in which other guards are due than in any before. Beyond the least common multiple nothing is new.
   std::vector<round_no> kinds_of_rounds() {
@@ -376,10 +266,6 @@ class proof {
   finding_list& out_;
   finding_list& notes_;
   verification& answer_;
-  std::vector<world_op> captures_;
-  std::vector<bool> callers_;  ///< by rank: of the activation that is tried, with the first of them
-  rank first_caller_ = 0;
-  std::string calls_in_words_;
 };
 
 }  // namespace

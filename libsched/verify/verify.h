@@ -8,7 +8,7 @@
 //
 // Pure; may be called from any thread. Time and memory are linear in the ops of the world, except for hazards (k^2 / 8
 // bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes is a finding) and
-// partial schedules (a pass over the activation for each initiator).
+// partial schedules (a pass over the activation for each initiator, unless options.memo knows it).
 #pragma once
 
 #include <span>
@@ -17,6 +17,7 @@
 #include "libsched/postcondition/aliasing.h"
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/schedule/schedule.h"
+#include "libsched/verify/activation_check.h"
 #include "libsched/verify/finding.h"
 
 namespace lsched {
@@ -24,6 +25,7 @@ namespace lsched {
 struct verify_options {
   aliasing in_place{};             ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
+  wake_memo* memo = nullptr;       ///< of activations, for those who prove many worlds
 };
 
 /// What may arrive at a rank before the receive it belongs to is posted: an upper bound.

@@ -26,6 +26,12 @@ struct subject {
 
 enum class breadth { usual, every_variant };
 
+/// What is known of the activation of one world must hide no fault in another's.
+wake_memo& memo_of_all() {
+  static wake_memo memo;
+  return memo;
+}
+
 /// One world for each request that changes the ops of an algorithm.
 std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32,
                                  breadth how_many = breadth::usual) {
@@ -36,7 +42,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dt
                     std::to_string(variant),
                 {},
                 promise_of(it, size, data, starts),
-                {.in_place = aliasing_of(*it.of, size, data)}};
+                {.in_place = aliasing_of(*it.of, size, data), .memo = &memo_of_all()}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, starts));
     all.push_back(std::move(one));
   };

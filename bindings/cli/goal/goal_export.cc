@@ -107,7 +107,7 @@ traits traits_of(std::span<const schedule_ptr> world, std::span<const played_ran
       if (is_payload(one.kind)) {
         all.has_empty |= typical_bytes(*program, one) == 0 && !is_void;
         all.signal_tag = std::max<std::uint64_t>(all.signal_tag, std::uint64_t{one.tag} + 1);
-      } else if (is_signal(one.kind) && one.peer != program->place().self) {
+      } else if (is_signal(one.kind) && has_edge(one, program->place().self)) {
         all.has_signals = true;
         last_signal = std::max<std::uint64_t>(last_signal, one.tag);
       }
@@ -146,7 +146,7 @@ goal_op translate(const schedule& program, const op& one, const wording& words, 
   if (is_call(one, program.place().self)) return {.size = call_ns};
   if (one.kind == op_kind::compute)
     return {.size = static_cast<std::uint64_t>(std::round(static_cast<double>(bytes) * words.ns_per_byte))};
-  if (!is_communication(one.kind) || one.peer == program.place().self) return {};
+  if (!has_edge(one, program.place().self)) return {};
   const bool is_out = is_outgoing(one.kind);
   return {.size = is_signal(one.kind) ? words.signal_bytes : std::max<std::uint64_t>(bytes, 1),
           .peer = static_cast<std::uint32_t>(one.peer),

@@ -209,7 +209,8 @@ void check_options(const verify_command_options& options) {
   const std::string& collective = wish.collective;
   const int wishes =
       (collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
-  if (wishes != 1) throw CLI::ValidationError("COLLECTIVE", "name a collective, or choose --file, --all or --sample");
+  if (wishes != 1)
+    throw CLI::ValidationError("COLLECTIVE", "name a collective or choose --file, --all or --sample: one of these");
   if (!wish.items.empty() && !collective.empty() && !is_sparse(collective))
     throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
   bool is_known = false;
@@ -226,20 +227,20 @@ void check_options(const verify_command_options& options) {
 }
 
 int verify_all(const verify_command_options& options) {
-  const std::vector<verify_case> cases = plan(options.wish);
-  if (cases.empty())
-    throw command_failure(
-        "no algorithm can serve this: ordinary collectives have no activation policy, the number in a policy is of "
-        "ranks that exist, and `lsched list` shows further constraints");
+  const verify_plan all = plan(options.wish);
+  const std::vector<verify_case>& cases = all.worlds;
+  if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objection);
   reporter out(options.as_json, cases.size());
-  in_order(
-      cases.size(),
-      [&](std::size_t i) { return verify(generate_world(cases[i]), promise_of(cases[i]), options_of(cases[i])); },
-      [&](std::size_t i, const verification& answer) {
-        out.report(title_of(cases[i]), answer);
-        out.line().show(
-            [&] { return std::to_string(i + 1) + " of " + std::to_string(cases.size()) + " worlds proved"; });
-      });
+  wake_memo memo;
+  const auto prove = [&](std::size_t i) {
+    verify_options how = options_of(cases[i]);
+    how.memo = &memo;
+    return verify(generate_world(cases[i]), promise_of(cases[i]), how);
+  };
+  in_order(cases.size(), prove, [&](std::size_t i, const verification& answer) {
+    out.report(title_of(cases[i]), answer);
+    out.line().show([&] { return std::to_string(i + 1) + " of " + std::to_string(cases.size()) + " worlds proved"; });
+  });
   return out.conclude();
 }
 

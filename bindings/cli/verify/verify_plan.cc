@@ -76,20 +76,26 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
 }
 
 /// The same data, in place and not, in all variants.
-void add_variants(std::vector<verify_case>& all, verify_case next) {
+void add_variants(verify_plan& all, verify_case next) {
   for (const bool in_place : {false, true}) {
     if (in_place && !(next.dense->needs.in_place && next.dense->of->moves_data)) continue;
     next.data.in_place = in_place;
     for (shape& data : variants_of(*next.dense, next.size, next.data)) {
-      if (validate(*next.dense, {.self = 0, .size = next.size}, data, next.starts)) continue;
-      all.push_back(next);
-      all.back().data = std::move(data);
+      if (const auto objection = validate(*next.dense, {.self = 0, .size = next.size}, data, next.starts)) {
+        all.objection = objection->text;
+        continue;
+      }
+      all.worlds.push_back(next);
+      all.worlds.back().data = std::move(data);
     }
   }
 }
 
-void plan_dense(std::vector<verify_case>& all, const verify_wish& wish, const algorithm& how) {
-  if (!how.of->activates && !wish.activation.empty()) return;
+void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how) {
+  if (!how.of->activates && !wish.activation.empty()) {
+    all.objection = std::string(how.of->name) + " has no activation policy";
+    return;
+  }
   for (const rank size : sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096))
     for (const activation& starts :
          how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
@@ -117,18 +123,22 @@ void add_sparse_variants(std::vector<verify_case>& all, const verify_case& plain
   }
 }
 
-void plan_sparse(std::vector<verify_case>& all, const verify_wish& wish, const sparse_algorithm& how, bool is_partial) {
+void plan_sparse(verify_plan& all, const verify_wish& wish, const sparse_algorithm& how, bool is_partial) {
   using counts = std::vector<std::uint64_t>;
   constexpr rank k_size = 1024;
   const bool is_quadratic = how.cost_of({.count = 1000, .k = 10, .place = {0, k_size}}).messages >= k_size;
   for (const rank size : sizes_for(wish, is_partial || is_quadratic ? k_most_quadratic : 1024))
     for (const activation& starts : is_partial ? activations_for(wish.activation, size) : std::vector<activation>{{}}) {
-      if (is_partial && validate(starts, size)) continue;
+      if (const auto objection = is_partial ? validate(starts, size) : std::nullopt) {
+        all.objection = objection->text;
+        continue;
+      }
       for (const std::uint64_t count : given_or(wish.counts, is_partial ? counts{k_large_count} : counts{0, 1, 1000}))
         for (const std::uint64_t k : given_or(wish.items, is_partial ? counts{10} : counts{0, 1, 10})) {
           const sparse_problem problem{.count = count, .k = k, .place = {0, size}};
           add_sparse_variants(
-              all, {.sparse = &how, .problem = problem, .size = size, .count = count, .data = {}, .starts = starts});
+              all.worlds,
+              {.sparse = &how, .problem = problem, .size = size, .count = count, .data = {}, .starts = starts});
         }
     }
 }
@@ -142,8 +152,8 @@ bool includes(const verify_wish& wish, std::string_view collective, std::string_
          (wish.algorithm == "all" || wish.algorithm == algorithm);
 }
 
-std::vector<verify_case> plan(const verify_wish& wish) {
-  std::vector<verify_case> all;
+verify_plan plan(const verify_wish& wish) {
+  verify_plan all;
   for (const algorithm& how : algorithms())
     if (includes(wish, how.of->name, how.name)) plan_dense(all, wish, how);
   for (const sparse_algorithm& how : sparse_algorithms()) {

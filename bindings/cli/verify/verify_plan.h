@@ -38,6 +38,11 @@ bool includes(const verify_wish& wish, std::string_view collective, std::string_
 /// A few sizes, for a quick look.
 std::vector<rank> sample_sizes();
 
+struct verify_plan {
+  std::vector<verify_case> worlds{};
+  std::string objection{};  ///< why some algorithm cannot serve the wish: the last that was met
+};
+
 /// Every world the wish asks for that an algorithm can serve, algorithms one after the other, largest world last.
 ///
 /// Without sizes: every P up to 65, the neighbourhoods of larger powers of two, 1000 and 4096; up to 129 where about
@@ -46,7 +51,7 @@ std::vector<rank> sample_sizes();
 /// In place and not, where both are possible; in all variants (variants_of; of sparse ones with room for equal shares,
 /// and with reused thresholds, where these make a difference); up to 16 ranks three roots, then one; and partial ones
 /// started by every rank's own call, by one, and by half of them.
-std::vector<verify_case> plan(const verify_wish& wish);
+verify_plan plan(const verify_wish& wish);
 
 std::string_view collective_of(const verify_case& world);
 

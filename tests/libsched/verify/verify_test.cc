@@ -334,10 +334,30 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   for (const op_id next : one.successors(heard))
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
+  const postcondition promise = promise_of(what, 4, data, {.policy = activation_policy::solo});
+  wake_memo memo;  // of the world without the fault
+  EXPECT_TRUE(verify(world, promise, {.memo = &memo}).holds());
   world[1] = without_dep(one, heard, signal);
-  const auto answer = verify(world, promise_of(what, 4, data, {.policy = activation_policy::solo}));
-  expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
-  expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
+  for (const verify_options& options : {verify_options{}, verify_options{.memo = &memo}}) {
+    const auto answer = verify(world, promise, options);
+    expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
+    expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
+  }
+}
+
+TEST(verify, answers_with_a_memo_what_it_answers_without) {
+  wake_memo memo;
+  for (int again = 0; again < 2; ++again)
+    for (const char* name : {"tree", "recursive_doubling"})
+      for (const activation_policy policy : {activation_policy::solo, activation_policy::majority}) {
+        const algorithm& what = *find("partial_allreduce", name);
+        const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+        const auto world = make_world(what.of->name, name, 6, false, policy);
+        const postcondition promise = promise_of(what, 6, data, {.policy = policy});
+        const auto plain = verify(world, promise), remembered = verify(world, promise, {.memo = &memo});
+        EXPECT_TRUE(remembered.holds());
+        EXPECT_EQ(remembered.round_cost, plain.round_cost);
+      }
 }
 
 // --- memory ------------------------------------------------------------------------------------------------

@@ -1,0 +1,208 @@
+#include "libsched/verify/activation_check.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "libsched/schedule/geometry.h"
+#include "libsched/verify/progress.h"
+#include "ops/counted.h"
+
+namespace lsched {
+namespace {
+
+class activation_check {
+ public:
+  activation_check(const assembly& all, const postcondition& promise, finding_list& out)
+      : all_(all),
+        promise_(promise),
+        starts_(all.program(0).starts()),
+        arrivals_(std::clamp(quota_of(starts_, all.size()).arrivals, rank{1}, all.size())),
+        wake_(all, sending::eager),
+        out_(out) {
+    for (world_op id = 0; id < all.op_count(); ++id)
+      if (all.kind(id) == op_kind::capture) captures_.push_back(id);
+  }
+
+  /// Nobody calls, so nobody may wake, send or tell others.
+  void check_rest() {
+    const std::vector<bool> nobody(static_cast<std::size_t>(all_.size()));
+    wake_.run({.callers = &nobody});
+    for (world_op id = 0; id < all_.op_count(); ++id) {
+      const op_kind kind = all_.kind(id);
+      const bool is_still = kind != op_kind::capture && kind != op_kind::send && kind != op_kind::signal_send;
+      if (is_still || !wake_.has_fired(id)) continue;
+      return out_.add(all_.about(property::activation, id, all_.words_for(id) + " fires though nobody calls"));
+    }
+  }
+
+  /// It is enough to run, for sets of callers that are just large enough, what comes before the captures, since all
+  /// payload moves once every capture is given. More callers only add. Where it takes several, those who count them
+  /// count any: sets in which each rank is once the first are enough, and a rank less must not be.
+  std::shared_ptr<const wake_cost> check_calls(wake_memo* memo) {
+    wake_memo::key key = memo == nullptr ? wake_memo::key() : key_of_calls();
+    if (memo != nullptr)
+      if (auto known = memo->find(key)) return known;
+    auto found = std::make_shared<wake_cost>();
+    found->hops.assign(captures_.size(), 0);
+    for (rank first = 0; first < all_.size() && !out_.is_full(); ++first) {
+      call(first, arrivals_);
+      check_woken(*found);
+      found->signals.push_back(signals_sent());
+      if (arrivals_ == 1) continue;
+      call(first, arrivals_ - 1);
+      check_asleep();
+    }
+    if (memo != nullptr && out_.is_empty()) memo->keep(std::move(key), found);
+    return found;
+  }
+
+  void check_cost(const wake_cost& found, const std::vector<world_op>& order, cost& total) {
+    const std::vector<std::uint32_t> rest = hops_from_here(order);
+    total.hops = 0;
+    for (std::size_t i = 0; i < captures_.size(); ++i)
+      total.hops = std::max<std::uint64_t>(total.hops, found.hops[i] + rest[captures_[i]]);
+    for (rank first = 0; first < static_cast<rank>(found.signals.size()) && !out_.is_full(); ++first)
+      check_signals(first, found.signals[static_cast<std::size_t>(first)], total);
+  }
+
+  /// Everybody calls, and every gate opens by that alone: nothing that others do could have opened it.
+  void check_full_round() {
+    if (starts_.full_every == 0) return;
+    wake_.run({.is_full = true, .stops_at_captures = true});
+    for (const world_op id : captures_)
+      if (!wake_.has_completed(id))
+        return out_.add(
+            all_.about(property::activation, id,
+                       "in a round that waits for everybody, the own call does not open " + all_.words_for(id)));
+    for (const world_op id : wake_.order())
+      if (is_outgoing(all_.kind(id)))
+        return out_.add(
+            all_.about(property::activation, id,
+                       "in a round that waits for everybody, " + all_.words_for(id) + " fires before the gate"));
+  }
+
+ private:
+  bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
+
+  /// `number` ranks from `first` on call.
+  void call(rank first, rank number) {
+    callers_.resize(static_cast<std::size_t>(all_.size()));
+    for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);
+    wake_.run({.callers = &callers_, .stops_at_captures = true});
+    first_caller_ = first;
+    number_of_callers_ = number;
+  }
+
+  std::string words_for_calls(rank first, rank number) const {
+    const std::string others = number == 1 ? "" : " and of the " + counted(number - 1, "rank") + " after it";
+    return "a call of rank " + std::to_string(first) + others + " alone";
+  }
+
+  void object_to_wake(world_op id, const std::string& why) {
+    finding found = all_.about(property::activation, id, words_for_calls(first_caller_, number_of_callers_) + why);
+    found.peer = first_caller_;
+    out_.add(std::move(found));
+  }
+
+  void check_woken(wake_cost& found) {
+    for (std::size_t i = 0; i < captures_.size(); ++i) {
+      if (!wake_.has_completed(captures_[i]))
+        return object_to_wake(captures_[i], " does not wake " + all_.words_for(captures_[i]));
+      found.hops[i] = std::max(found.hops[i], wake_.hops_to(captures_[i]));
+    }
+  }
+
+  void check_asleep() {
+    const auto woken = std::ranges::find_if(captures_, [&](world_op id) { return wake_.has_completed(id); });
+    if (woken != captures_.end())
+      object_to_wake(*woken, " wakes " + all_.words_for(*woken) + ", though it takes one more");
+  }
+
+  std::uint64_t signals_sent() const {
+    return static_cast<std::uint64_t>(
+        std::ranges::count(wake_.order(), op_kind::signal_send, [&](world_op id) { return all_.kind(id); }));
+  }
+
+  void check_signals(rank first, std::uint64_t signals, cost& total) {
+    // The coordinator counts its own call without one.
+    const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
+                           calls(k_coordinator, first, arrivals_);
+    const std::uint64_t counted = signals + (is_spared ? 1 : 0);
+    total.signals_of_one = std::max(total.signals_of_one, counted);
+    const auto declared = promise_.round_cost ? promise_.round_cost->signals_of_one : promise_.signals_of_one;
+    if (!declared || counted == *declared) return;
+    out_.add({.what = property::activation,
+              .where = first,
+              .text = words_for_calls(first, arrivals_) + " takes " + lsched::counted(signals, "signal") + ", not " +
+                      std::to_string(*declared - (is_spared ? 1 : 0))});
+  }
+
+  /// For each op, the longest chain of messages and signals from its completion to any exit.
+  std::vector<std::uint32_t> hops_from_here(const std::vector<world_op>& order) const {
+    std::vector<std::uint32_t> hops(all_.op_count(), 0);
+    for (auto next = order.rbegin(); next != order.rend(); ++next) {
+      const world_op id = *next;
+      for (const world_op after : all_.successors(id)) hops[id] = std::max(hops[id], hops[after]);
+      if (is_outgoing(all_.kind(id))) hops[id] = std::max(hops[id], 1 + hops[all_.partner(id)]);
+    }
+    return hops;
+  }
+
+  /// The graph of all that completes before the captures if everybody calls: no fewer calls make anything else
+  /// complete.
+  wake_memo::key key_of_calls() {
+    wake_.run({.stops_at_captures = true});
+    std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);
+    std::vector<world_op> ops = wake_.order();
+    std::ranges::sort(ops);
+    for (std::uint32_t i = 0; i < ops.size(); ++i) place[ops[i]] = i;
+    wake_memo::key key{static_cast<std::uint32_t>(all_.size()), static_cast<std::uint32_t>(arrivals_),
+                       static_cast<std::uint32_t>(captures_.size())};
+    for (const world_op id : ops) {
+      const op& o = all_.at(id);
+      const world_op partner = all_.partner(id);
+      key.insert(key.end(), {static_cast<std::uint32_t>(o.kind), static_cast<std::uint32_t>(all_.rank_of(id)), o.need,
+                             all_.is_call(id) ? o.tag : 0, partner == k_no_world_op ? partner : place[partner]});
+      for (const world_op after : all_.successors(id))
+        if (place[after] != k_no_world_op) key.push_back(place[after]);
+      key.push_back(k_no_world_op);
+    }
+    return key;
+  }
+
+  const assembly& all_;
+  const postcondition& promise_;
+  const activation& starts_;
+  const rank arrivals_;
+  progress wake_;
+  finding_list& out_;
+  std::vector<world_op> captures_;
+  std::vector<bool> callers_;  ///< by rank: of the calls that are tried
+  rank first_caller_ = 0;
+  rank number_of_callers_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const wake_cost> wake_memo::find(const key& activation) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = known_.find(activation);
+  return known == known_.end() ? nullptr : known->second;
+}
+
+void wake_memo::keep(key activation, std::shared_ptr<const wake_cost> cost) {
+  const std::lock_guard lock(mutex_);
+  known_.emplace(std::move(activation), std::move(cost));
+}
+
+void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
+                      wake_memo* memo, cost& total, finding_list& out) {
+  activation_check check(all, promise, out);
+  check.check_rest();
+  if (!all.program(0).starts().is_woken()) return;
+  check.check_cost(*check.check_calls(memo), order, total);
+  check.check_full_round();
+}
+
+}  // namespace lsched
