@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/selection.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -56,21 +57,41 @@ const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role
   return found == world.end() ? *world.front() : **found;
 }
 
-/// What the collective was asked for, as far as schedules tell.
-shape shape_of(const collective& of, std::span<const schedule_ptr> world) {
+/// Why the collective cannot be asked for this.
+std::optional<failure> validate(const collective& of, rank size, const asked& wanted) {
+  const auto refuse = [&](const std::string& why) {
+    return failure{status::argument, std::string(of.name) + " " + why};
+  };
+  if (wanted.what && !of.reduces) return refuse("combines nothing, so that no reduction can be promised");
+  if (wanted.what && wanted.type && !supports(*wanted.what, *wanted.type))
+    return refuse("has no " + std::string(name_of(*wanted.what)) + " of " + std::string(name_of(*wanted.type)));
+  if (wanted.type && !of.moves_data) return refuse("moves no data, so that no dtype can be promised");
+  if (wanted.count && !of.moves_data) return refuse("moves no data, so that no count can be promised");
+  if (wanted.count && of.has_counts) return refuse("has a count for each rank, so that no single one can be promised");
+  if (wanted.root && !of.is_rooted) return refuse("has no root");
+  if (wanted.root && (*wanted.root < 0 || *wanted.root >= size))
+    return refuse("has no root " + std::to_string(*wanted.root) + ": there are " + counted(wide(size), "rank"));
+  return std::nullopt;
+}
+
+/// What the collective was asked for: what the caller says, and as far as schedules tell.
+shape shape_of(const collective& of, std::span<const schedule_ptr> world, const asked& wanted) {
   shape data;
   if (!of.moves_data) return data;
   for (const buffer_role role : {buffer_role::output, buffer_role::input})
     if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type;
   data.count = block_in(first_with(world, buffer_role::input));
   if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
+  data.type = wanted.type.value_or(data.type);
+  data.count = wanted.count.value_or(data.count);
+  data.what = wanted.what.value_or(kernel::none);
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
   if (of.has_counts) {
     data.count = 0;
     for (const schedule_ptr& program : world) data.counts.push_back(block_in(*program));
   }
-  if (of.is_rooted) data.root = root_in(of, world, data);
+  if (of.is_rooted) data.root = wanted.root ? *wanted.root : root_in(of, world, data);
   return data;
 }
 
@@ -88,36 +109,56 @@ postcondition contents_of(const collective& of, rank size, const shape& data, co
 
 }  // namespace
 
-result<world_promise> promise_for(std::span<const schedule_ptr> world, std::string_view wanted) {
+result<world_promise> promise_for(std::span<const schedule_ptr> world, const asked& by_caller) {
   const schedule& first = *world.front();
   const auto size = static_cast<rank>(world.size());
-  const std::string_view name = first.name();
+  const std::string_view name = first.name(), wanted = by_caller.collective;
   const std::size_t slash = std::min(name.find('/'), name.size());
   const std::string_view algorithm_name = name.substr(std::min(slash + 1, name.size()));
   const collective* of = find_collective(wanted.empty() ? name.substr(0, slash) : wanted);
-  if (of != nullptr && of->adapts && !wanted.empty())
-    return failure{status::argument, std::string(wanted) + ": its tensors cannot be read off schedules"};
   if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists those that exist
-  if (of != nullptr && of->has_owners && !wanted.empty())
-    return failure{status::argument, std::string(wanted) + ": which ranks share a node cannot be read off schedules"};
-  if (of != nullptr && of->has_blocks && !wanted.empty())
-    return failure{status::argument, std::string(wanted) + ": who was to get how much cannot be read off schedules"};
-  if (of == nullptr || of->has_blocks || of->has_owners || of->adapts) return world_promise{};
+  const std::string_view unknown = of == nullptr    ? std::string_view()
+                                   : of->adapts     ? "its tensors"
+                                   : of->has_owners ? "which ranks share a node"
+                                   : of->has_blocks ? "who was to get how much"
+                                                    : std::string_view();
+  if (!unknown.empty() && !wanted.empty())
+    return failure{status::argument,
+                   std::string(wanted) + ": " + std::string(unknown) + " cannot be read off schedules"};
+  if (of == nullptr || !unknown.empty()) {
+    if (by_caller.what || by_caller.type || by_caller.count || by_caller.root)
+      return failure{status::argument,
+                     "\"" + std::string(name) + "\" names no collective whose outputs can be promised: say which is"};
+    return world_promise{};
+  }
+  if (auto why = validate(*of, size, by_caller)) return std::move(*why);
   if (of->activates && first.starts().policy == activation_policy::none)
     return failure{status::argument,
                    std::string(of->name) + " is promised, but its schedules have no activation policy"};
-  shape data = shape_of(*of, world);
-  data.in_place = true;
-  const aliasing in_place = aliasing_of(*of, size, data);
-  data.in_place = false;
+  world_promise made{.of = of, .data = shape_of(*of, world, by_caller)};
+  made.data.in_place = true;
+  made.in_place = aliasing_of(*of, size, made.data);
+  made.data.in_place = false;
   const algorithm* by = wanted.empty() ? find(of->name, algorithm_name) : nullptr;
-  if (by == nullptr) return world_promise{of, nullptr, contents_of(*of, size, data, first.starts()), in_place};
-  if (data.what == kernel::user) {  // in units that schedules do not tell, and so is the cost
-    postcondition contents = promise_of(*by, size, data, first.starts());
-    contents.round_cost.reset();
-    return world_promise{of, nullptr, std::move(contents), in_place};
-  }
-  return world_promise{of, by, promise_of(*by, size, data, first.starts()), in_place};
+  made.what = by == nullptr ? contents_of(*of, size, made.data, first.starts())
+                            : promise_of(*by, size, made.data, first.starts());
+  if (by != nullptr && made.data.what != kernel::user) made.by = by;
+  if (made.by == nullptr) made.what.round_cost.reset();  // of user arithmetic it is in units that schedules do not tell
+  return made;
+}
+
+std::string words_for(const world_promise& promise) {
+  const shape& data = promise.data;
+  std::string text(promise.of->name);
+  if (promise.by != nullptr) text.append("/").append(promise.by->name);
+  if (!promise.of->moves_data) return text;
+  if (promise.of->reduces)
+    text += " of " + (data.what == kernel::none ? "nothing that is combined" : std::string(name_of(data.what)));
+  text += " of ";
+  for (std::size_t r = 0; r < data.counts.size(); ++r) text += (r == 0 ? "" : ", ") + std::to_string(data.counts[r]);
+  if (!promise.of->has_counts) text += std::to_string(data.count);
+  text += " x " + std::string(name_of(data.type));
+  return promise.of->is_rooted ? text + ", root " + std::to_string(data.root) : text;
 }
 
 }  // namespace lsched

@@ -69,11 +69,35 @@ struct question {
   aliasing in_place{};
 };
 
+/// What a text is held against.
+result<asked> read_asked(const lsched_verify_desc& desc) {
+  const auto is_asked = [&](std::uint32_t bit) { return (desc.asked & bit) != 0; };
+  asked by_caller{.collective = desc.collective == nullptr ? "" : desc.collective};
+  if (is_asked(LSCHED_ASKED_DTYPE)) {
+    const auto type = read_dtype(desc.dtype);
+    if (!type) return type.error();
+    by_caller.type = *type;
+  }
+  if (is_asked(LSCHED_ASKED_REDUCTION)) {
+    const auto what = read_reduction(desc.reduction);
+    if (!what) return what.error();
+    by_caller.what = *what;
+  }
+  if (is_asked(LSCHED_ASKED_COUNT)) by_caller.count = desc.count;
+  if (by_caller.count > k_max_count) return argument("count is above 2^48-1");
+  if (is_asked(LSCHED_ASKED_ROOT)) by_caller.root = desc.root;
+  return by_caller;
+}
+
 result<question> read_text(const lsched_verify_desc& desc) {
   auto world = parse_world({desc.text, desc.bytes});
   if (!world) return world.error();
-  auto promise = promise_for(*world, desc.collective == nullptr ? "" : desc.collective);
+  auto by_caller = read_asked(desc);
+  if (!by_caller) return by_caller.error();
+  auto promise = promise_for(*world, *by_caller);
   if (!promise) return promise.error();
+  if ((desc.asked & LSCHED_ASKED_PROMISE) != 0 && promise->of == nullptr)
+    return argument("nothing is promised of the outputs of \"" + world->front()->name() + "\": name the collective");
   const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
   return question{std::move(*world), std::move(*promise), in_place};
 }
@@ -85,7 +109,8 @@ result<question> read_registered(const lsched_verify_desc& desc) {
   auto world = generate_world(*how, desc.ranks, data, starts);
   if (!world) return world.error();
   const aliasing in_place = aliasing_of(*how->of, desc.ranks, data);
-  return question{std::move(*world), {how->of, how, promise_of(*how, desc.ranks, data, starts), in_place}, in_place};
+  return question{
+      std::move(*world), {how->of, how, data, promise_of(*how, desc.ranks, data, starts), in_place}, in_place};
 }
 
 void write(lsched_finding& to, const finding& found) {
@@ -102,10 +127,12 @@ void write(lsched_finding& to, const finding& found) {
 
 lsched_verification figures_of(const question& posed, const verification& answer) {
   const unexpected_bound worst = worst_unexpected(answer);
+  const world_promise& promise = posed.promise;
+  const bool moves_data = promise.of != nullptr && promise.of->moves_data;
   return {.holds = answer.holds() ? 1 : 0,
           .ranks = static_cast<std::int32_t>(posed.world.size()),
-          .collective = posed.promise.of == nullptr ? nullptr : posed.promise.of->name.data(),
-          .algorithm = posed.promise.by == nullptr ? nullptr : posed.promise.by->name.data(),
+          .collective = promise.of == nullptr ? nullptr : promise.of->name.data(),
+          .algorithm = promise.by == nullptr ? nullptr : promise.by->name.data(),
           .is_synchronising = answer.is_synchronising ? 1 : 0,
           .is_eager_safe = answer.is_eager_safe ? 1 : 0,
           .messages = answer.round_cost.messages,
@@ -116,7 +143,12 @@ lsched_verification figures_of(const question& posed, const verification& answer
           .unexpected_messages = worst.messages,
           .unexpected_bytes = worst.bytes,
           .findings = 0,
-          .notes = 0};
+          .notes = 0,
+          .count = promise.data.count,
+          .dtype = moves_data ? number_of(promise.data.type) : lsched_dtype{},
+          .reduction = number_of(promise.data.what),
+          .root = promise.data.root,
+          .reserved = 0};
 }
 
 // --- simulations -------------------------------------------------------------------------------------------
@@ -222,6 +254,9 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!is_there(verification)) return report(diagnostic, refusal_of(verification));
     const auto known = read_struct(desc);
     if (!known) return report(diagnostic, known.error());
+    constexpr std::uint32_t k_all_asked = LSCHED_ASKED_PROMISE * 2 - 1;
+    if (known->asked > (known->text == nullptr ? 0 : k_all_asked))
+      return report(diagnostic, argument("asked has bits that are not defined, or there is no text"));
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());

@@ -944,6 +944,11 @@ typedef struct lsched_verification {
   uint64_t unexpected_bytes;
   uint64_t findings; /* written: why it does not hold */
   uint64_t notes;    /* written after these: legal, but fragile */
+  uint64_t count;    /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
+  lsched_dtype dtype;         /* 0: nothing is moved, or promised */
+  lsched_reduction reduction; /* 0: nothing is combined, or by user-defined arithmetic */
+  int32_t root;               /* 0 where there is none */
+  int32_t reserved;           /* 0 */
 } lsched_verification;
 
 /* One reason. */
@@ -965,23 +970,35 @@ typedef struct lsched_verify_desc {
   uint64_t bytes;         /* of text, which needs no NUL and is not kept */
   const char* collective; /* of `lsched list`; its contents are what the outputs of a text must hold. NULL, for a text:
                              the one that the schedules are named after ("allreduce/mine"), with its cost if they name
-                             a registered algorithm; nothing, if there is none */
+                             a registered algorithm; nothing, if there is none. `lsched_verification` says what was
+                             promised: compare, or ask for it by `asked` */
   int32_t in_place;       /* 0 or 1; 1: inputs and outputs share memory, at the collective's offset, or, where there is
                              no collective, both begin together */
-  int32_t ranks;          /* at most 2^20; the members from here on are not looked at if there is a text */
+  int32_t ranks;          /* at most 2^20. Not looked at if there is a text, as are algorithm and activation */
   const char* algorithm;  /* one of the collective's; NULL or "auto": the one with the fewest hops */
   uint64_t count;         /* elements of a rank; 0 for a barrier, whose dtype and reduction are not looked at */
   lsched_dtype dtype;
   lsched_reduction reduction;
   const char* activation; /* of a partial collective; NULL for others */
+  uint32_t asked;         /* of a text: LSCHED_ASKED_… of the members that its outputs are held against; what is not
+                             asked is read off the text, so that it fits by itself. 0 without a text */
+  int32_t root;           /* looked at if it is asked */
 } lsched_verify_desc;
+
+/* Bits of lsched_verify_desc.asked: the text is held against that member of the desc. */
+#define LSCHED_ASKED_REDUCTION 1u
+#define LSCHED_ASKED_DTYPE 2u
+#define LSCHED_ASKED_COUNT 4u
+#define LSCHED_ASKED_ROOT 8u
+#define LSCHED_ASKED_PROMISE 16u /* something is promised of the outputs at all; if not: ARGUMENT */
 
 /* Proves the schedules of a world. lsched_schedule_print writes the text of what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
  * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of
  * ops of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for
  * each rank.  Memory: all the caller's; nothing is kept.
- * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form), BOUNDS,
+ * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form, something
+ * is asked that the collective does not have), BOUNDS,
  * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; CONSTRAINT (the algorithm
  * cannot do this world or count); NOMEM. */
 LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification* verification,

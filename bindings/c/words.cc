@@ -42,6 +42,11 @@ result<kernel> read_reduction(lsched_reduction reduction) {
   return static_cast<kernel>(reduction);
 }
 
+lsched_reduction number_of(kernel what) {
+  const auto number = static_cast<lsched_reduction>(what);
+  return is_within(number, LSCHED_SUM, LSCHED_BXOR) ? number : lsched_reduction{};
+}
+
 result<shape> read_shape(std::uint64_t count, lsched_dtype type) {
   const auto element = read_dtype(type);
   if (!element) return element.error();

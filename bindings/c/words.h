@@ -32,6 +32,7 @@ constexpr bool is_within(Enum value, Enum first, Enum last) {
 result<dtype> read_dtype(lsched_dtype type);
 result<kernel> read_reduction(lsched_reduction reduction);
 lsched_dtype number_of(dtype type);
+lsched_reduction number_of(kernel what);  ///< 0: it is none
 
 /// What an allreduce of any kind is asked for, not in place. ARGUMENT says which word is none, or is too large.
 result<shape> read_shape(std::uint64_t count, lsched_dtype type, lsched_reduction reduction);

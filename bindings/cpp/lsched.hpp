@@ -25,6 +25,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -875,14 +876,34 @@ inline verification verify(const lsched_verify_desc& desc) {
 
 }  // namespace detail
 
-/// The schedule files of all ranks, one after the other, against what they are named after or `collective`.
-inline verification verify_text(std::string_view text, const char* collective = nullptr, bool in_place = false) {
+/// What the outputs of a text are held against; what is left open is read off it.
+struct text_promise {
+  const char* collective = nullptr;  ///< nullptr: the one that the schedules are named after
+  std::optional<lsched_reduction> reduction{};
+  std::optional<lsched_dtype> dtype{};
+  std::optional<std::uint64_t> count{};
+  std::optional<std::int32_t> root{};
+  bool is_required = false;  ///< something has to be promised
+};
+
+/// The schedule files of all ranks, one after the other.
+inline verification verify_text(std::string_view text, const text_promise& promise = {}, bool in_place = false) {
   lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.text = text.data();
   desc.bytes = text.size();
-  desc.collective = collective;
+  desc.collective = promise.collective;
   desc.in_place = in_place ? 1 : 0;
+  const auto ask = [&desc](const auto& wanted, auto lsched_verify_desc::*member, std::uint32_t bit) {
+    if (!wanted) return;
+    desc.*member = *wanted;
+    desc.asked |= bit;
+  };
+  ask(promise.reduction, &lsched_verify_desc::reduction, LSCHED_ASKED_REDUCTION);
+  ask(promise.dtype, &lsched_verify_desc::dtype, LSCHED_ASKED_DTYPE);
+  ask(promise.count, &lsched_verify_desc::count, LSCHED_ASKED_COUNT);
+  ask(promise.root, &lsched_verify_desc::root, LSCHED_ASKED_ROOT);
+  if (promise.is_required) desc.asked |= LSCHED_ASKED_PROMISE;
   return detail::verify(desc);
 }
 

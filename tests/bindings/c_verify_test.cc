@@ -126,6 +126,35 @@ TEST(c_verify, what_was_promised_is_told) {
   EXPECT_EQ(ask(describe(other)).figures.collective, nullptr);
   EXPECT_STREQ(ask(describe(other, "allreduce")).figures.collective, "allreduce");
   EXPECT_EQ(ask(describe(other, "allreduce")).figures.holds, 1);
+  EXPECT_EQ(ask(describe(mine)).figures.dtype, LSCHED_F32);
+  EXPECT_EQ(ask(describe(mine)).figures.reduction, LSCHED_SUM);
+  EXPECT_EQ(ask(describe(mine)).figures.count, 6u);
+  EXPECT_EQ(ask(describe(other)).figures.dtype, LSCHED_DTYPE_NONE);
+}
+
+TEST(c_verify, a_text_is_held_against_what_is_asked) {
+  const std::string mine = world_of({.name = "allreduce/mine", .flags = ""}, exchange);
+  lsched_verify_desc desc = describe(mine);
+  desc.reduction = LSCHED_SUM, desc.dtype = LSCHED_F32, desc.count = 6;
+  desc.asked = LSCHED_ASKED_REDUCTION | LSCHED_ASKED_DTYPE | LSCHED_ASKED_COUNT | LSCHED_ASKED_PROMISE;
+  EXPECT_EQ(ask(desc).figures.holds, 1);
+  desc.reduction = LSCHED_MAX;
+  EXPECT_STREQ(ask(desc).found[0].property, "contents");
+  desc.asked = LSCHED_ASKED_COUNT, desc.count = 5;
+  EXPECT_STREQ(ask(desc).found[0].property, "form");
+  desc.asked = LSCHED_ASKED_ROOT;
+  EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
+  desc.asked = LSCHED_ASKED_REDUCTION, desc.reduction = lsched_reduction{};
+  EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
+  desc.asked = 32;
+  EXPECT_EQ(ask(desc).status, LSCHED_ERR_ARGUMENT);
+  const std::string other = world_of({.name = "sum of two", .flags = ""}, exchange);
+  lsched_verify_desc required = describe(other);
+  required.asked = LSCHED_ASKED_PROMISE;
+  EXPECT_EQ(ask(required).status, LSCHED_ERR_ARGUMENT);
+  lsched_verify_desc registered = describe("allreduce", 2, 6);
+  registered.asked = LSCHED_ASKED_COUNT;
+  EXPECT_EQ(ask(registered).status, LSCHED_ERR_ARGUMENT);
 }
 
 TEST(c_verify, every_registered_collective_is_proved) {

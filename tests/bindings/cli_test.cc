@@ -1006,7 +1006,20 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     const temporary_file good(world);
     const outcome it = run(lsched({"verify", "--file", good.path}));
     EXPECT_EQ(it.status, 0) << it.err << it.out;
-    EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling")) << it.out;
+    EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling of sum of 1024 x f32: ")) << it.out;
+    const words file{"verify", "--file", good.path};
+    const auto verify = [&](words more) {
+      more.insert(more.begin(), file.begin(), file.end());
+      return run(lsched(more));
+    };
+    EXPECT_EQ(verify({"--op", "sum", "--dtype", "f32", "--count", "1024", "--require-promise"}).status, 0);
+    EXPECT_TRUE(contains(verify({"--op", "max"}).out, "contents: "));
+    EXPECT_TRUE(contains(verify({"--dtype", "f64"}).out, "has 1024 x f32 as its input, but 1024 x f64 are promised"));
+    EXPECT_TRUE(contains(verify({"--count", "5"}).out, "but 5 x f32 are promised"));
+    EXPECT_TRUE(contains(verify({"--root", "1"}).err, "allreduce has no root"));
+    EXPECT_EQ(verify({"--count", "1,2"}).status, 2);
+    EXPECT_TRUE(contains(verify({"--json"}).out, R"("promise":{"collective":"allreduce","algorithm":)"
+                                                 R"("recursive_doubling","op":"sum","dtype":"f32","count":1024})"));
   }
   {
     std::string slip = world;
@@ -1067,6 +1080,10 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
   const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
   EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
+  const outcome required = run(lsched({"verify", "--file", other.path, "--require-promise"}));
+  EXPECT_EQ(required.status, 1);
+  EXPECT_TRUE(contains(required.err, "nothing promised of its outputs")) << required.err;
+  EXPECT_TRUE(contains(run(lsched({"verify", "--file", other.path, "--op", "sum"})).err, "names no collective"));
 }
 
 TEST(Command, says_why_a_file_cannot_be_read) {
@@ -1159,7 +1176,7 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
   const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
   EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "ordinary")) << it.err;
+  EXPECT_TRUE(contains(it.err, "barrier has no activation policy")) << it.err;
 }
 
 // --- run ---------------------------------------------------------------------------------------------------

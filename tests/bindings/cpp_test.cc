@@ -81,6 +81,8 @@ TEST(CppHeader, a_verdict_has_figures_or_findings) {
   ASSERT_EQ(bad.findings.size(), 1u);
   EXPECT_EQ(bad.findings[0].peer, 1);
   EXPECT_THROW((void)lsched::verify_text("rubbish"), lsched::error);
+  EXPECT_THROW((void)lsched::verify_text(k_nobody_sends, {.is_required = true}), lsched::error);
+  EXPECT_THROW((void)lsched::verify_text(k_nobody_sends, {.reduction = LSCHED_SUM}), lsched::error);
 }
 
 TEST(CppHeader, a_simulation_has_a_time_for_each_rank) {

@@ -45,7 +45,7 @@ TEST(promise, a_registered_world_is_held_against_its_own_algorithm) {
 
 TEST(promise, a_partial_collective_needs_an_activation) {
   for (const auto& [name, wanted] : {std::pair("partial_allreduce/tree", ""), {"mine", "partial_allreduce"}})
-    EXPECT_FALSE(promise_for(world_named(name), wanted)) << name;
+    EXPECT_FALSE(promise_for(world_named(name), {.collective = wanted})) << name;
 }
 
 TEST(promise, an_unknown_algorithm_keeps_its_collectives_contents_at_any_cost) {
@@ -65,7 +65,7 @@ TEST(promise, other_names_promise_nothing_unless_told_what) {
     const auto world = world_named(name);
     EXPECT_EQ(promise_for(world, {})->by, nullptr) << name;
     EXPECT_TRUE(promise_for(world, {})->what.ranges.empty());
-    EXPECT_EQ(promise_for(world, "allreduce")->what.ranges.size(), 3u);
+    EXPECT_EQ(promise_for(world, {.collective = "allreduce"})->what.ranges.size(), 3u);
   }
 }
 
@@ -79,11 +79,34 @@ TEST(promise, the_kernel_is_that_of_the_first_rank_that_combines_anything) {
       to.reduce(kernel::min, {in, 0}, {got, 0}, {out, 0}, 4);
     return to.compile();
   });
-  EXPECT_EQ(promise_for(chain, "allreduce")->what.ranges[0].how, kernel::min);
+  EXPECT_EQ(promise_for(chain, {.collective = "allreduce"})->what.ranges[0].how, kernel::min);
+}
+
+TEST(promise, is_of_what_the_caller_asked) {
+  const auto world = world_named("mine");
+  const auto promise =
+      promise_for(world, {.collective = "reduce", .what = kernel::max, .type = dtype::i64, .count = 7, .root = 2});
+  ASSERT_TRUE(promise);
+  ASSERT_EQ(promise->what.ranges.size(), 1u);
+  EXPECT_EQ(promise->what.ranges[0].holder, 2);
+  EXPECT_EQ(promise->what.ranges[0].end, 7u);
+  EXPECT_EQ(promise->what.ranges[0].how, kernel::max);
+  EXPECT_EQ(promise->what.data->type, dtype::i64);
+  EXPECT_EQ(words_for(*promise), "reduce of max of 7 x i64, root 2");
+  for (const asked& wrong : {asked{.collective = "allreduce", .root = 0},
+                             {.collective = "reduce", .root = 3},
+                             {.collective = "reduce", .root = -1},
+                             {.collective = "bcast", .what = kernel::sum},
+                             {.collective = "barrier", .type = dtype::f32},
+                             {.collective = "barrier", .count = 0},
+                             {.collective = "gatherv", .count = 4},
+                             {.collective = "allreduce", .what = kernel::band, .type = dtype::f32},
+                             {.what = kernel::sum}})
+    EXPECT_EQ(promise_for(world, wrong).error().code, status::argument) << wrong.collective;
 }
 
 TEST(promise, a_collective_that_does_not_exist_is_refused_with_those_that_do) {
-  const auto promise = promise_for(world_named("allreduce/tree"), "telepathy");
+  const auto promise = promise_for(world_named("allreduce/tree"), {.collective = "telepathy"});
   ASSERT_FALSE(promise);
   EXPECT_EQ(promise.error().code, status::argument);
   EXPECT_NE(promise.error().text.find("\"telepathy\""), std::string::npos) << promise.error().text;
@@ -112,7 +135,7 @@ std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const
 /// All findings, one line each.
 std::string findings_of(const std::vector<schedule_ptr>& world, std::string_view collective = {}) {
   std::string text;
-  const verification answer = verify(world, promise_for(world, collective)->what);
+  const verification answer = verify(world, promise_for(world, {.collective = collective})->what);
   for (const finding& it : answer.findings) text.append(name_of(it.what)).append(": ").append(it.text).append("\n");
   return text;
 }
@@ -153,7 +176,7 @@ TEST(promise, every_rank_has_the_data_that_is_promised) {
 }
 
 TEST(promise, of_owners_cannot_be_read_off_schedules) {
-  const auto made = promise_for(world_named("mine"), "node_mean");
+  const auto made = promise_for(world_named("mine"), {.collective = "node_mean"});
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().text, "node_mean: which ranks share a node cannot be read off schedules");
 }

@@ -29,7 +29,7 @@ struct option_group {
     return grouped(command.add_flag(option, value, text));
   }
 
-  /// The value whose name_of is the word. `values` and `value` outlive the parser.
+  /// The value whose name_of is the word; `value` may be optional. `values` and `value` outlive the parser.
   template <class Values, class Value>
   CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
     std::vector<std::string> names;
@@ -37,9 +37,11 @@ struct option_group {
     const auto set = [&values, &value](const std::string& word) {
       value = *std::ranges::find_if(values, [&](auto each) { return name_of(each) == word; });
     };
-    return grouped(command.add_option_function<std::string>(option, set, text))
-        ->check(CLI::IsMember(names))
-        ->default_str(std::string(name_of(value)));
+    return grouped(command.add_option_function<std::string>(option, set, text))->check(CLI::IsMember(names));
+  }
+  template <class Values, class Value>
+  CLI::Option* add_choice_with_default(const char* option, const Values& values, Value& value, const char* text) const {
+    return add_choice(option, values, value, text)->default_str(std::string(name_of(value)));
   }
 };
 

@@ -48,8 +48,8 @@ void add_request_options(CLI::App& command, request_options& request) {
   group.add("--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
   group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/collectives.md)",
             whole_number(0, k_max_count));
-  group.add_choice("--dtype", k_all_dtypes, request.type, "Type of the elements");
-  group.add_choice("--op", k_all_reductions, request.reduction, "How contributions combine");
+  group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");
+  group.add_choice_with_default("--op", k_all_reductions, request.reduction, "How contributions combine");
   group.add("--root", request.root, "The root of collectives that have one (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
   group

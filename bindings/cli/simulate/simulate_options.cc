@@ -86,7 +86,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Skew and noise"};
   start_skew& skew = options.model.skew;
   cpu_noise& noise = options.model.noise;
-  group.add_choice("--skew,--noise", k_skews, skew.kind, "When ranks begin");
+  group.add_choice_with_default("--skew,--noise", k_skews, skew.kind, "When ranks begin");
   add_time(group, "--skew-us", skew.scale, k_ps_per_us,
            "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   group.add("--sigma", skew.sigma, "Of lognormal skew", number(0, 10));
@@ -96,7 +96,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   group.add("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew");
   group.add("--skew-ranks", skew.ranks, "Who begins late under fixed skew")
       ->check(whole_number(0, k_most_simulated_ranks));
-  group.add_choice("--cpu-noise", k_noises, noise.kind, "What CPUs lose meanwhile");
+  group.add_choice_with_default("--cpu-noise", k_noises, noise.kind, "What CPUs lose meanwhile");
   add_time(group, "--cpu-noise-us", noise.scale, k_ps_per_us, "Length (periodic), mean (exponential), scale (pareto)");
   add_time(group, "--period-us", noise.period, k_ps_per_us, "Of periodic noise");
   group.add("--alpha", noise.alpha, "Of pareto noise", number(1e-2, 1e3));

@@ -26,7 +26,9 @@ using json = nlohmann::ordered_json;
 struct verify_command_options {
   verify_wish wish{};
   std::string file;
-  std::string promised;
+  std::string promised;  ///< the collective, of the file
+  asked by_caller{};     ///< all else of that
+  bool requires_promise = false;
   bool in_place = false;
   bool all = false;
   bool sample = false;
@@ -165,12 +167,9 @@ class reporter {
 
 // --- a world out of a file ---------------------------------------------------------------------------------
 
-/// Says what is promised of a world with that name. Where nothing is, why not: the collective is the longest that the
-/// name contains, so that a "partial_allreduce_2" is no allreduce.
-std::string words_for(const world_promise& promise, const std::string& name) {
-  if (promise.of != nullptr)
-    return "promised as " + std::string(promise.of->name) +
-           (promise.by == nullptr ? "" : "/" + std::string(promise.by->name));
+/// Why nothing is promised of a world with that name: the collective is the longest that the name contains, so that a
+/// "partial_allreduce_2" is no allreduce.
+std::string words_for_none(const std::string& name) {
   std::string likely;
   for (const std::string& known : collective_names())
     if (known.size() > likely.size() && name.find(known) != std::string::npos) likely = known;
@@ -186,17 +185,39 @@ std::string words_for(const world_promise& promise, const std::string& name) {
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
 
-/// Of the schedules of all ranks, as `lsched show --all` prints them. What their outputs must hold is what the
-/// collective `promised` promises; if that is empty, the one that the schedules are named after, with its cost if they
-/// name a registered algorithm; if there is none, nothing. Throws command_failure, with line and column.
+/// What was promised, as JSON; nothing: null.
+json describe(const world_promise& promise) {
+  if (promise.of == nullptr) return nullptr;
+  const shape& data = promise.data;
+  json entry{{"collective", promise.of->name}};
+  if (promise.by != nullptr) entry["algorithm"] = promise.by->name;
+  if (promise.of->reduces) entry["op"] = name_of(data.what);
+  if (promise.of->moves_data) entry["dtype"] = name_of(data.type);
+  if (promise.of->has_counts)
+    entry["counts"] = data.counts;
+  else if (promise.of->moves_data)
+    entry["count"] = data.count;
+  if (promise.of->is_rooted) entry["root"] = data.root;
+  return entry;
+}
+
+/// Of the schedules of all ranks, as `lsched show --all` prints them, against what promise_for() says. Throws
+/// command_failure, with line and column.
 int verify_file(const verify_command_options& options) {
   const auto world = require(parse_world(require(content_of(options.file))), options.file);
-  const world_promise promise = require(promise_for(world, options.promised));
+  asked by_caller = options.by_caller;
+  by_caller.collective = options.promised;
+  if (!options.wish.counts.empty()) by_caller.count = options.wish.counts.front();
+  const world_promise promise = require(promise_for(world, by_caller));
   const std::string& name = world.front()->name();
-  const std::string text = escaped(name) + ", " + counted(world.size(), "rank") + ", " + words_for(promise, name);
   const bool is_promised = promise.of != nullptr;
+  const std::string words = is_promised ? "promised as " + words_for(promise) : words_for_none(name);
+  const std::string text = escaped(name) + ", " + counted(world.size(), "rank") + ", " + words;
+  if (options.requires_promise && !is_promised) throw command_failure(options.file + ": " + text);
   reporter out(options.as_json, 1);
-  out.report({text, {{"world", text}, {"ranks", world.size()}, {"promised", is_promised}}, is_promised},
+  out.report({text,
+              {{"world", text}, {"ranks", world.size()}, {"promised", is_promised}, {"promise", describe(promise)}},
+              is_promised},
              verify(world, promise.what, {.in_place = options.in_place ? promise.in_place : aliasing(false)}));
   return out.conclude();
 }
@@ -206,6 +227,7 @@ int verify_file(const verify_command_options& options) {
 /// Names and combinations that the parser lets through.
 void check_options(const verify_command_options& options) {
   const verify_wish& wish = options.wish;
+  if (!options.file.empty() && wish.counts.size() > 1) throw CLI::ValidationError("--count", "a file has one count");
   const std::string& collective = wish.collective;
   const int wishes =
       (collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
@@ -260,13 +282,24 @@ void add_verify_command(CLI::App& app, command_context& context) {
            "The collective that the file's outputs are held against (default: the one it is named after)")
       ->check(CLI::IsMember(collective_names()))
       ->needs(file);
+  group
+      .add_choice("--op", k_all_reductions, options->by_caller.what,
+                  "The reduction it is held against (default: its own)")
+      ->needs(file);
+  group.add_choice("--dtype", k_all_dtypes, options->by_caller.type, "Likewise the type of the elements")->needs(file);
+  group.add("--root", options->by_caller.root, "Likewise the root of collectives that have one")
+      ->check(whole_number(0, k_most_ranks - 1))
+      ->needs(file);
+  group
+      .add_flag("--require-promise", options->requires_promise, "Fail where nothing is promised of the file's outputs")
+      ->needs(file);
   group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
       ->needs(file);
   file->excludes(group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str());
   file->excludes(add_numbers(group, "--ranks", wish.sizes, 1, k_most_ranks,
                              "Sizes of the world, like 1-65,96,100 (default: as --all)"));
-  file->excludes(add_numbers(group, "--count", wish.counts, 0, k_max_count,
-                             "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000)"));
+  add_numbers(group, "--count", wish.counts, 0, k_max_count,
+              "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000; of a file: its own)");
   file->excludes(add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)"));
   file->excludes(group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
                      ->check(activation_words()));
@@ -276,10 +309,11 @@ void add_verify_command(CLI::App& app, command_context& context) {
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
-      "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise.\n"
+      "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise. What it\n"
+      "was asked for is read off the file unless you say so: --op, --dtype, --count, --root.\n"
       "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
-      "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched");
+      "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched --op sum");
   command->callback([&context, options] {
     check_options(*options);
     if (options->sample && options->wish.sizes.empty()) options->wish.sizes = sample_sizes();
