@@ -33,6 +33,53 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
   return all;
 }
 
+/// Whether all conflicts on a memory are between ops that their rank's deps order. `all` ascends by begin.
+///
+/// Where accesses are taken by ascending op, each piece of memory between two bounds of accesses needs few comparisons,
+/// because the order is transitive: a read with the write before it, a write also with the reads since then.
+class order_scan {
+ public:
+  explicit order_scan(const local_order& order) : order_(order) {}
+
+  bool are_ordered(const std::vector<access>& all) {
+    std::vector<std::uint64_t> bounds;
+    for (const access& one : all) bounds.insert(bounds.end(), {one.begin, one.end});
+    std::ranges::sort(bounds);
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    std::vector<access> here;  // by ascending user
+    auto next = all.begin();
+    for (const std::uint64_t begin : bounds) {
+      std::erase_if(here, [&](const access& one) { return one.end <= begin; });
+      const auto kept = static_cast<std::ptrdiff_t>(here.size());
+      for (; next != all.end() && next->begin == begin; ++next) here.push_back(*next);
+      std::ranges::stable_sort(here.begin() + kept, here.end(), {}, &access::user);
+      std::ranges::inplace_merge(here, here.begin() + kept, {}, &access::user);
+      if (!is_piece_ordered(here)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool is_piece_ordered(const std::vector<access>& here) {
+    op_id last_write = k_no_op;
+    reads_.clear();
+    for (auto one = here.begin(); one != here.end();) {
+      const op_id user = one->user;
+      bool writes = false;
+      for (; one != here.end() && one->user == user; ++one) writes |= one->is_write;
+      if (last_write != k_no_op && !order_.is_before(last_write, user)) return false;
+      if (writes && !std::ranges::all_of(reads_, [&](op_id read) { return order_.is_before(read, user); }))
+        return false;
+      if (writes) last_write = user, reads_.clear();
+      if (!writes) reads_.push_back(user);
+    }
+    return true;
+  }
+
+  const local_order& order_;
+  std::vector<op_id> reads_;  ///< since the last write
+};
+
 /// Whether y fires only after x has completed, on every way through the world. One pass: rare enough.
 bool is_before_by_others(const assembly& all, const std::vector<world_op>& order, world_op x, world_op y) {
   std::vector<bool> fires_after(all.op_count(), false);
@@ -68,6 +115,7 @@ class rank_check {
     for (std::vector<access>& memory : accesses_of(program_, placements_)) {
       if (std::ranges::none_of(memory, &access::is_write)) continue;
       std::ranges::sort(memory, {}, &access::begin);
+      if (order_scan(order_).are_ordered(memory)) continue;
       for (auto x = memory.begin(); x != memory.end(); ++x)
         for (auto y = x + 1; y != memory.end() && y->begin < x->end; ++y)
           if (x->user != y->user && (x->is_write || y->is_write) && !out.is_full()) check_pair(*x, *y, out, notes);
