@@ -349,7 +349,7 @@ class interleaving_player {
         }
         case symbolic_rule::joined:
         case symbolic_rule::weighted: target = combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]); break;
-        default: target = lower; break;
+        default: target = terms_.made_of(what.what, lower); break;
       }
     }
   }

@@ -10,8 +10,8 @@ namespace lsched {
 
 std::string_view name_of(mutation how) {
   constexpr std::array<std::string_view, k_all_mutations.size()> names{
-      "drop_dep",      "swap_peers",     "shift_offset", "change_extent", "duplicate",    "merge_tags",
-      "change_kernel", "exchange_order", "change_need",  "lose_signal",   "change_guard", "insert_op"};
+      "drop_dep",       "swap_peers",  "shift_offset", "change_extent", "duplicate", "merge_tags", "change_kernel",
+      "exchange_order", "change_need", "lose_signal",  "change_guard",  "insert_op", "multiply"};
   return names[static_cast<std::size_t>(how)];
 }
 
@@ -94,24 +94,18 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
-/// Comes directly after op `id`, so later ops move up by one; whoever waited for that op waits for it.
-void insert_after(draft& in, op_id id, const op& what) {
-  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
+/// A chain of ops, directly after op `id`, so later ops move up; whoever waited for that op waits for the chain.
+void insert_after(draft& in, op_id id, std::span<const op> chain) {
+  const auto links = static_cast<op_id>(chain.size());
+  const op_id last = id + links;
+  const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + links : other; };
   for (auto& [before, after] : in.deps) {
-    before = before == id ? id + 1 : moved(before);
+    before = before == id ? last : moved(before);
     after = moved(after);
   }
-  in.deps.emplace_back(id, id + 1);
-  in.head.exit = in.head.exit == id ? id + 1 : moved(in.head.exit);
-  in.head.ops.insert(in.head.ops.begin() + id + 1, what);
-}
-
-/// Comes after everything, and ends the round.
-void append_op(draft& in, const op& what) {
-  const auto id = static_cast<op_id>(in.head.ops.size());
-  in.deps.emplace_back(in.head.exit, id);
-  in.head.ops.push_back(what);
-  in.head.exit = id;
+  for (op_id link = id; link < last; ++link) in.deps.emplace_back(link, link + 1);
+  in.head.exit = in.head.exit == id ? last : moved(in.head.exit);
+  in.head.ops.insert(in.head.ops.begin() + id + 1, chain.begin(), chain.end());
 }
 
 /// The ops change places; each place keeps its deps and what it needs of them.
@@ -167,7 +161,9 @@ class mutant_list::enumeration {
     change_kernel(id);
     exchange_orders(id);
     change_needs(id);
-    double_target(id);
+    insert_ops(id);
+    multiply_target(id);
+    replace_by_function(id);
     if (moves_data(at(id))) shift_offsets(id), change_extents(id);
     if (at(id).guard != 0) change_guard(id);
     if (!is_communication(at(id).kind)) return;
@@ -207,66 +203,147 @@ class mutant_list::enumeration {
         [id, other = *next](draft& in) { in.head.ops[id].what = other; });
   }
 
-  void double_target(op_id id) {
+  /// An op of any kernel changes what this op has written.
+  void insert_ops(op_id id) {
     if (at(id).kind == op_kind::capture) return;
-    for (const operand& part : operands_of(at(id), program_->buffers())) {
-      if (!part.is_written || part.count == 0 || !supports(kernel::sum, part.type)) continue;
-      add(mutation::insert_op, words(id) + " has its result doubled",
-          [id, extra = sum_of(part.at, part.at, part.type, part.count)](draft& in) { insert_after(in, id, extra); });
-    }
+    for (const operand& part : operands_of(at(id), program_->buffers()))
+      if (part.is_written && part.count > 0 && !program_->buffers()[part.at.buffer()].has_lists())
+        change_memory(id, {part.at, part.type, part.count});
   }
 
-  static op sum_of(region target, region other, dtype type, std::uint64_t count) {
-    return {.kind = op_kind::compute,
-            .what = kernel::sum,
-            .type = type,
-            .need = 1,
-            .count = count,
-            .a = target,
-            .b = other,
-            .c = target};
-  }
-
-  /// An output that ops write: what functions make of it replaces it, or what is no contribution is added to it.
+  /// An output that ops write, in the end.
   void change_output(std::size_t b) {
     const buffer& out = program_->buffers()[b];
     const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
     if (out.role != buffer_role::output || out.count == 0 || std::ranges::none_of(program_->ops(), writes)) return;
-    const region all(static_cast<std::uint16_t>(b), 0);
-    const auto function = [&](kernel how) { return op{.what = how, .type = out.type, .count = out.count, .a = all}; };
-    for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
-      change_output(b, function(how), out.count, false);
-    if (!supports(kernel::sum, out.type)) return;
-    change_output(b, function(kernel::derive), out.count, true);
-    const op norms{.what = kernel::dot_norms, .type = out.type, .count = out.count, .a = all, .b = all};
-    if (out.type == dtype::f64) change_output(b, norms, k_dot_sums, true);
-    const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
-    if (out.type != dtype::u64 || lists == program_->buffers().end()) return;
-    const region first(static_cast<std::uint16_t>(lists - program_->buffers().begin()), 0);
-    change_output(b, {.what = kernel::measure, .type = lists->type, .count = 1, .a = first}, 1, true);
+    change_memory(program_->exit(), {region(static_cast<std::uint16_t>(b), 0), out.type, out.count});
   }
 
-  /// `extra` makes so many `elements` of the output's type.
-  void change_output(std::size_t b, op extra, std::uint64_t elements, bool is_added) {
-    const buffer& out = program_->buffers()[b];
-    const region made(static_cast<std::uint16_t>(program_->buffers().size()), 0);
-    const region all(static_cast<std::uint16_t>(b), 0);
-    extra.kind = op_kind::compute;
-    extra.need = 1;
-    extra.c = made;
-    op last = sum_of(all, made, out.type, std::min(out.count, elements));
-    if (!is_added) last.what = kernel::copy, last.a = made, last.b = {};
+  struct place {
+    region at;
+    dtype type;
+    std::uint64_t count;
+  };
+
+  /// Op `id` has completed, and one or two more follow: of every kernel that the type has.
+  void change_memory(op_id id, const place& it) {
+    for (const kernel how : k_all_reductions)
+      if (supports(how, it.type)) insert(id, it, "itself", {by(how, it.at, it.at, it)});
+    if (supports(kernel::divide, it.type)) insert(id, it, "2", {by(kernel::divide, it.at, {}, it)});
+    for (std::uint16_t b = 0; b < program_->buffers().size(); ++b) {
+      const buffer& other = program_->buffers()[b];
+      const bool fits = other.type == it.type && other.count >= it.count && !other.has_lists();
+      if (fits && b != it.at.buffer())
+        insert(id, it, "buffer " + std::to_string(b), {by(kernel::copy, region(b, 0), {}, it)});
+    }
+    if (supports(kernel::adasum, it.type)) adapt(id, it);
+    const buffer& whole = program_->buffers()[it.at.buffer()];
+    if (it.at.offset() == 0 && it.count == whole.count) call_functions(id, it);
+    measure_lists(id, it);
+  }
+
+  static op by(kernel how, region a, region b, const place& target) {
+    return {.kind = op_kind::compute,
+            .what = how,
+            .type = target.type,
+            .need = 1,
+            .count = target.count,
+            .a = a,
+            .b = b,
+            .c = target.at};
+  }
+
+  region new_buffer() const { return region(static_cast<std::uint16_t>(program_->buffers().size()), 0); }
+
+  /// Into an adaptive sum with itself, and what makes the weights of that: numbers that are nobody's contribution.
+  void adapt(op_id id, const place& it) {
+    const buffer sums{.type = dtype::f64, .count = k_dot_sums};
+    const place weights{new_buffer(), dtype::f64, k_dot_sums};
+    op norms = by(kernel::dot_norms, it.at, it.at, it), last = by(kernel::adasum, it.at, it.at, it);
+    norms.c = last.s = weights.at;
+    insert(id, it, "itself", {norms, last}, sums);
+    if (it.type != dtype::f64) return;
+    last = by(kernel::sum, it.at, weights.at, {it.at, it.type, std::min(it.count, k_dot_sums)});
+    insert(id, it, "dot_norms", {norms, last}, sums);
+  }
+
+  /// Of a whole buffer, which a function makes anew, or to which what it derives is added.
+  void call_functions(op_id id, const place& it) {
+    const buffer made{.type = it.type, .count = it.count};
+    const place result{new_buffer(), it.type, it.count};
+    for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
+      insert(id, it, std::string(name_of(how)), {by(how, it.at, {}, result), by(kernel::copy, result.at, {}, it)},
+             made);
+    if (supports(kernel::sum, it.type))
+      insert(id, it, "derive", {by(kernel::derive, it.at, {}, result), by(kernel::sum, it.at, result.at, it)}, made);
+  }
+
+  /// The length of a list is added.
+  void measure_lists(op_id id, const place& it) {
+    const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
+    if (it.type != dtype::u64 || lists == program_->buffers().end()) return;
+    const region first(static_cast<std::uint16_t>(lists - program_->buffers().begin()), 0);
+    op length = by(kernel::measure, first, {}, {new_buffer(), lists->type, 1});
+    insert(id, it, "a length", {length, by(kernel::sum, it.at, new_buffer(), {it.at, it.type, 1})},
+           buffer{.type = dtype::u64, .count = 1});
+  }
+
+  /// `words`: what the last op of the chain goes by. `scratch`: one more buffer, if it has elements.
+  void insert(op_id id, const place& it, const std::string& words_for_operand, std::vector<op> chain,
+              const buffer& scratch = {}) {
     add(mutation::insert_op,
-        "a " + std::string(name_of(extra.what)) + " is " + (is_added ? "added to" : "put into") + " buffer " +
-            std::to_string(b),
-        [extra, last, scratch = buffer{.type = out.type, .count = elements}](draft& in) {
-          in.head.buffers.push_back(scratch);
-          op made_by = extra;
-          made_by.tag = static_cast<std::uint32_t>(in.head.parameters.size());
-          if (row_of(extra.what).has_parameters()) in.head.parameters.push_back({k_new_function});
-          append_op(in, made_by);
-          append_op(in, last);
+        "after " + words(id) + ", " + std::to_string(it.count) + " elements of buffer " +
+            std::to_string(it.at.buffer()) + " from " + std::to_string(it.at.offset()) + " on are changed by " +
+            std::string(name_of(chain.back().what)) + " and " + words_for_operand,
+        [id, chain, scratch](draft& in) {
+          if (scratch.count > 0) in.head.buffers.push_back(scratch);
+          std::vector<op> added = chain;
+          for (op& one : added) {
+            if (!row_of(one.what).has_parameters()) continue;
+            one.tag = static_cast<std::uint32_t>(in.head.parameters.size());
+            in.head.parameters.push_back({is_function(one.what) ? k_new_function : 2u});
+          }
+          insert_after(in, id, added);
         });
+  }
+
+  /// Contributions so often that counts modulo 2^64 and sums of weights modulo 2^61-1 are those of once: 2^61 times is
+  /// once modulo 2^61-1, and 1 + 2^64 (2^61-1) times is once modulo both.
+  void multiply_target(op_id id) {
+    if (at(id).kind == op_kind::capture) return;
+    for (const operand& part : operands_of(at(id), program_->buffers())) {
+      if (!part.is_written || part.count == 0 || !supports(kernel::sum, part.type)) continue;
+      const place it{part.at, part.type, part.count}, more{new_buffer(), part.type, part.count};
+      const op doubled = by(kernel::sum, more.at, more.at, more), added = by(kernel::sum, it.at, more.at, it);
+      multiply(id, "2^61", std::vector<op>(61, by(kernel::sum, it.at, it.at, it)), {});
+      std::vector<op> chain{by(kernel::copy, it.at, {}, more)};
+      chain.insert(chain.end(), 64, doubled);
+      for (int bit = 0; bit < 61; ++bit) chain.insert(chain.end(), {added, doubled});
+      multiply(id, "1 + 2^64 (2^61-1)", chain, {.type = part.type, .count = part.count});
+    }
+  }
+
+  void multiply(op_id id, const std::string& times, std::vector<op> chain, const buffer& scratch) {
+    add(mutation::multiply, words(id) + " has its result " + times + " times", [id, chain, scratch](draft& in) {
+      if (scratch.count > 0) in.head.buffers.push_back(scratch);
+      insert_after(in, id, chain);
+    });
+  }
+
+  /// A compute of whole buffers, by a function of one operand.
+  void replace_by_function(op_id id) {
+    const op& it = at(id);
+    if (it.kind != op_kind::compute || is_function(it.what) || !it.a.exists() || it.a.buffer() == it.c.buffer()) return;
+    const buffer &from = program_->buffers()[it.a.buffer()], &to = program_->buffers()[it.c.buffer()];
+    if (from.count != it.count || to.count != it.count || from.has_lists() || to.has_lists()) return;
+    for (const kernel how : {kernel::split, kernel::fold, kernel::join, kernel::derive})
+      add(mutation::change_kernel, words(id) + " is a " + std::string(name_of(how)), [id, how](draft& in) {
+        op& changed = in.head.ops[id];
+        changed.what = how;
+        changed.b = changed.s = {};
+        changed.tag = static_cast<std::uint32_t>(in.head.parameters.size());
+        in.head.parameters.push_back({k_new_function});
+      });
   }
 
   void exchange_orders(op_id id) {

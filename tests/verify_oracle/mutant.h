@@ -23,18 +23,21 @@ enum class mutation : std::uint8_t {
   change_extent,   ///< an op, or both ends of an edge, move or touch one element more or fewer; a list has more room
   duplicate,       ///< an op is there twice, with the same deps
   merge_tags,      ///< an edge has another edge's tag, at one or both ends
-  change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel, or a division by another number
+  change_kernel,   ///< a reduction, or the merge of a capture, is by another kernel, or a division by another number;
+                   ///< a compute of whole buffers is a function
   exchange_order,  ///< a reduction's operands, or two ops of which one waits for the other, change places
   change_need,     ///< an op waits for any, for all, for one token more or for one fewer
   lose_signal,     ///< a signal is not sent, not waited for, or nothing triggers it
   change_guard,    ///< an op is void in other rounds, or in none
-  insert_op,       ///< what an op has written is doubled; or an output is changed in the end, by ops of any kernel
+  insert_op,       ///< what an op has written, or in the end an output, is changed by an op of any kernel
+  multiply,  ///< what an op has written is added up so often that sums of weights, or counts too, come round again
 };
 
-inline constexpr std::array<mutation, 12> k_all_mutations{
+inline constexpr std::array<mutation, 13> k_all_mutations{
     mutation::drop_dep,    mutation::swap_peers,  mutation::shift_offset,  mutation::change_extent,
     mutation::duplicate,   mutation::merge_tags,  mutation::change_kernel, mutation::exchange_order,
-    mutation::change_need, mutation::lose_signal, mutation::change_guard,  mutation::insert_op};
+    mutation::change_need, mutation::lose_signal, mutation::change_guard,  mutation::insert_op,
+    mutation::multiply};
 
 std::string_view name_of(mutation how);
 

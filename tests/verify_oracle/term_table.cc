@@ -65,11 +65,13 @@ term_id term_table::quotient(term_id sum, std::uint64_t divisor) {
   return place->second;
 }
 
-term_id term_table::length_of(term_id list) {
-  const auto [place, is_new] = joins_.try_emplace({static_cast<std::uint64_t>(kernel::measure), list, k_no_term},
-                                                  static_cast<term_id>(terms_.size()));
+term_id term_table::length_of(term_id list) { return made_of(kernel::measure, list); }
+
+term_id term_table::made_of(kernel how, term_id from) {
+  const auto [place, is_new] =
+      joins_.try_emplace({static_cast<std::uint64_t>(how), from, k_no_term}, static_cast<term_id>(terms_.size()));
   if (!is_new) return place->second;
-  term it{.index = terms_[list].index, .tree = joined_tree(kernel::measure, terms_[list].tree, 0), .is_uniform = false};
+  term it{.index = terms_[from].index, .tree = joined_tree(how, terms_[from].tree, 0), .is_uniform = false};
   it.copies.assign(size_, 0);
   terms_.push_back(std::move(it));
   return place->second;

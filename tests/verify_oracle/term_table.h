@@ -32,6 +32,9 @@ class term_table {
 
   term_id quotient(term_id sum, std::uint64_t divisor);
 
+  /// What a function may make of a term: anything, so that it is nobody's promise.
+  term_id made_of(kernel how, term_id from);
+
   /// How long a list is, of which a term says what is in it. A length is nobody's promise.
   term_id length_of(term_id list);
 
