@@ -260,8 +260,9 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());
-    const lsched::verification answer =
-        verify(posed->world, posed->promise.what, {.in_place = posed->in_place, .most_findings = most_findings});
+    const lsched::verification answer = verify(
+        posed->world, posed->promise.what,
+        {.in_place = posed->in_place, .most_findings = most_findings, .buffers = {known->eager_bytes, known->slots}});
     lsched_verification figures = figures_of(*posed, answer);
     for (const finding& found : answer.findings)
       if (figures.findings < most_findings) write(findings[figures.findings++], found);

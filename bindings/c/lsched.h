@@ -983,6 +983,10 @@ typedef struct lsched_verify_desc {
   uint32_t asked;         /* of a text: LSCHED_ASKED_… of the members that its outputs are held against; what is not
                              asked is read off the text, so that it fits by itself. 0 without a text */
   int32_t root;           /* looked at if it is asked */
+  uint64_t eager_bytes;   /* with a text or without: messages of at most so many bytes are taken to be buffered, */
+  uint32_t slots;         /* so many from each rank to each other, in the order of op ids. 0, 0: sends wait for their
+                             receives; eager_bytes 0: messages of any size; slots 0: any number */
+  uint32_t reserved;      /* 0 */
 } lsched_verify_desc;
 
 /* Bits of lsched_verify_desc.asked: the text is held against that member of the desc. */

@@ -886,8 +886,15 @@ struct text_promise {
   bool is_required = false;  ///< something has to be promised
 };
 
+/// What messages may count on (docs/verify.md). The default: sends wait for their receives.
+struct message_buffers {
+  std::uint64_t eager_bytes = 0;
+  std::uint32_t slots = 0;
+};
+
 /// The schedule files of all ranks, one after the other.
-inline verification verify_text(std::string_view text, const text_promise& promise = {}, bool in_place = false) {
+inline verification verify_text(std::string_view text, const text_promise& promise = {}, bool in_place = false,
+                                const message_buffers& buffers = {}) {
   lsched_verify_desc desc{};
   desc.struct_size = sizeof desc;
   desc.text = text.data();
@@ -904,6 +911,8 @@ inline verification verify_text(std::string_view text, const text_promise& promi
   ask(promise.count, &lsched_verify_desc::count, LSCHED_ASKED_COUNT);
   ask(promise.root, &lsched_verify_desc::root, LSCHED_ASKED_ROOT);
   if (promise.is_required) desc.asked |= LSCHED_ASKED_PROMISE;
+  desc.eager_bytes = buffers.eager_bytes;
+  desc.slots = buffers.slots;
   return detail::verify(desc);
 }
 

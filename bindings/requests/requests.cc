@@ -25,8 +25,9 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
 }
 
 /// A vector of up to so many elements is cut into tensors of one element, a block into messages of one; longer ones are
-/// cut into so many pieces. The number of ops grows with that of pieces times that of ranks, or of blocks.
-constexpr std::uint64_t k_most_pieces = 65;
+/// cut into so many pieces. The number of ops grows with that of pieces times that of ranks, or of blocks, and what
+/// many ranks add to many pieces is nothing new.
+constexpr std::uint64_t most_pieces(rank size) { return size <= 17 ? 65 : 5; }
 
 /// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
 std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
@@ -65,7 +66,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
     variant.root = std::min(variant.root, last);
   };
   const bool moves_blocks = how.of->extents_of({.self = 0, .size = size}, data) != extents{data.count, data.count};
-  const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, data.count / k_most_pieces) : 1;
+  const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, data.count / most_pieces(size)) : 1;
   if (how.looks_at.segment) add([&](shape& s) { s.segment = shortest; });
   if (how.looks_at.segment) add([&](shape& s) { s.segment = 3 * shortest; });
   if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
@@ -78,7 +79,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
     add([](shape& s) { s.tensors = {{0, s.count / 3}, {s.count / 3, s.count - s.count / 3}}; });
     if (!how.of->activates)  // with gaps
       add([](shape& s) { s.tensors = {{0, 0}, {s.count / 4, s.count / 2}, {s.count - 1, 0}, {s.count - 1, 1}}; });
-    add([](shape& s) { s.tensors = equal_tensors(s.count, std::min(s.count, k_most_pieces)); });
+    add([&](shape& s) { s.tensors = equal_tensors(s.count, std::min(s.count, most_pieces(size))); });
   }
   if (how.looks_at.is_visible) add([](shape& s) { s.is_visible = false; });
   if (how.looks_at.is_visible && how.looks_at.segment)

@@ -1,6 +1,7 @@
 #include "libsched/verify/progress.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace lsched {
@@ -52,7 +53,7 @@ struct progress::interpreter {
   }
   outcome send(world_op id, const op&) {
     in.later_.push_back(in.all_.partner(id));
-    if (in.how_ == sending::eager) return complete_soon(id);
+    if (in.how_ == sending::eager || in.has_slot(id)) return complete_soon(id);
     in.fired_[id] = in.round_;
     return outcome::pending;
   }
@@ -64,7 +65,7 @@ struct progress::interpreter {
   round_no listen(world_op id, const op&) const { return in.arrived_[id] == in.round_ ? round() : 0; }
 };
 
-progress::progress(const assembly& all, sending how)
+progress::progress(const assembly& all, sending how, const buffering& buffers)
     : all_(all),
       how_(how),
       tokens_(all.op_count()),
@@ -84,7 +85,33 @@ progress::progress(const assembly& all, sending how)
       if (receive != k_no_op) readers_.emplace_back(send_to(all.rank_of(id), receive), id);
   }
   std::ranges::sort(readers_);
+  if (how != sending::eager && buffers.exists()) take_slots(buffers);
   if (all.size() > 0) whose_ = round_calls(all.program(0).starts(), all.size());
+}
+
+void progress::take_slots(const buffering& buffers) {
+  is_buffered_.assign(all_.op_count(), false);
+  slot_of_.assign(all_.op_count(), k_no_world_op);
+  next_in_slot_ = slot_of_;
+  std::map<std::pair<rank, rank>, std::vector<world_op>> sends;
+  for (world_op id = 0; id < all_.op_count(); ++id) {
+    const op& o = all_.at(id);
+    const schedule& mine = all_.program(all_.rank_of(id));
+    if (o.kind != op_kind::send || (buffers.bytes > 0 && most_bytes(mine, o) > buffers.bytes)) continue;
+    is_buffered_[id] = true;
+    if (buffers.slots > 0) sends[{all_.rank_of(id), o.peer}].push_back(id);
+  }
+  for (const auto& [pair, in_order] : sends)
+    for (std::size_t i = buffers.slots; i < in_order.size(); ++i) {
+      slot_of_[in_order[i]] = in_order[i - buffers.slots];
+      next_in_slot_[in_order[i - buffers.slots]] = in_order[i];
+    }
+}
+
+/// Whether the send, which has fired, need not wait for anything.
+bool progress::has_slot(world_op send) const {
+  if (is_buffered_.empty() || !is_buffered_[send]) return false;
+  return slot_of_[send] == k_no_world_op || has_completed(all_.partner(slot_of_[send]));
 }
 
 void progress::run(const round_start& start) {
@@ -143,6 +170,7 @@ void progress::finish(world_op id) {
   completed_[id] = round_;  // before sends that wait for this receive, or for this reader, are looked at
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
+  if (!next_in_slot_.empty() && all_.kind(id) == op_kind::recv) take_freed_slot(next_in_slot_[all_.partner(id)]);
   if (how_ != sending::eager && all_.kind(id) == op_kind::compute)
     for (const op_id receive : {all_.at(id).releases_a, all_.at(id).releases_b})
       if (receive != k_no_op) release(send_to(all_.rank_of(id), receive));
@@ -155,6 +183,13 @@ world_op progress::reader_of(world_op send) const {
   const auto all = std::ranges::equal_range(readers_, send, {}, &std::pair<world_op, world_op>::first);
   const auto reader = std::ranges::find_if(all, [&](const auto& each) { return !has_completed(each.second); });
   return reader == all.end() ? k_no_world_op : reader->second;
+}
+
+/// The receive of the send before it in its slot has completed.
+void progress::take_freed_slot(world_op send) {
+  if (send == k_no_world_op || !has_fired(send) || has_completed(send)) return;
+  completed_[send] = round_;  // so that it is not queued again
+  queue_.push_back(send);
 }
 
 /// Its receive, or a reader of its payload, has completed: all may be needed.

@@ -8,6 +8,10 @@
 //                       place and the receiving rank declares holding, when its readers have completed; else as before
 //   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
 //
+// Where messages are buffered, a send that finds a slot completes at once under rendezvous and held, too. The slots
+// from one rank to another are taken in the order of op ids: with k of them, a send waits for the receive of the k-th
+// send before it. So which send waits does not depend on the order of events either.
+//
 // Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
 // under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
@@ -24,6 +28,13 @@ namespace lsched {
 
 enum class sending : std::uint8_t { eager, rendezvous, held };
 
+/// What a caller says of the buffers that messages have. The default: none.
+struct buffering {
+  std::uint64_t bytes = 0;  ///< messages of at most so many are buffered
+  std::uint32_t slots = 0;  ///< from each rank to each other; 0: as many as it takes, if `bytes` is not 0
+  bool exists() const { return bytes > 0 || slots > 0; }
+};
+
 /// What starts a round.
 struct round_start {
   const std::vector<bool>* callers = nullptr;  ///< by rank: whose call counts; null: everybody's
@@ -36,7 +47,7 @@ struct round_start {
 
 class progress {
  public:
-  progress(const assembly& all, sending how);
+  progress(const assembly& all, sending how, const buffering& buffers = {});
 
   /// One round. Rounds on one object reuse its counters.
   void run(const round_start& start);
@@ -64,6 +75,9 @@ class progress {
   void arrive(world_op id);
   void finish(world_op id);
   void release(world_op send);
+  void take_slots(const buffering& buffers);
+  bool has_slot(world_op send) const;
+  void take_freed_slot(world_op send);
   world_op send_to(rank r, op_id receive) const { return all_.partner(all_.number(r, receive)); }
   world_op reader_of(world_op send) const;
   world_op awaited(world_op id) const;
@@ -77,6 +91,10 @@ class progress {
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
   std::vector<std::pair<world_op, world_op>> readers_;  ///< held: a send, and who reads its payload in place; ascending
+  /// By send: whether it takes a slot; whose slot it takes, and who takes its own: k_no_world_op, nobody's. Empty:
+  /// nothing is buffered.
+  std::vector<bool> is_buffered_;
+  std::vector<world_op> slot_of_, next_in_slot_;
   round_calls whose_;
   std::vector<token_count> tokens_;
   std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;

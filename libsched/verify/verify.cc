@@ -98,7 +98,7 @@ class proof {
     count_cost(eager);
     const round_start start{.is_woken = is_woken()};
     if (start.is_woken) eager.run(start);
-    progress round(all_, sending::held);
+    progress round(all_, sending::held, options_.buffers);
     round.run(start);
     if (!check_progress(round)) return;
     if (world_.front()->is_partial())
@@ -128,7 +128,7 @@ class proof {
   bool check_progress(const progress& round) {
     const world_op stuck = first_stuck(round);
     if (stuck == all_.op_count()) return true;
-    progress plain(all_, sending::rendezvous);
+    progress plain(all_, sending::rendezvous, options_.buffers);
     plain.run({.is_woken = is_woken()});
     const bool is_held = is_complete(plain);
     const std::string excuse = is_held                 ? "; without holding payloads back it would complete"
@@ -141,7 +141,7 @@ class proof {
   /// A rank's round may end before it has sent these. So everything has to happen without them: they may only wake.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
-    progress round(all_, sending::held);
+    progress round(all_, sending::held, options_.buffers);
     round.run({.is_woken = is_woken(), .unsent = unsure});
     if (is_complete(round)) return;
     const auto wanted =

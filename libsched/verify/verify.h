@@ -19,12 +19,14 @@
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/activation_check.h"
 #include "libsched/verify/finding.h"
+#include "libsched/verify/progress.h"
 
 namespace lsched {
 
 struct verify_options {
   aliasing in_place{};             ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
+  buffering buffers{};             ///< that messages may count on; none: they wait for their receives
   wake_memo* memo = nullptr;       ///< of activations, for those who prove many worlds
 };
 

@@ -132,6 +132,30 @@ TEST(c_verify, what_was_promised_is_told) {
   EXPECT_EQ(ask(describe(other)).figures.dtype, LSCHED_DTYPE_NONE);
 }
 
+/// Both ranks send twice, one after the other, and only then receive.
+TEST(c_verify, sends_may_count_on_as_many_buffers_as_are_said_to_exist) {
+  const auto body = [](int self) {
+    const std::string other = std::to_string(1 - self);
+    return "buffer 0 input host f32 6\nbuffer 1 scratch host f32 6\nop 0 send f32 b0[0 +3] to " + other +
+           " tag 1 then 1\nop 1 send f32 b0[3 +3] to " + other + " tag 2 then 2 3\nop 2 recv f32 b1[0 +3] from " +
+           other + " tag 1 then 4\nop 3 recv f32 b1[3 +3] from " + other + " tag 2 then 4\nop 4 nop\nexit 4\n";
+  };
+  const std::string text = world_of({.name = "mine", .flags = ""}, body);
+  const auto answer = [&](std::uint64_t bytes, std::uint32_t slots) {
+    lsched_verify_desc desc = describe(text);
+    desc.eager_bytes = bytes, desc.slots = slots;
+    return ask(desc);
+  };
+  EXPECT_STREQ(answer(0, 0).found[0].property, "progress");
+  EXPECT_EQ(answer(0, 0).figures.is_eager_safe, 1);
+  EXPECT_EQ(answer(0, 1).figures.holds, 0);
+  EXPECT_EQ(answer(0, 2).figures.holds, 1);
+  EXPECT_EQ(answer(11, 0).figures.holds, 0);
+  EXPECT_EQ(answer(12, 0).figures.holds, 1);
+  EXPECT_EQ(answer(12, 1).figures.holds, 0);
+  EXPECT_EQ(answer(12, 2).figures.holds, 1);
+}
+
 TEST(c_verify, a_text_is_held_against_what_is_asked) {
   const std::string mine = world_of({.name = "allreduce/mine", .flags = ""}, exchange);
   lsched_verify_desc desc = describe(mine);

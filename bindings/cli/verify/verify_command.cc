@@ -29,6 +29,7 @@ struct verify_command_options {
   std::string promised;  ///< the collective, of the file
   asked by_caller{};     ///< all else of that
   bool requires_promise = false;
+  buffering buffers{};
   bool in_place = false;
   bool all = false;
   bool sample = false;
@@ -122,6 +123,15 @@ void print(const std::string& world, const verification& answer) {
     std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
 }
 
+/// What was assumed, if anything was.
+std::string words_for(const buffering& buffers) {
+  if (!buffers.exists()) return {};
+  const std::string slots =
+      buffers.slots == 0 ? "" : counted(buffers.slots, "buffer") + " from each rank to each other";
+  const std::string bytes = buffers.bytes == 0 ? "" : " of at most " + std::to_string(buffers.bytes) + " bytes";
+  return ", if messages" + bytes + " have " + (slots.empty() ? "buffers" : slots);
+}
+
 /// Prints one line a world, of many worlds only those that fail, and counts them.
 class reporter {
  public:
@@ -142,16 +152,19 @@ class reporter {
   progress_line& line() { return line_; }
 
   /// Answers the exit status.
-  int conclude() {
+  int conclude(const buffering& buffers) {
     const auto held = line_.erase();
     json totals{{"verified", verified_}, {"failed", failed_}};
+    if (buffers.bytes > 0) totals["eager"] = buffers.bytes;
+    if (buffers.slots > 0) totals["slots"] = buffers.slots;
     if (unpromised_ != 0) totals["unpromised"] = unpromised_;
     const std::string unpromised =
         unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a promise";
     if (as_json_)
       std::printf("%s\n", totals.dump().c_str());
     else
-      std::printf("%s proved%s, %zu failed\n", counted(verified_, "world").c_str(), unpromised.c_str(), failed_);
+      std::printf("%s proved%s, %zu failed%s\n", counted(verified_, "world").c_str(), unpromised.c_str(), failed_,
+                  words_for(buffers).c_str());
     return failed_ == 0 ? 0 : 1;
   }
 
@@ -218,8 +231,9 @@ int verify_file(const verify_command_options& options) {
   out.report({text,
               {{"world", text}, {"ranks", world.size()}, {"promised", is_promised}, {"promise", describe(promise)}},
               is_promised},
-             verify(world, promise.what, {.in_place = options.in_place ? promise.in_place : aliasing(false)}));
-  return out.conclude();
+             verify(world, promise.what,
+                    {.in_place = options.in_place ? promise.in_place : aliasing(false), .buffers = options.buffers}));
+  return out.conclude(options.buffers);
 }
 
 // --- the command -------------------------------------------------------------------------------------------
@@ -256,6 +270,7 @@ int verify_all(const verify_command_options& options) {
   wake_memo memo;
   const auto prove = [&](std::size_t i) {
     verify_options how = options_of(cases[i]);
+    how.buffers = options.buffers;
     how.memo = &memo;
     return verify(generate_world(cases[i]), promise_of(cases[i]), how);
   };
@@ -263,7 +278,7 @@ int verify_all(const verify_command_options& options) {
     out.report(title_of(cases[i]), answer);
     out.line().show([&] { return std::to_string(i + 1) + " of " + std::to_string(cases.size()) + " worlds proved"; });
   });
-  return out.conclude();
+  return out.conclude(options.buffers);
 }
 
 }  // namespace
@@ -303,12 +318,22 @@ void add_verify_command(CLI::App& app, command_context& context) {
   file->excludes(add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)"));
   file->excludes(group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
                      ->check(activation_words()));
+  group
+      .add("--slots", options->buffers.slots,
+           "Assume so many buffers for messages from each rank to each other (default: none, or with --eager any "
+           "number)")
+      ->check(whole_number(1, UINT32_MAX));
+  group
+      .add("--eager", options->buffers.bytes,
+           "Assume buffers for messages of at most so many bytes (default: none, or with --slots for all messages)")
+      ->check(whole_number(1, UINT64_MAX));
   auto* all = group.add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   group.add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
   group.add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
       "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
+      "Sends wait for their receives, unless --slots or --eager say what is buffered.\n"
       "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise. What it\n"
       "was asked for is read off the file unless you say so: --op, --dtype, --count, --root.\n"
       "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
