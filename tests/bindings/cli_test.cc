@@ -1196,6 +1196,15 @@ TEST(CommandSimulate, the_last_line_is_the_summary) {
   for (const char* key : {"messages_per_s", "bytes_per_rank", "seconds"}) EXPECT_TRUE(summary.contains(key)) << key;
 }
 
+TEST(CommandSimulate, json_has_the_time_of_every_rank) {
+  const std::string out = run(lsched({"simulate", "--collective", "reduce", "--ranks", "5", "--json"})).out;
+  const json report = json::parse(out.substr(0, out.find('\n')))["report"];
+  const auto finish = report["finish_ps"].get<std::vector<std::uint64_t>>();
+  ASSERT_EQ(finish.size(), 5u);
+  EXPECT_DOUBLE_EQ(static_cast<double>(*std::ranges::max_element(finish)) / 1e6, report["finish_us"]["last"]);
+  EXPECT_DOUBLE_EQ(static_cast<double>(*std::ranges::min_element(finish)) / 1e6, report["finish_us"]["first"]);
+}
+
 TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
   const std::string path = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
   const outcome it = run(lsched({"simulate", "--file", path, "--json"}));

@@ -81,8 +81,11 @@ json describe(const simulate_options& options, const simulated_run& run, const s
 void print(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
   json details = describe(options, run, report);
   json summary = summary_of(run, report);
-  if (options.as_json)
-    return void(std::printf("%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str()));
+  if (options.as_json) {
+    details["finish_ps"] = report.finish;  // by rank
+    std::printf("%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
+    return;
+  }
   const std::string subject = run.given.empty() ? std::to_string(run.bytes) + " B" : path_of(options);
   std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
               subject.c_str(), static_cast<unsigned long long>(run.seed));
