@@ -1,8 +1,10 @@
 #include "bindings/c/world.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -45,6 +47,15 @@ failure wrong_abi(int abi) {
                                std::to_string(LSCHED_ABI)};
 }
 
+/// The launcher's descriptor stays where the environment says, but not for programs that this process executes: they
+/// would keep all ranks' memory.
+result<std::shared_ptr<shm_segment>> adopt_from_launcher(int descriptor) {
+  const int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (own < 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
+    return failure{status::transport, "LSCHED_RUN_FD: " + std::string(std::strerror(errno))};
+  return shm_segment::adopt(own);
+}
+
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -56,7 +67,7 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
                                                         " started by an MPI launcher: open the world with "
                                                         "lsched_world_open_mpi, or start it with `lsched run`"});
   auto segment =
-      where ? shm_segment::adopt(dup(where->descriptor)) : shm_segment::create(1, options.region_bytes, usable_cores());
+      where ? adopt_from_launcher(where->descriptor) : shm_segment::create(1, options.region_bytes, usable_cores());
   if (!segment) return report(diagnostic, segment.error());
   if (where && where->size != (*segment)->ranks())
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});

@@ -2,6 +2,7 @@
 //
 // The victim is killed after a drawn number of its rounds and a drawn number of spins, so it dies in the middle of
 // anything. Every survivor has to get LSCHED_ERR_PEER, naming it, and then to end in good order.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -94,6 +95,26 @@ lsched_world* join(const shm_segment& segment, rank self) {
   lsched_world* runtime = nullptr;
   if (lsched_world_open(nullptr, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
   return runtime;
+}
+
+/// Findings, R9: children of ranks kept all ranks' memory.
+TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
+  const auto segment = *shm_segment::create(1, 1 << 20);
+  const int inherited = fcntl(segment->descriptor(), F_DUPFD, 0);  // as the launcher passes the descriptor on
+  setenv("LSCHED_RUN_FD", std::to_string(inherited).c_str(), 1);
+  setenv("LSCHED_RUN_RANK", "0", 1);
+  setenv("LSCHED_RUN_SIZE", "1", 1);
+  lsched_world* world = nullptr;
+  ASSERT_EQ(lsched_world_open(nullptr, &world, nullptr), LSCHED_OK);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string file = std::filesystem::read_symlink(entry.path(), gone).string();
+    if (file.find("memfd:libsched") == std::string::npos) continue;
+    EXPECT_EQ(fcntl(std::stoi(entry.path().filename().string()), F_GETFD), FD_CLOEXEC) << entry.path();
+  }
+  EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+  for (const char* variable : {"LSCHED_RUN_FD", "LSCHED_RUN_RANK", "LSCHED_RUN_SIZE"}) unsetenv(variable);
+  close(inherited);
 }
 
 constexpr std::size_t k_count = 2000;  // 16 kB: read in the sender's memory

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -609,16 +610,39 @@ TEST(shm_segment, knows_which_region_holds_what) {
 
 /// A file whose first words are those of `like`, with word `index` replaced, and of `like`'s size plus
 /// `more`.
-int forged(const shm_segment& like, std::size_t index, std::uint64_t word, off_t more = 0) {
+int forged(const shm_segment& like, std::size_t index, std::uint64_t word, off_t more = 0,
+           int seals = F_SEAL_SHRINK | F_SEAL_GROW) {
   std::array<std::uint64_t, 4> words{};
   const auto bytes = static_cast<ssize_t>(sizeof words);
   EXPECT_EQ(pread(like.descriptor(), words.data(), sizeof words, 0), bytes);
   if (index < words.size()) words[index] = word;
-  const int file = memfd_create("forged", MFD_CLOEXEC);
+  const int file = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   const auto size = static_cast<off_t>(like.region_start(like.ranks()));
   EXPECT_EQ(ftruncate(file, size + more), 0);
   EXPECT_EQ(pwrite(file, words.data(), sizeof words, 0), bytes);
+  EXPECT_EQ(fcntl(file, F_ADD_SEALS, seals), 0);
   return file;
+}
+
+TEST(shm_segment, cannot_change_its_size_or_be_opened_by_others) {
+  const auto segment = *shm_segment::create(2, 8192);
+  EXPECT_NE(ftruncate(segment->descriptor(), 4096), 0);
+  EXPECT_NE(ftruncate(segment->descriptor(), 1 << 30), 0);
+  EXPECT_NE(fcntl(segment->descriptor(), F_ADD_SEALS, F_SEAL_WRITE), 0);
+  struct stat info {};
+  ASSERT_EQ(fstat(segment->descriptor(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  for (const int seals : {0, F_SEAL_GROW, F_SEAL_SHRINK})
+    EXPECT_EQ(shm_segment::adopt(forged(*segment, 4, 0, 0, seals)).error().code, status::transport) << seals;
+}
+
+/// Programs that this process executes inherit nothing: what is adopted has no descriptor, the creator's is closed.
+TEST(shm_segment, leaves_no_descriptor_to_programs_that_are_executed) {
+  const auto segment = *shm_segment::create(2, 8192);
+  const int other = dup(segment->descriptor());
+  EXPECT_EQ((*shm_segment::adopt(other))->descriptor(), -1);
+  EXPECT_EQ(fcntl(other, F_GETFD), -1);
+  EXPECT_EQ(fcntl(segment->descriptor(), F_GETFD), FD_CLOEXEC);
 }
 
 TEST(shm_segment, adopts_only_what_describes_itself_truly) {

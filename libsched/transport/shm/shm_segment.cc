@@ -1,5 +1,6 @@
 #include "libsched/transport/shm/shm_segment.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::uint64_t k_magic = 0x6465686373626c35;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
+constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -71,17 +73,25 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
     return failure{status::no_memory, "shared memory: the segment would be larger than an address space"};
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
 
-  owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC)};
+  owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
+  if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
   header first{k_magic, stride, data_offset, ranks, cores};
   if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 ||
       pwrite(file.number, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first))
     return system_failure("sizing the segment");
-  return adopt(std::exchange(file.number, -1));
+  if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("sealing the segment");
+  auto mapped = map(file.number);
+  if (mapped) (*mapped)->descriptor_ = std::exchange(file.number, -1);
+  return mapped;
 }
 
 result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
-  owned_descriptor file{descriptor};
+  const owned_descriptor file{descriptor};
+  return map(descriptor);
+}
+
+result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
   header first{};
   struct stat info {};
   const ssize_t got = fstat(descriptor, &info) == 0 ? pread(descriptor, &first, sizeof first, 0) : -1;
@@ -89,6 +99,9 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   const auto bytes = static_cast<std::size_t>(info.st_size);
   if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
     return failure{status::version, "shared memory: the segment was made by another version of libsched"};
+  if ((fcntl(descriptor, F_GET_SEALS) & k_seals) != k_seals)
+    return failure{status::transport,
+                   "shared memory: the segment may change its size, so that no process may trust it"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_failure("mapping the segment");
   // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
@@ -97,13 +110,12 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
     munmap(base, bytes);
     return why;
   }
-  file.number = -1;
-  return std::shared_ptr<shm_segment>(new shm_segment(descriptor, static_cast<std::byte*>(base), bytes));
+  return std::shared_ptr<shm_segment>(new shm_segment(static_cast<std::byte*>(base), bytes));
 }
 
 shm_segment::~shm_segment() {
   munmap(base_, bytes_);
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 shm_segment::header& shm_segment::head() const { return *std::launder(reinterpret_cast<header*>(base_)); }

@@ -1,8 +1,9 @@
 // The memory that the ranks of one node share: one mapping, one region per rank, no names.
 //
 // It is an anonymous memory file (memfd): nothing ever appears under /dev/shm, and the kernel frees it with the
-// last process that maps it, whoever is killed when. A place in it is written as an offset from its start, which
-// means the same in every process.
+// last process that maps it, whoever is killed when. Its size is sealed, only its user may open it, and a process that
+// has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
+// its start, which means the same in every process.
 //
 //     | header | page 0 | page 1 | … | region 0 | region 1 | …          region r starts at data_offset + r * stride
 //
@@ -45,7 +46,7 @@ class shm_segment {
   /// `stride_bytes` 0 chooses the machine's memory size. `cores`: what the ranks share, if the creator knows.
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0);
 
-  /// Maps a segment that another process created. Takes the descriptor over, also on failure.
+  /// Maps a segment that another process created, and closes the descriptor, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
 
   ~shm_segment();
@@ -54,6 +55,7 @@ class shm_segment {
 
   rank ranks() const;
   unsigned cores() const;  ///< as its creator said; 0: unknown
+  /// For processes that inherit or receive it; closed by exec. -1: the segment was adopted.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
 
@@ -78,11 +80,11 @@ class shm_segment {
 
  private:
   struct header;
-  shm_segment(int descriptor, std::byte* base, std::size_t bytes)
-      : descriptor_(descriptor), base_(base), bytes_(bytes) {}
+  shm_segment(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
+  static result<std::shared_ptr<shm_segment>> map(int descriptor);
   header& head() const;
 
-  int descriptor_;
+  int descriptor_ = -1;
   std::byte* base_;
   std::size_t bytes_;
 };
