@@ -38,6 +38,7 @@ bool fits(const collective& of, std::span<const schedule_ptr> world, const shape
 /// Elements of rank r's block: what it has one block of, which is the smaller of its buffers.
 std::uint64_t block_in(const schedule& program) {
   const extents both = extents_in(program);
+  if (!both.input && !both.output) return 0;
   return std::min(both.input.value_or(k_max_count), both.output.value_or(k_max_count));
 }
 
@@ -63,8 +64,6 @@ std::optional<failure> validate(const collective& of, rank size, const asked& wa
     return failure{status::argument, std::string(of.name) + " " + why};
   };
   if (wanted.what && !of.reduces) return refuse("combines nothing, so that no reduction can be promised");
-  if (wanted.what && wanted.type && !supports(*wanted.what, *wanted.type))
-    return refuse("has no " + std::string(name_of(*wanted.what)) + " of " + std::string(name_of(*wanted.type)));
   if (wanted.type && !of.moves_data) return refuse("moves no data, so that no dtype can be promised");
   if (wanted.count && !of.moves_data) return refuse("moves no data, so that no count can be promised");
   if (wanted.count && of.has_counts) return refuse("has a count for each rank, so that no single one can be promised");
@@ -82,8 +81,6 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
     if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type;
   data.count = block_in(first_with(world, buffer_role::input));
   if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
-  data.type = wanted.type.value_or(data.type);
-  data.count = wanted.count.value_or(data.count);
   data.what = wanted.what.value_or(kernel::none);
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
@@ -92,6 +89,8 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
     for (const schedule_ptr& program : world) data.counts.push_back(block_in(*program));
   }
   if (of.is_rooted) data.root = wanted.root ? *wanted.root : root_in(of, world, data);
+  data.type = wanted.type.value_or(data.type);
+  data.count = wanted.count.value_or(data.count);
   return data;
 }
 
@@ -126,6 +125,9 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
     return failure{status::argument,
                    std::string(wanted) + ": " + std::string(unknown) + " cannot be read off schedules"};
   if (of == nullptr || !unknown.empty()) {
+    if (!unknown.empty() && (by_caller.what || by_caller.type || by_caller.count || by_caller.root))
+      return failure{status::argument,
+                     std::string(of->name) + ": " + std::string(unknown) + " cannot be read off schedules"};
     if (by_caller.what || by_caller.type || by_caller.count || by_caller.root)
       return failure{status::argument,
                      "\"" + std::string(name) + "\" names no collective whose outputs can be promised: say which is"};
@@ -135,7 +137,13 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   if (of->activates && first.starts().policy == activation_policy::none)
     return failure{status::argument,
                    std::string(of->name) + " is promised, but its schedules have no activation policy"};
+  if (!of->activates && first.starts().is_woken())
+    return failure{status::argument, std::string(of->name) + " is promised, but its schedules start by " +
+                                         words_for(first.starts()) + ", which leaves out ranks that have not called"};
   world_promise made{.of = of, .data = shape_of(*of, world, by_caller)};
+  if (by_caller.what && !supports(made.data.what, made.data.type))
+    return failure{status::argument, std::string(name_of(made.data.what)) + " does not exist for " +
+                                         std::string(name_of(made.data.type))};
   made.data.in_place = true;
   made.in_place = aliasing_of(*of, size, made.data);
   made.data.in_place = false;
@@ -152,8 +160,7 @@ std::string words_for(const world_promise& promise) {
   std::string text(promise.of->name);
   if (promise.by != nullptr) text.append("/").append(promise.by->name);
   if (!promise.of->moves_data) return text;
-  if (promise.of->reduces)
-    text += " of " + (data.what == kernel::none ? "nothing that is combined" : std::string(name_of(data.what)));
+  if (promise.of->reduces && data.what != kernel::none) text.append(" of ").append(name_of(data.what));
   text += " of ";
   for (std::size_t r = 0; r < data.counts.size(); ++r) text += (r == 0 ? "" : ", ") + std::to_string(data.counts[r]);
   if (!promise.of->has_counts) text += std::to_string(data.count);

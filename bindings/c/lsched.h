@@ -946,7 +946,7 @@ typedef struct lsched_verification {
   uint64_t notes;    /* written after these: legal, but fragile */
   uint64_t count;    /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
   lsched_dtype dtype;         /* 0: nothing is moved, or promised */
-  lsched_reduction reduction; /* 0: nothing is combined, or by user-defined arithmetic */
+  lsched_reduction reduction; /* 0: nothing is combined, or adaptively, or by the user */
   int32_t root;               /* 0 where there is none */
   int32_t reserved;           /* 0 */
 } lsched_verification;
@@ -983,9 +983,10 @@ typedef struct lsched_verify_desc {
   uint32_t asked;         /* of a text: LSCHED_ASKED_… of the members that its outputs are held against; what is not
                              asked is read off the text, so that it fits by itself. 0 without a text */
   int32_t root;           /* looked at if it is asked */
-  uint64_t eager_bytes;   /* with a text or without: messages of at most so many bytes are taken to be buffered, */
-  uint32_t slots;         /* so many from each rank to each other, in the order of op ids. 0, 0: sends wait for their
-                             receives; eager_bytes 0: messages of any size; slots 0: any number */
+  uint64_t eager_bytes;   /* the largest message that may count on a buffer; 0: no message, or if there are slots, any.
+                             Without buffers sends wait for their receives */
+  uint32_t slots;         /* buffers from each rank to each other, used in turn; 0: as many as it takes, if eager_bytes
+                             is not 0 */
   uint32_t reserved;      /* 0 */
 } lsched_verify_desc;
 
@@ -998,9 +999,9 @@ typedef struct lsched_verify_desc {
 
 /* Proves the schedules of a world. lsched_schedule_print writes the text of what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
- * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but pairs of
- * ops of one rank are looked at, with k^2/8 bytes for k ops (beyond 1 GiB: a finding), and partial schedules once for
- * each rank.  Memory: all the caller's; nothing is kept.
+ * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but the order
+ * of a rank's k ops takes k^2/8 bytes (beyond 1 GiB: a finding), and partial schedules are looked at once for each
+ * rank.  Memory: all the caller's; nothing is kept.
  * Errors: ARGUMENT (unknown collective, a rank that is missing or there twice, text that is not of the form, something
  * is asked that the collective does not have), BOUNDS,
  * UNSUPPORTED (another version of the text): the diagnostic names line, column and reason; CONSTRAINT (the algorithm

@@ -50,10 +50,10 @@ failure wrong_abi(int abi) {
 /// The launcher's descriptor stays where the environment says, but not for programs that this process executes: they
 /// would keep all ranks' memory.
 result<std::shared_ptr<shm_segment>> adopt_from_launcher(int descriptor) {
-  const int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (own < 0 || fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
+  auto segment = shm_segment::adopt(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+  if (segment && fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
     return failure{status::transport, "LSCHED_RUN_FD: " + std::string(std::strerror(errno))};
-  return shm_segment::adopt(own);
+  return segment;
 }
 
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {

@@ -119,6 +119,7 @@ void contents::write(memory& target, std::uint64_t at, std::uint64_t count, cons
 // --- ops -----------------------------------------------------------------------------------------------------
 
 void contents::run(const progress& round) {
+  has_received_.assign(all_.op_count(), false);
   for (const world_op id : round.order())
     if (!round.was_void(id)) execute(id);
 }
@@ -127,8 +128,18 @@ void contents::execute(world_op id) {
   const op& o = all_.at(id);
   if (o.kind == op_kind::compute) return compute(id, row_of(o.what).symbol);
   if (o.count == 0) return;
-  if (o.kind == op_kind::recv) put(id, o.count, read(all_.partner(id), all_.at(all_.partner(id)).a, o.count));
+  if (o.kind == op_kind::send && !has_received_[all_.partner(id)]) in_buffers_[id] = read(id, o.a, o.count);
+  if (o.kind == op_kind::recv) receive(id);
   if (o.kind == op_kind::capture) write(id, o.c, o.count, captured(id));
+}
+
+/// What a send has left in a buffer, or what is in its rank's memory now.
+void contents::receive(world_op id) {
+  const world_op send = all_.partner(id);
+  const std::uint64_t count = all_.at(id).count;
+  has_received_[id] = true;
+  const auto buffered = in_buffers_.extract(send);
+  put(id, count, buffered ? buffered.mapped() : read(send, all_.at(send).a, count));
 }
 
 void contents::compute(world_op id, symbolic_rule rule) {

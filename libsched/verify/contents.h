@@ -68,6 +68,7 @@ class contents {
   }
   static memory part_of(const memory& all, std::uint64_t begin, std::uint64_t end);
   static element_range gap_in(const memory& pieces, std::uint64_t count);
+  void receive(world_op id);
   memory read(world_op id, world_op user, region part, std::uint64_t count);
   memory read(world_op id, region part, std::uint64_t count) { return read(id, id, part, count); }
   static void write(memory& target, std::uint64_t at, std::uint64_t count, const memory& pieces);
@@ -119,6 +120,8 @@ class contents {
   std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: the expression of what it goes by
   /// By output, begin and end: the first holder, and what it holds.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
+  std::vector<bool> has_received_;         ///< by op: of receives
+  std::map<world_op, memory> in_buffers_;  ///< by send that has completed before its receive: what it has sent
 };
 
 }  // namespace lsched

@@ -93,6 +93,7 @@ void progress::take_slots(const buffering& buffers) {
   is_buffered_.assign(all_.op_count(), false);
   slot_of_.assign(all_.op_count(), k_no_world_op);
   next_in_slot_ = slot_of_;
+  cleared_.assign(all_.op_count(), 0);
   std::map<std::pair<rank, rank>, std::vector<world_op>> sends;
   for (world_op id = 0; id < all_.op_count(); ++id) {
     const op& o = all_.at(id);
@@ -111,7 +112,7 @@ void progress::take_slots(const buffering& buffers) {
 /// Whether the send, which has fired, need not wait for anything.
 bool progress::has_slot(world_op send) const {
   if (is_buffered_.empty() || !is_buffered_[send]) return false;
-  return slot_of_[send] == k_no_world_op || has_completed(all_.partner(slot_of_[send]));
+  return slot_of_[send] == k_no_world_op || is_cleared(slot_of_[send]);
 }
 
 void progress::run(const round_start& start) {
@@ -170,10 +171,13 @@ void progress::finish(world_op id) {
   completed_[id] = round_;  // before sends that wait for this receive, or for this reader, are looked at
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
-  if (!next_in_slot_.empty() && all_.kind(id) == op_kind::recv) take_freed_slot(next_in_slot_[all_.partner(id)]);
+  if (has_slots() && all_.kind(id) == op_kind::recv) clear_slot(all_.partner(id));
   if (how_ != sending::eager && all_.kind(id) == op_kind::compute)
-    for (const op_id receive : {all_.at(id).releases_a, all_.at(id).releases_b})
-      if (receive != k_no_op) release(send_to(all_.rank_of(id), receive));
+    for (const op_id receive : {all_.at(id).releases_a, all_.at(id).releases_b}) {
+      if (receive == k_no_op) continue;
+      release(send_to(all_.rank_of(id), receive));
+      if (has_slots()) clear_slot(send_to(all_.rank_of(id), receive));
+    }
   interpreter me{*this};
   round_player(me).finish(id);
 }
@@ -185,11 +189,18 @@ world_op progress::reader_of(world_op send) const {
   return reader == all.end() ? k_no_world_op : reader->second;
 }
 
-/// The receive of the send before it in its slot has completed.
-void progress::take_freed_slot(world_op send) {
-  if (send == k_no_world_op || !has_fired(send) || has_completed(send)) return;
-  completed_[send] = round_;  // so that it is not queued again
-  queue_.push_back(send);
+/// A payload of the slot has been received, or read. The slot is free for the next send once those of all sends before
+/// have been, whether they lay in it or not.
+void progress::clear_slot(world_op send) {
+  while (send != k_no_world_op && !is_cleared(send)) {
+    const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;
+    if (!is_received || (slot_of_[send] != k_no_world_op && !is_cleared(slot_of_[send]))) return;
+    cleared_[send] = round_;
+    send = next_in_slot_[send];
+    if (send == k_no_world_op || !has_fired(send) || was_void(send) || has_completed(send)) continue;
+    completed_[send] = round_;  // so that it is not queued again
+    queue_.push_back(send);
+  }
 }
 
 /// Its receive, or a reader of its payload, has completed: all may be needed.

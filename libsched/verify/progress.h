@@ -9,8 +9,9 @@
 //   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
 //
 // Where messages are buffered, a send that finds a slot completes at once under rendezvous and held, too. The slots
-// from one rank to another are taken in the order of op ids: with k of them, a send waits for the receive of the k-th
-// send before it. So which send waits does not depend on the order of events either.
+// from one rank to another are taken in the order of op ids: with k of them, a send waits for the receives of the
+// k-th, 2k-th, ... send before it, and for those who read these payloads in place. So which send waits does not depend
+// on the order of events either.
 //
 // Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
 // under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
@@ -77,7 +78,9 @@ class progress {
   void release(world_op send);
   void take_slots(const buffering& buffers);
   bool has_slot(world_op send) const;
-  void take_freed_slot(world_op send);
+  bool has_slots() const { return !next_in_slot_.empty(); }
+  bool is_cleared(world_op send) const { return cleared_[send] == round_; }
+  void clear_slot(world_op send);
   world_op send_to(rank r, op_id receive) const { return all_.partner(all_.number(r, receive)); }
   world_op reader_of(world_op send) const;
   world_op awaited(world_op id) const;
@@ -95,6 +98,7 @@ class progress {
   /// nothing is buffered.
   std::vector<bool> is_buffered_;
   std::vector<world_op> slot_of_, next_in_slot_;
+  std::vector<std::uint32_t> cleared_;  ///< by send: in which round its slot was last free for the next one
   round_calls whose_;
   std::vector<token_count> tokens_;
   std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;

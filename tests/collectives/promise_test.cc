@@ -101,8 +101,18 @@ TEST(promise, is_of_what_the_caller_asked) {
                              {.collective = "barrier", .count = 0},
                              {.collective = "gatherv", .count = 4},
                              {.collective = "allreduce", .what = kernel::band, .type = dtype::f32},
+                             {.collective = "allreduce", .what = kernel::land},
                              {.what = kernel::sum}})
     EXPECT_EQ(promise_for(world, wrong).error().code, status::argument) << wrong.collective;
+}
+
+/// A partial round leaves out ranks that have not called.
+TEST(promise, partial_schedules_are_no_ordinary_collective) {
+  const algorithm& how = *find("partial_allreduce", "tree");
+  const shape data{.count = 4, .type = dtype::f32, .what = kernel::sum};
+  const auto world = *generate_world(how, 3, data, {activation_policy::solo, 1});
+  EXPECT_EQ(promise_for(world, {.collective = "allreduce"}).error().code, status::argument);
+  EXPECT_TRUE(promise_for(world, {.collective = "partial_allreduce"}));
 }
 
 TEST(promise, a_collective_that_does_not_exist_is_refused_with_those_that_do) {

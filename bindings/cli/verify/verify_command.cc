@@ -301,8 +301,13 @@ void add_verify_command(CLI::App& app, command_context& context) {
       .add_choice("--op", k_all_reductions, options->by_caller.what,
                   "The reduction it is held against (default: its own)")
       ->needs(file);
-  group.add_choice("--dtype", k_all_dtypes, options->by_caller.type, "Likewise the type of the elements")->needs(file);
-  group.add("--root", options->by_caller.root, "Likewise the root of collectives that have one")
+  group
+      .add_choice("--dtype", k_all_dtypes, options->by_caller.type,
+                  "The type of the elements it is held against (default: its own)")
+      ->needs(file);
+  group
+      .add("--root", options->by_caller.root,
+           "The root it is held against, of collectives that have one (default: its own)")
       ->check(whole_number(0, k_most_ranks - 1))
       ->needs(file);
   group
