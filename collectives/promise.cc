@@ -121,18 +121,14 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
                                    : of->has_owners ? "which ranks share a node"
                                    : of->has_blocks ? "who was to get how much"
                                                     : std::string_view();
-  if (!unknown.empty() && !wanted.empty())
+  const bool is_asked = by_caller.what || by_caller.type || by_caller.count || by_caller.root;
+  if (!unknown.empty() && (is_asked || !wanted.empty()))
     return failure{status::argument,
-                   std::string(wanted) + ": " + std::string(unknown) + " cannot be read off schedules"};
-  if (of == nullptr || !unknown.empty()) {
-    if (!unknown.empty() && (by_caller.what || by_caller.type || by_caller.count || by_caller.root))
-      return failure{status::argument,
-                     std::string(of->name) + ": " + std::string(unknown) + " cannot be read off schedules"};
-    if (by_caller.what || by_caller.type || by_caller.count || by_caller.root)
-      return failure{status::argument,
-                     "\"" + std::string(name) + "\" names no collective whose outputs can be promised: say which is"};
-    return world_promise{};
-  }
+                   std::string(of->name) + ": " + std::string(unknown) + " cannot be read off schedules"};
+  if (of == nullptr && is_asked)
+    return failure{status::argument,
+                   "\"" + std::string(name) + "\" names no collective whose outputs can be promised: say which is"};
+  if (of == nullptr || !unknown.empty()) return world_promise{};
   if (auto why = validate(*of, size, by_caller)) return std::move(*why);
   if (of->activates && first.starts().policy == activation_policy::none)
     return failure{status::argument,

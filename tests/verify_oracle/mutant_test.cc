@@ -272,8 +272,10 @@ std::size_t expect_no_inserted_op_unseen(const std::vector<rank>& sizes, std::si
         for (const subject& it : subjects_of(of, size, type)) {
           const mutant_list list(it.world);
           for (std::size_t k = 0; k < list.size(); ++k) {
-            const bool is_new = list.how(k) == mutation::insert_op || list.how(k) == mutation::multiply ||
-                                list.name(k).ends_with("split") || list.name(k).ends_with("derive");
+            const bool is_by_function =
+                list.how(k) == mutation::change_kernel && list.name(k).find(" is a ") != std::string::npos;
+            const bool is_new =
+                list.how(k) == mutation::insert_op || list.how(k) == mutation::multiply || is_by_function;
             if (!is_new || number++ % step != 0) continue;
             const auto world = list.world(k);
             if (play(world, it.promise, {.in_place = it.options.in_place}).what != conclusion::fails) continue;
