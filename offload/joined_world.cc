@@ -7,6 +7,11 @@
 #include "libsched/transport/shm/shm_segment.h"
 
 namespace lsched {
+namespace {
+
+constexpr std::chrono::milliseconds k_longest_read{100};
+
+}  // namespace
 
 result<instance*> joined_world::commit(const commit_request& request) {
   const std::lock_guard lock(commit_guard_);
@@ -53,18 +58,57 @@ result<instance*> joined_world::commit_once(const commit_request& request) {
   }
 }
 
-status joined_world::remove(std::span<instance** const> gone) {
-  status answer = status::ok;
+std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
+  process_.driver().with_engine([&] {
+    for (instance** one : gone)
+      if (*one != nullptr) process_.engine().cancel(**one);
+  });
+  for (instance** one : gone)
+    if (*one != nullptr)
+      if (auto why = await_readers(**one)) return why;
+  return std::nullopt;
+}
+
+/// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.
+std::optional<failure> joined_world::await_readers(const instance& given_up) {
+  const auto deadline = driver::clock::now() + k_longest_read;
+  for (auto nap = std::chrono::microseconds(0);;
+       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
+    rank reader = k_no_rank;
+    status answer = status::internal;
+    process_.driver().with_engine([&] { answer = process_.engine().check_readers(given_up, &reader); });
+    if (answer == status::ok) return std::nullopt;
+    if (driver::clock::now() < deadline) {
+      std::this_thread::sleep_for(nap);
+      continue;
+    }
+    if (answer == status::unsupported)
+      return failure{answer, given_up.label + ": MPI still moves a long message from or into this rank's memory"};
+    const std::string who =
+        reader == k_no_rank ? "this rank's lane computes in" : "rank " + std::to_string(reader) + " reads";
+    return failure{status::busy, given_up.label + ": " + who + " this rank's memory", reader};
+  }
+}
+
+std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
+  std::optional<failure> why;
+  for (instance** one : gone)
+    if (*one != nullptr && (*one)->verdict.load() != status::ok)
+      if (why = await_readers(**one); why && why->code == status::busy) return why;
   process_.driver().with_engine([&] {
     (void)process_.engine().step();  // the mailbox may still hold one of them
     for (instance** one : gone) {
       if (*one == nullptr) continue;
-      if (answer = process_.engine().remove(**one); answer != status::ok) return;
+      const std::string label = (*one)->label;
+      if (const status answer = process_.engine().remove(**one); answer != status::ok) {
+        why = failure{answer, label + ": a round is outstanding"};
+        return;
+      }
       *one = nullptr;
       --instances_;
     }
   });
-  return answer;
+  return why;
 }
 
 }  // namespace lsched

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "libsched/engine/commit.h"
@@ -28,15 +29,20 @@ class joined_world {
   /// thread, one after the other.
   result<instance*> commit(const commit_request& request);
 
-  /// Removes instances one after the other and makes each pointer null; null ones are passed over. The first status
-  /// that is not OK ends it: BUSY, a round is outstanding. Any thread.
-  status remove(std::span<instance** const> gone);
+  /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
+  /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
+  std::optional<failure> cancel(std::span<instance** const> gone);
+
+  /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a
+  /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED all are gone. Any thread.
+  std::optional<failure> remove(std::span<instance** const> gone);
 
   /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.
   std::uint64_t instances() const { return instances_.load(); }
 
  private:
   result<instance*> commit_once(const commit_request& request);
+  std::optional<failure> await_readers(const instance& given_up);
 
   runtime& process_;
   const std::chrono::nanoseconds commit_timeout_;

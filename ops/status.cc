@@ -30,6 +30,7 @@ constexpr std::array k_table{
     entry{status::version, "LSCHED_ERR_VERSION", "caller and library disagree about the ABI"},
     entry{status::internal, "LSCHED_ERR_INTERNAL", "an invariant of the library is broken"},
     entry{status::not_finite, "LSCHED_ERR_NOT_FINITE", "the result is not finite, and refused"},
+    entry{status::cancelled, "LSCHED_ERR_CANCELLED", "a rank has given the schedule up"},
 };
 
 const entry& row_of(status code) {

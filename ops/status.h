@@ -32,6 +32,7 @@ enum class [[nodiscard]] status : int{
     version = -14,     ///< caller and library disagree about the ABI
     internal = -15,    ///< a broken invariant of our own
     not_finite = -16,  ///< a round's result is not, and that was asked to be refused
+    cancelled = -17,   ///< a rank has given the schedule up
 };
 
 /// "LSCHED_ERR_PEER" and the like.

@@ -85,10 +85,11 @@ typedef enum lsched_status {
   LSCHED_ERR_TRANSPORT = -10, /* the medium below failed */
   LSCHED_ERR_PEER = -11,      /* a rank died, or closed without leaving */
   LSCHED_ERR_TIMEOUT = -12,
-  LSCHED_ERR_BUSY = -13,      /* something still uses the object */
-  LSCHED_ERR_VERSION = -14,   /* caller and library disagree about LSCHED_ABI, or a struct has unknown members */
-  LSCHED_ERR_INTERNAL = -15,  /* an invariant of the library is broken: please report */
-  LSCHED_ERR_NOT_FINITE = -16 /* LSCHED_NAN_ERROR has refused the result of a round */
+  LSCHED_ERR_BUSY = -13,       /* something still uses the object */
+  LSCHED_ERR_VERSION = -14,    /* caller and library disagree about LSCHED_ABI, or a struct has unknown members */
+  LSCHED_ERR_INTERNAL = -15,   /* an invariant of the library is broken: please report */
+  LSCHED_ERR_NOT_FINITE = -16, /* LSCHED_NAN_ERROR has refused the result of a round */
+  LSCHED_ERR_CANCELLED = -17   /* a rank has given the schedule up: lsched_cancel */
 } lsched_status;
 
 /* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
@@ -426,11 +427,24 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
  * partial schedules, which own their buffers. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
+/* Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank has
+ * finished stay finished; every other call on the schedule answers CANCELLED there, and names the rank that was first
+ * to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and before
+ * that, on a partial schedule, lsched_withdraw.  docs/cancel.md has the whole story.
+ * Thread: any; waits on the schedule in other threads return.  Blocks: at most 100 ms.
+ * Memory: this rank's buffers are the caller's again: nobody writes or reads them any more.
+ * Errors: BUSY: the schedule is dead, but a peer (named) still reads a buffer; call again. UNSUPPORTED: likewise, but
+ * MPI moves a message of more than 16 KiB, and the buffers stay in use until the world is closed. */
+LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic);
+
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
- * leaves first if lsched_leave has not been called, then serves until every rank has left.
- * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial).
+ * leaves first if lsched_leave has not been called, then serves until every rank has left.  One that has failed or was
+ * cancelled: local.
+ * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial), at most
+ * 100 ms (failed).
  * Memory: the schedule is gone, and its buffers are the caller's again.
- * Errors: BUSY while a round runs, TIMEOUT: nothing is gone, call again. A schedule that has failed is always gone. */
+ * Errors: BUSY while a round runs (wait for it, or lsched_cancel), or, of a failed schedule, while a peer (named) reads
+ * a buffer; TIMEOUT: nothing is gone, call again. UNSUPPORTED: the schedule is gone, but as lsched_cancel says. */
 LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
                                                      lsched_diagnostic* diagnostic);
 

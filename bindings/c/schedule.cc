@@ -74,6 +74,13 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
+/// In the order in which they are removed.
+std::vector<instance**> instances_of(lsched_schedule& schedule) {
+  if (!schedule.session) return {&schedule.instance};
+  const auto all = schedule.session->instances();
+  return {all.begin(), all.end()};
+}
+
 }  // namespace
 
 lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
@@ -90,6 +97,8 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else if (answer == status::cancelled) {
+      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
     } else if (answer == status::transport && why.peer != k_no_rank) {
       why.text +=
           ": a message of rank " + std::to_string(why.peer) +
@@ -191,6 +200,14 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
 
 // --- ending ---------------------------------------------------------------------------------------------------------
 
+lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) return report(diagnostic, {status::argument, "schedule is null"});
+  return guarded(diagnostic, [&] {
+    const auto why = schedule->world->joined.cancel(instances_of(*schedule));
+    return why ? report(diagnostic, *why) : LSCHED_OK;
+  });
+}
+
 lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return LSCHED_OK;
   driver& drives = schedule->world->process.driver();
@@ -200,13 +217,9 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
   }
   return guarded(diagnostic, [&] {
-    const auto all = schedule->session ? schedule->session->instances() : std::array<instance**, 3>{};
-    instance** const alone[] = {&schedule->instance};
-    const std::string label = schedule->instance->label;
-    const status answer = schedule->world->joined.remove(schedule->session ? std::span<instance** const>(all) : alone);
-    if (answer != status::ok) return report(diagnostic, {answer, label + ": a round is outstanding"});
-    delete schedule;
-    return LSCHED_OK;
+    const auto why = schedule->world->joined.remove(instances_of(*schedule));
+    if (!why || why->code == status::unsupported) delete schedule;
+    return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }
 

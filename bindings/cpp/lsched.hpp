@@ -5,8 +5,10 @@
 //  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
 //  - Objects own their handle and can be moved, not copied. A moved-from object may only be destroyed or
 //    assigned to.
-//  - Destructors never throw and never wait. A partial schedule ends together with the other ranks', so end
-//    it with close(); a world whose schedules still exist stays open.
+//  - Destructors never throw. That of a schedule which cannot end now, because a round is outstanding or other ranks
+//    have not left, gives it up on all ranks (lsched_cancel: at most 100 ms): no thread writes to its buffers
+//    afterwards. A partial schedule ends together with the other ranks', so end it with close(). A world whose
+//    schedules still exist stays open.
 //  - Buffers are spans, and stay the caller's: they outlive the schedule, as in C.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
@@ -78,10 +80,15 @@ class call {
 
 inline void expect(lsched_status status) { call()(status); }
 
-/// Ends what a handle names, or leaves it to its world where it cannot end now.
+/// Ends what a handle names. A schedule that cannot end now is given up; one whose memory a peer still reads stays with
+/// its world.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
-  void operator()(lsched_schedule* schedule) const { static_cast<void>(lsched_schedule_destroy(schedule, 0, nullptr)); }
+  void operator()(lsched_schedule* schedule) const {
+    if (lsched_schedule_destroy(schedule, 0, nullptr) == LSCHED_OK) return;
+    if (lsched_cancel(schedule, nullptr) != LSCHED_ERR_BUSY)
+      static_cast<void>(lsched_schedule_destroy(schedule, 0, nullptr));
+  }
   void operator()(lsched_builder* builder) const { lsched_builder_destroy(builder); }
 };
 template <class Handle>
@@ -211,6 +218,12 @@ class [[nodiscard]] schedule_base {
     return detail::printed([&](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_schedule_print(handle(), format, text, bytes, needed);
     });
+  }
+
+  /// Gives the schedule up on all ranks. Throws BUSY while a peer still reads this rank's buffers.
+  void cancel() {
+    detail::call call;
+    call(lsched_cancel(handle(), call.diagnostic()));
   }
 
  protected:

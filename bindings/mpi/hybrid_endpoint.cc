@@ -45,12 +45,40 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   far_->detach(id);
 }
 
+// Both speak of ranks of the world here: shared memory takes the number as it is.
+void hybrid_endpoint::cancel(std::uint32_t id, rank by) {
+  near_->cancel(id, by);
+  far_->cancel(id, by);
+}
+
+void hybrid_endpoint::abandon(std::uint32_t id) {
+  near_->abandon(id);
+  far_->abandon(id);
+}
+
+status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
+  const status near = near_->check_readers(id, reader);
+  if (near == status::pending) *reader = node_[static_cast<std::size_t>(*reader)];
+  return near == status::ok ? far_->check_readers(id, reader) : near;
+}
+
+// What one has heard of, the other tells its own peers. MPI reports each once, whoever it is told by.
+void hybrid_endpoint::pass_on_cancellations() {
+  while (const auto news = near_->take_cancellation()) far_->cancel(news->instance, news->by);
+  while (const auto news = far_->take_cancellation()) {
+    near_->cancel(news->instance, news->by);
+    report_cancelled(*news);
+  }
+}
+
 std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   far_is_first_ = !far_is_first_;
   endpoint* const first = far_is_first_ ? static_cast<endpoint*>(far_.get()) : near_.get();
   endpoint* const second = far_is_first_ ? static_cast<endpoint*>(near_.get()) : far_.get();
-  const std::size_t found = first->poll(out);
-  return found < out.size() ? found + second->poll(out.subspan(found)) : found;
+  std::size_t found = first->poll(out);
+  if (found < out.size()) found += second->poll(out.subspan(found));
+  pass_on_cancellations();
+  return found;
 }
 
 rank hybrid_endpoint::find_dead_peer() {

@@ -35,6 +35,10 @@ class hybrid_endpoint final : public endpoint {
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
 
+  void cancel(std::uint32_t id, rank by) override;
+  void abandon(std::uint32_t id) override;
+  status check_readers(std::uint32_t id, rank* reader) override;
+
   bool send(link_id link, round_no round, const message& payload) override {
     return is_far(link) ? far_->send(inner(link), round, payload) : near_->send(inner(link), round, payload);
   }
@@ -68,6 +72,7 @@ class hybrid_endpoint final : public endpoint {
  private:
   static constexpr bool is_far(link_id link) { return (link & 1) != 0; }
   static constexpr link_id inner(link_id link) { return link >> 1; }
+  void pass_on_cancellations();
 
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;

@@ -88,9 +88,7 @@ void mpi_endpoint::announce_end() {
     links_[link].is_live = false;
   }
   for (const auto& with : links_.streams()) {
-    if (with == nullptr) continue;
-    if (with->expects_payload && with->listening == listening::not_yet) receive_control(*with);
-    if (!with->owes_last_record) continue;
+    if (with == nullptr || with->listening == listening::not_yet) continue;
     with->put({0, mpi_stream::k_last, with->sent});
     send_control(*with);
   }
@@ -128,7 +126,7 @@ bool mpi_endpoint::is_drained() const {
 }
 
 // A peer died or never closed, or MPI has gone. MPI may still write to whatever was posted, and cancelling is
-// no way out (a cancelled receive may complete as well); so this memory, and the communicator, stay for good.
+// no way out (a message may be on its way into it); so this memory, and the communicator, stay for good.
 // The same goes for the target of a large message that was under way: who knows it should not use it again.
 void mpi_endpoint::leak() {
   links_.abandon();
@@ -189,14 +187,43 @@ status mpi_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
 // A peer that was faster may have sent already; MPI keeps that until the receive is posted.
 status mpi_endpoint::link(std::uint32_t id) {
   if (!links_.is_unlinked(id)) return status::internal;
-  for (mpi_stream* from : links_.link(id))
-    if (from->listening != listening::posted) receive_control(*from);
+  links_.link(id);
+  for (mpi_stream* from : links_.streams_of(id))
+    if (from->listening == listening::not_yet) receive_control(*from);
   return health_;
 }
 
 void mpi_endpoint::detach(std::uint32_t id) {
   for (const link_id link : links_.of(id)) forget(link);
   links_.detach(id);
+}
+
+// --- giving up ---------------------------------------------------------------------------------------------
+
+void mpi_endpoint::cancel(std::uint32_t id, rank by) {
+  if (!links_.give_up(id)) return;
+  report_cancelled({id, by});
+  for (mpi_stream* to : links_.streams_of(id)) {
+    to->put({id, mpi_stream::k_cancelled, static_cast<std::uint64_t>(by)});
+    send_control(*to);
+  }
+}
+
+// Receives are withdrawn, but for those whose message is on its way already; what comes later is an orphan. MPI goes on
+// with what is being sent.
+void mpi_endpoint::abandon(std::uint32_t id) {
+  for (const link_id link : links_.of(id)) {
+    forget(link);
+    links_[link].is_live = false;
+  }
+  if (health_ == status::ok)
+    (void)succeeded(requests_.cancel_receives([this](link_id link) { return !links_[link].is_live; }));
+}
+
+status mpi_endpoint::check_readers(std::uint32_t id, rank* reader) {
+  *reader = k_no_rank;
+  const auto is_used = [this](link_id link) { return links_[link].chunks != 0; };
+  return std::ranges::any_of(links_.of(id), is_used) ? status::unsupported : status::ok;
 }
 
 // --- data path: payload out --------------------------------------------------------------------------------
@@ -393,6 +420,7 @@ void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_reco
     from.announced = news.value;
     return;
   }
+  if (news.index == mpi_stream::k_cancelled) return cancel(news.instance, static_cast<rank>(news.value));
   const auto found = from.receivers.find(news.instance);
   if (found == from.receivers.end() || news.index >= found->second.size()) return;
   const link_id link = found->second[news.index];
@@ -450,7 +478,14 @@ std::size_t mpi_endpoint::poll(std::span<completion> out) {
 
 void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner owner) {
   requests_.add(request, owner);  // reserved at attach
-  if (owner.task < task::control_out) ++links_[owner.target].in_flight;
+  if (owner.task >= task::control_out) return;
+  ++links_[owner.target].in_flight;
+  if (uses_callers_memory(owner)) ++links_[owner.target].chunks;
+}
+
+bool mpi_endpoint::uses_callers_memory(const mpi_requests::owner& owner) const {
+  const mpi_link& state = links_[owner.target];
+  return owner.task == task::chunk_out || (owner.task == task::chunk_in && state.landing == nullptr);
 }
 
 // Looks at every request once, a window at a time, and stops at the first window with news for the caller;
@@ -475,6 +510,8 @@ void mpi_endpoint::handle(const mpi_requests::event& news) {
   }
   mpi_link& state = links_[target];
   --state.in_flight;
+  if (uses_callers_memory(news.owner)) --state.chunks;
+  if (news.is_cancelled) return;
   if (job == task::header_in || job == task::chunk_in) ++links_.stream_of(target).taken;
   if (!state.is_live) return;
   switch (job) {

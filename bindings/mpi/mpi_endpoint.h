@@ -1,5 +1,5 @@
 // Transport `mpi`: any set of ranks that MPI connects. Plain Isend, Issend, Irecv and Testsome on one
-// duplicated communicator; nothing is ever cancelled.
+// duplicated communicator. Nothing is cancelled but receives of instances that were given up.
 //
 // A payload edge has an MPI tag of its own, per ordered pair of ranks. A message is a 64-byte header,
 // followed in the same MPI message by up to 16 KiB of payload; a larger payload follows in messages of its
@@ -11,7 +11,8 @@
 //
 // Signals and credits share one control stream per ordered pair of ranks, tag 0: records (instance, index,
 // value) whose newest values wait in a table while the previous batch is on its way. A batch is sent
-// synchronously (Issend), so a peer that does not listen is never sent a second one.
+// synchronously (Issend), so a peer that does not listen is never sent a second one. That an instance was given up is
+// such a record, too: who hears of it for the first time tells the peers of that instance.
 //
 // To close is to drain: the last record between two ranks that shared an edge says how many payload messages there
 // were. After it nothing more is posted, and orphans (messages that failed instances left unreceived) are received and
@@ -68,6 +69,10 @@ class mpi_endpoint final : public endpoint {
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
 
+  void cancel(std::uint32_t id, rank by) override;
+  void abandon(std::uint32_t id) override;
+  status check_readers(std::uint32_t id, rank* reader) override;
+
   bool send(link_id link, round_no round, const message& payload) override;
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
   void release(link_id link, round_no round) override;
@@ -104,6 +109,7 @@ class mpi_endpoint final : public endpoint {
   void satisfy(link_id link);
   void forget(link_id link);
   void add_request(MPI_Request request, mpi_requests::owner owner);
+  bool uses_callers_memory(const mpi_requests::owner& owner) const;
   void sweep();
   void handle(const mpi_requests::event& news);
   bool succeeded(int code);

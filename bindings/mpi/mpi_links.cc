@@ -141,7 +141,7 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   }
   for (const auto& [peer, more] : sent) {
     // A record may outlive its link in the table, so what is there now is not counted on.
-    std::size_t senders = 1;  // the last record
+    std::size_t senders = 2;  // the last record; a cancellation
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
     stream_to(peer).reserve(senders);
@@ -158,19 +158,24 @@ bool mpi_links::is_unlinked(std::uint32_t id) const {
   return found != blocks_.end() && !found->second.is_linked;
 }
 
-std::vector<mpi_stream*> mpi_links::link(std::uint32_t id) {
+void mpi_links::link(std::uint32_t id) {
   block& held = blocks_.at(id);
   held.is_linked = true;
-  std::vector<mpi_stream*> receiving;
-  for (const link_id link : sorted(held)) {
-    mpi_link& state = links_[link];
-    mpi_stream& with = stream_to(state.spec.peer);
-    if (!state.spec.signal) state.tag = next_tag_of(state.spec)++;
-    if (!state.spec.signal) (state.spec.outgoing ? with.owes_last_record : with.expects_payload) = true;
-    if (sends_control_for(state.spec, state.credits)) with.owes_last_record = true;
-    if (receives_control_for(state.spec, state.credits)) receiving.push_back(&with);
-  }
-  return receiving;
+  for (const link_id link : sorted(held))
+    if (!links_[link].spec.signal) links_[link].tag = next_tag_of(links_[link].spec)++;
+}
+
+std::vector<mpi_stream*> mpi_links::streams_of(std::uint32_t id) {
+  std::vector<mpi_stream*> all;
+  for (const link_id link : of(id)) all.push_back(&stream_of(link));
+  std::ranges::sort(all);
+  all.erase(std::ranges::unique(all).begin(), all.end());
+  return all;
+}
+
+bool mpi_links::give_up(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  return found != blocks_.end() && !std::exchange(found->second.is_given_up, true);
 }
 
 std::span<const link_id> mpi_links::of(std::uint32_t id) const {

@@ -79,21 +79,21 @@ struct mpi_stream {
     std::uint32_t index;  ///< among the control edges of that instance from this rank to that
     std::uint64_t value;
   };
-  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< as index: no instance has that many edges
+  // As index, since no instance has that many edges:
+  static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
+  static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance was given up; value: by which rank
   static constexpr std::size_t k_batch_records = 64;
 
   /// What comes from the peer on the control stream.
   enum class listening : std::uint8_t {
-    not_yet,  ///< no linked instance has had control edges from the peer
+    not_yet,  ///< no linked instance has had edges with the peer
     posted,   ///< a receive is posted
     ended,    ///< the peer's last record has come
   };
 
   rank peer = k_no_rank;
-  int next_tag[2] = {1, 1};       ///< by direction (1: outgoing); 0 is the control stream's
-  bool owes_last_record = false;  ///< a linked instance had edges on which something goes to the peer
-  bool expects_payload = false;   ///< a linked instance had payload edges from the peer
-  bool is_sending = false;        ///< a batch is on its way
+  int next_tag[2] = {1, 1};  ///< by direction (1: outgoing); 0 is the control stream's
+  bool is_sending = false;   ///< a batch is on its way
   enum listening listening = listening::not_yet;
   std::uint64_t sent = 0;       ///< payload messages to the peer, as MPI counts them
   std::uint64_t taken = 0;      ///< from the peer
@@ -123,13 +123,14 @@ struct mpi_link {
   edge_spec spec{};
   std::uint32_t instance = 0;
   bool credits = false;
-  bool is_live = false;  ///< false once detached; MPI may still use its memory
+  bool is_live = false;  ///< false once abandoned or detached; MPI may still use its memory
   int tag = 0;
   std::uint32_t control_index = 0;
   std::byte* bounce[2] = {nullptr, nullptr};  ///< out: by round parity; in: the first alone
   std::byte* landing = nullptr;               ///< in: large payloads that are read in place
   bool is_bounce_busy[2] = {false, false};
-  std::uint32_t in_flight = 0;   ///< requests that use this link's memory
+  std::uint32_t in_flight = 0;   ///< requests of this link
+  std::uint32_t chunks = 0;      ///< of them, that use the caller's memory
   std::uint64_t value = 0;       ///< register, credit known, or newest value sent
   std::uint64_t pending_at = 0;  ///< number in the stream's table
   enum wait wait = wait::nothing;
@@ -166,8 +167,14 @@ class mpi_links {
   bool is_unlinked(std::uint32_t id) const;
 
   /// Gives an unlinked instance its tags. All ranks of the world link the same instances, so the tags of both ends stay
-  /// in step. Answers the streams on which something comes from the peer.
-  std::vector<mpi_stream*> link(std::uint32_t id);
+  /// in step.
+  void link(std::uint32_t id);
+
+  /// The streams of an attached instance, each once.
+  std::vector<mpi_stream*> streams_of(std::uint32_t id);
+
+  /// Marks an instance as given up. False: it is marked, or not attached.
+  bool give_up(std::uint32_t id);
 
   /// None if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
@@ -181,6 +188,7 @@ class mpi_links {
     mpi_edge::memory bytes;
     std::vector<link_id> links;
     bool is_linked = false;
+    bool is_given_up = false;
   };
 
   std::optional<failure> validate(std::span<const edge_spec> edges) const;

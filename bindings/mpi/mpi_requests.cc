@@ -36,8 +36,11 @@ int mpi_requests::test_next(std::span<const event>& news, std::size_t& looked) {
     return code;
   if (found == MPI_UNDEFINED) return MPI_SUCCESS;
   for (std::size_t i = 0; i < static_cast<std::size_t>(found); ++i) {
-    events_[i] = {owners_[begin + static_cast<std::size_t>(indices_[i])], 0};
+    events_[i] = {owners_[begin + static_cast<std::size_t>(indices_[i])]};
     if (!receives(events_[i].owner.task)) continue;
+    int is_cancelled = 0;
+    if (const int code = MPI_Test_cancelled(&statuses_[i], &is_cancelled); code != MPI_SUCCESS) return code;
+    events_[i].is_cancelled = is_cancelled != 0;
     if (const int code = MPI_Get_count(&statuses_[i], MPI_BYTE, &events_[i].bytes); code != MPI_SUCCESS) return code;
   }
   for (std::size_t i = found > 0 ? begin + count : begin; i-- > begin;) {

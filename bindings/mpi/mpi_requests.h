@@ -33,7 +33,8 @@ class mpi_requests {
   /// A request that has completed.
   struct event {
     struct owner owner;
-    int bytes;  ///< received
+    int bytes = 0;              ///< received
+    bool is_cancelled = false;  ///< of a receive: there was no message
   };
 
   void reserve(std::size_t most);
@@ -46,6 +47,18 @@ class mpi_requests {
   /// Tests the next requests after those of the last call, and takes those that have completed out, oldest first:
   /// `news`, until the next call. Adds how many it has looked at to `looked`. Answers MPI's code.
   int test_next(std::span<const event>& news, std::size_t& looked);
+
+  /// Asks MPI to cancel the receives for links of which `is_gone(link)` holds. Each completes soon: cancelled, or as ever
+  /// where a message was on its way. Answers MPI's code.
+  template <class IsGone>
+  int cancel_receives(const IsGone& is_gone) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      const auto& [job, target] = owners_[i];
+      if ((job != task::header_in && job != task::chunk_in) || !is_gone(target)) continue;
+      if (const int code = MPI_Cancel(&requests_[i]); code != MPI_SUCCESS) return code;
+    }
+    return MPI_SUCCESS;
+  }
 
   /// Forgets the requests; MPI does not.
   void abandon();

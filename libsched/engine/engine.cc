@@ -135,7 +135,16 @@ bool engine::poll_endpoint() {
     if (trace_ != nullptr) note_end(*inst, id);
     advance(*inst);
   }
+  take_cancellations();
   return count != 0;
+}
+
+void engine::take_cancellations() {
+  while (const auto news = net_.take_cancellation()) {
+    const auto is_it = [&](const auto& inst) { return inst != nullptr && inst->id == news->instance; };
+    const auto found = std::ranges::find_if(instances_, is_it);
+    if (found != instances_.end() && (*found)->phase != phase::closed) fail(**found, status::cancelled, news->by);
+  }
 }
 
 bool engine::poll_lane() {
@@ -291,9 +300,14 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   ++inst.moved[o.c.buffer()].messages_received;
   inst.moved[o.c.buffer()].bytes_received += news.bytes;
   set_segment_state(inst, id, {news.tally, news.null});
+  const bool has_lists = !inst.lists.empty() && inst.lists[o.c.buffer()];
+  if (!news.null && !has_lists && news.bytes != o.count * size_of(o.type)) {
+    fail(inst, status::transport, o.peer);
+    return outcome::failed;
+  }
   inst.pinned[id] = !news.null && o.in_place ? inst.payloads[id].readers : 0;
   if (!news.null) target.data = inst.pinned[id] != 0 ? news.data : target.storage;
-  if (!inst.lists.empty() && inst.lists[o.c.buffer()] && !note_lengths(inst, o, news.bytes)) return outcome::failed;
+  if (has_lists && !note_lengths(inst, o, news.bytes)) return outcome::failed;
   if (inst.pinned[id] != 0 && !inst.program->is_holding()) copy_to_storage(inst, id, o);
   return outcome::done;
 }
@@ -479,10 +493,22 @@ void engine::fail(instance& inst, status why, rank culprit) {
   if (inst.jobs == 0) publish_failure(inst);
 }
 
-// Whoever sees the verdict may free his buffers.
+// Whoever sees the verdict may use the outputs: nothing is written any more.
 void engine::publish_failure(instance& inst) {
+  net_.abandon(inst.id);
   inst.verdict.store(inst.failed_with);
   published_ = true;
+}
+
+void engine::cancel(instance& inst) {
+  if (inst.phase == phase::failed || inst.phase == phase::closed) return;
+  net_.cancel(inst.id, net_.place().self);
+  step();
+}
+
+status engine::check_readers(const instance& inst, rank* reader) const {
+  *reader = k_no_rank;
+  return inst.jobs != 0 ? status::pending : net_.check_readers(inst.id, reader);
 }
 
 void engine::fail_all(status why, rank culprit) {

@@ -57,8 +57,16 @@ class engine {
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& inst, const binding& memory);
 
-  /// BUSY while a round runs, the lane still computes for it, or peers may still signal.
+  /// BUSY while a round runs, the lane still computes for it, peers may still signal, or, of one that has failed, read
+  /// this rank's memory.
   status remove(instance& inst);
+
+  /// Gives the instance up on all ranks, unless it has ended: its verdict is CANCELLED, by whoever was first.
+  void cancel(instance& inst);
+
+  /// Whether the memory of an instance that has failed is the caller's again (endpoint::check_readers). PENDING: the
+  /// lane still computes, or `reader` still reads.
+  status check_readers(const instance& inst, rank* reader) const;
 
   // --- data path ------------------------------------------------------------------------------------------------
 
@@ -103,6 +111,7 @@ class engine {
   bool drain_mailbox();
   bool poll_endpoint();
   bool poll_lane();
+  void take_cancellations();
   static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
   void look(instance& inst);
   void advance(instance& inst);

@@ -152,6 +152,7 @@ void engine::set_binding(instance& inst, const binding& memory) {
 
 status engine::open(instance& inst) {
   if (const status answer = net_.link(inst.id); answer != status::ok) return answer;
+  if (inst.phase == phase::failed) return status::ok;  // a faster rank has given the instance up
   if (inst.program->is_partial()) begin_round(inst);
   advance(inst);
   net_.flush();
@@ -171,6 +172,10 @@ status engine::remove(instance& inst) {
   const bool quiet = inst.phase == phase::closed || inst.phase == phase::failed ||
                      (inst.phase == phase::idle && inst.called.load() == inst.finished.load());
   if (!quiet || inst.jobs != 0 || inst.posted.load()) return status::busy;
+  rank reader = k_no_rank;
+  const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
+  if (readers == status::pending) return status::busy;
+  if (readers == status::unsupported) inst.owned.clear();  // the medium may still write there: never given back
   net_.detach(inst.id);
   release_memory(inst);
   instances_[inst.index].reset();

@@ -13,6 +13,8 @@
 //      register; whether the call counts in a round follows from the activation (round_calls).
 //   6. A round ends when the exit op and every op that has fired have completed, and no op is enqueued. A signal
 //      receive that waits for its register does not keep the round open.
+//   7. A round that is given up, or fails, ends there: no op fires any more, and what completes gives no tokens.
+//      Whoever plays asks the player nothing more about it. Rounds that have ended before stay as they are.
 //
 // tests/libsched/firing_test.cc holds rules 1 to 3 against a reference for every DAG of up to five ops; docs/firing.md
 // has the pictures.

@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,6 +74,12 @@ struct edge_spec {
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
+/// An instance that a rank has given up, for all ranks.
+struct cancellation {
+  std::uint32_t instance = 0;
+  rank by = k_no_rank;
+};
+
 struct completion {
   std::uint64_t cookie = 0;
   round_no round = 0;  ///< the round it was posted or armed for
@@ -116,10 +123,32 @@ class endpoint {
   /// A transport that looks at both ends answers UNMATCHED where it misses one.
   virtual status link(std::uint32_t id) = 0;
 
-  /// Gives the edges back. No message may be outstanding.
+  /// Gives the edges back. No message may be outstanding, unless the instance was abandoned.
   virtual void detach(std::uint32_t id) = 0;
 
   static constexpr std::size_t record_bytes = 512;
+
+  // --- giving up (docs/cancel.md) -----------------------------------------------------------------------------
+
+  /// Tells all ranks that `by` has given an instance up. Who was first is on record; later calls change nothing. Every
+  /// rank that has the instance attached learns of it by take_cancellation(), once, this one, too.
+  virtual void cancel(std::uint32_t id, rank by) = 0;
+
+  /// The next cancellation that poll() has found.
+  std::optional<cancellation> take_cancellation() {
+    if (cancellations_.empty()) return std::nullopt;
+    const cancellation next = cancellations_.back();
+    cancellations_.pop_back();
+    return next;
+  }
+
+  /// Drops all that was posted or armed for an attached instance: no completion follows, memory that was given as a
+  /// target is not written any more, and payloads in place are released. Only detach and check_readers may follow.
+  virtual void abandon(std::uint32_t id) = 0;
+
+  /// Whether this rank's memory that an abandoned instance sends from is the caller's again. PENDING: `reader` still
+  /// reads it. UNSUPPORTED: the medium may still read or write memory of the caller's, and cannot be made to let go.
+  virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   // --- data path ----------------------------------------------------------------------------------------------
 
@@ -172,6 +201,12 @@ class endpoint {
 
   /// Tells the peers that this rank goes away on purpose.
   virtual void close() = 0;
+
+ protected:
+  void report_cancelled(const cancellation& what) { cancellations_.push_back(what); }
+
+ private:
+  std::vector<cancellation> cancellations_;
 };
 
 }  // namespace lsched

@@ -648,6 +648,119 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
   }
 }
 
+// --- giving up -------------------------------------------------------------------------------------------
+
+/// Polls until the rank hears that an instance was given up.
+inline cancellation await_cancellation(bench& b, rank at) {
+  std::optional<cancellation> news;
+  b.until([&] { return (news = b.at(at).take_cancellation()).has_value(); }, "a cancellation");
+  return *news;
+}
+
+/// Along a chain, so that who has heard of it may have to tell.
+inline void a_cancellation_reaches_every_rank_once(bench& b) {
+  b.start(3);
+  for (rank canceller = 0; canceller < 3; ++canceller) {
+    b.connect({{.from = 0, .to = 1, .capacity = 8}, {.from = 2, .to = 1, .tag = 1, .signal = true}});
+    b.cancel(canceller);
+    for (rank r = 0; r < 3; ++r) {
+      if (!b.has(r)) continue;
+      const auto [instance, by] = await_cancellation(b, r);
+      demand(instance == b.id() && by == canceller, "rank ", r, " hears that rank ", by, " has given up instance ",
+             instance);
+    }
+    b.fence();
+    b.cancel((canceller + 1) % 3);  // too late
+    b.settle();
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r)) demand(!b.at(r).take_cancellation(), "rank ", r, " hears of a cancellation twice");
+    for (rank r = 0; r < 3; ++r) b.abandon(r);
+    b.fence();
+    b.disconnect();
+  }
+  b.connect({{.capacity = 8}});
+  transfer(b, 1, {{8, 1}}, first::send);
+  b.disconnect();
+}
+
+inline void what_was_abandoned_is_not_written(bench& b) {
+  b.start(2);
+  for (const std::uint64_t bytes : std::initializer_list<std::uint64_t>{8, 8192, 100'000}) {
+    b.connect(kinds_of_route(bytes));
+    for (std::size_t i = 0; i < b.routes(); ++i) b.post_receive(i, 1);
+    b.settle();
+    b.abandon(1);
+    b.fence();
+    for (std::size_t i = 0; i < b.routes(); ++i) b.post_send(i, 1, {bytes, i});
+    b.settle();
+    b.fence();
+    b.settle();
+    for (std::size_t i = 0; i < b.routes(); ++i) {
+      demand(!b.is_received(i), "a receive that was abandoned completes");
+      demand(b.is_target_untouched(i), "the target of a receive that was abandoned is written");
+    }
+    b.abandon(0);
+    b.fence();
+    b.disconnect();
+  }
+}
+
+/// Payloads that are read in place stay as they are until their reader lets go, by a release or because it gives up,
+/// too; or the sender is told that nobody reads them, and may use the memory.
+inline void a_reader_is_waited_for(bench& b) {
+  constexpr std::uint64_t k_bytes = 100'000;
+  b.start(2);
+  for (const bool releases : {true, false}) {
+    b.connect(
+        {{.capacity = k_bytes, .in_place = true}, {.tag = 1, .capacity = k_bytes, .foreign = true, .in_place = true}});
+    for (std::size_t i = 0; i < 2; ++i) b.post_receive(i, 1);
+    for (std::size_t i = 0; i < 2; ++i) b.post_send(i, 1, {k_bytes, i});
+    b.until([&] { return !b.has(1) || (b.is_received(0) && b.is_received(1)); }, "two messages");
+    b.fence();
+    b.abandon(0);
+    rank reader = k_no_rank;
+    const status answer = b.check_readers(0, &reader);
+    demand(answer != status::pending || reader == 1, "rank ", reader, " is said to read");
+    if (b.has(0) && answer == status::ok)
+      for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
+    b.fence();
+    for (std::size_t i = 0; i < 2; ++i) b.verify(i, {k_bytes, i});
+    if (!releases) b.abandon(1);
+    for (std::size_t i = 0; releases && i < 2; ++i) b.release(i);
+    b.fence();
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "a reader to let go");
+    if (releases) b.abandon(1);
+    b.fence();
+    b.disconnect();
+  }
+}
+
+/// A payload that was given up before its receiver looked: nothing comes, or what was sent.
+inline void what_was_given_up_is_not_read(bench& b) {
+  constexpr std::uint64_t k_bytes = 100'000;
+  b.start(2);
+  for (const bool in_place : {false, true}) {
+    b.connect({{.capacity = k_bytes, .in_place = in_place},
+               {.tag = 1, .capacity = k_bytes, .foreign = true, .in_place = in_place}});
+    for (std::size_t i = 0; i < 2; ++i) b.post_send(i, 1, {k_bytes, i});
+    b.cancel(0);
+    b.abandon(0);
+    rank reader = k_no_rank;
+    const status answer = b.check_readers(0, &reader);
+    demand(answer != status::pending, "rank ", reader, " is said to read what it has not asked for");
+    if (b.has(0) && answer == status::ok)
+      for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
+    b.fence();
+    for (std::size_t i = 0; i < 2; ++i) b.post_receive(i, 1);
+    b.settle();
+    for (std::size_t i = 0; i < 2; ++i)
+      if (b.has(1) && b.is_received(i)) b.verify(i, {k_bytes, i});
+    b.abandon(1);
+    b.fence();
+    b.disconnect();
+  }
+}
+
 // --- the list --------------------------------------------------------------------------------------------
 
 struct question {
@@ -682,6 +795,10 @@ inline constexpr question k_questions[]{
     {"allocated_memory_is_aligned_and_apart", allocated_memory_is_aligned_and_apart},
     {"a_closed_peer_is_found_where_something_waits_for_it", a_closed_peer_is_found_where_something_waits_for_it},
     {"a_message_rings_a_bell_that_somebody_sleeps_on", a_message_rings_a_bell_that_somebody_sleeps_on},
+    {"a_cancellation_reaches_every_rank_once", a_cancellation_reaches_every_rank_once},
+    {"what_was_abandoned_is_not_written", what_was_abandoned_is_not_written},
+    {"a_reader_is_waited_for", a_reader_is_waited_for},
+    {"what_was_given_up_is_not_read", what_was_given_up_is_not_read},
 };
 
 /// What is wrong with the transport, or nothing. A transport that calls itself ill fails too.

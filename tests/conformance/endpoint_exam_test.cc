@@ -78,6 +78,11 @@ constexpr sabotage k_sabotages[]{
     {fault::shares_what_differs, "edges_of_one_source_carry_the_same"},
     {fault::never_rings, "a_message_rings_a_bell_that_somebody_sleeps_on"},
     {fault::forgets_to_flush, "a_message_rings_a_bell_that_somebody_sleeps_on"},
+    {fault::loses_cancellations, "a_cancellation_reaches_every_rank_once"},
+    {fault::never_cancels, "a_cancellation_reaches_every_rank_once"},
+    {fault::abandons_nothing, "what_was_abandoned_is_not_written"},
+    {fault::overlooks_readers, "a_reader_is_waited_for"},
+    {fault::never_cancels, "what_was_given_up_is_not_read"},
     {fault::ill, "messages_of_one_edge_arrive_in_order"},
 };
 

@@ -146,6 +146,24 @@ class bench {
   const route& path(std::size_t index) const { return routes_[index].path; }
   link_id link(std::size_t index, bool outgoing) const { return outgoing ? routes_[index].out : routes_[index].in; }
 
+  // --- giving up -----------------------------------------------------------------------------------------
+  void cancel(rank by) {
+    if (has(by)) at(by).cancel(id(), by);
+  }
+  void abandon(rank of) {
+    if (has(of)) at(of).abandon(id());
+  }
+  status check_readers(rank of, rank* reader) { return has(of) ? at(of).check_readers(id(), reader) : status::ok; }
+  bool is_target_untouched(std::size_t index) const {
+    const std::vector<std::byte>& target = routes_[index].target;
+    return !has(routes_[index].path.to) || is_untouched(target.data(), target.data() + target.size());
+  }
+  /// What the route sends from is used for something else.
+  void overwrite_source(std::size_t index) {
+    route_state& it = routes_[index];
+    if (has(it.path.from)) std::memset(it.source, 0x3c, it.path.capacity);
+  }
+
   // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ----------------------------------------
   void post_send(std::size_t index, round_no round, const parcel& what);
   bool is_sent(std::size_t index) const { return routes_[index].sent; }

@@ -15,12 +15,30 @@ void expect_right(std::string_view scenario, const limits& most = {}) {
 }
 
 TEST(driver_model, no_message_and_no_post_is_left_lying) {
-  for (const std::string_view scenario :
-       {"message for waiter", "messages for waiter", "engine for waiter",  "message for auxiliary",
-        "message for call",   "two calls",           "two posts",          "two runs",
-        "posts and steps",    "round after round",   "waiter and starter", "waiter and auxiliary",
-        "job for waiter",     "job for auxiliary",   "job after job",      "end of lane",
-        "nap of waiter",      "nap of auxiliary",    "nap and call",       "nap of both"})
+  for (const std::string_view scenario : {"message for waiter",
+                                          "messages for waiter",
+                                          "engine for waiter",
+                                          "message for auxiliary",
+                                          "message for call",
+                                          "two calls",
+                                          "two posts",
+                                          "two runs",
+                                          "posts and steps",
+                                          "round after round",
+                                          "waiter and starter",
+                                          "waiter and auxiliary",
+                                          "job for waiter",
+                                          "job for auxiliary",
+                                          "job after job",
+                                          "end of lane",
+                                          "nap of waiter",
+                                          "nap of auxiliary",
+                                          "nap and call",
+                                          "nap of both",
+                                          "cancellation for waiter",
+                                          "cancellation or message",
+                                          "cancellation for auxiliary",
+                                          "cancellation by a thread"})
     expect_right(scenario);
 }
 
@@ -54,6 +72,8 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"no_hand_over_when_leaving", "one gives up"},
            planted{"wakes_before_the_word_changes", "message for waiter"},
            planted{"no_flush_after_a_step", "engine for waiter"},
+           planted{"cancellation_not_taken", "cancellation for waiter"},
+           planted{"cancellation_not_taken", "cancellation for auxiliary"},
            planted{"post_in_two_steps", "two posts"},
            planted{"post_taken_too_late", "round after round"},
            planted{"nap_chosen_before_the_last_look", "nap of auxiliary"},

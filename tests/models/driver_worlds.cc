@@ -67,6 +67,12 @@ class stamps final : public endpoint {
     if (!is_time_driven_) owing.owe(0, bell_);
   }
 
+  void publish_cancellation(std::uint32_t id) {
+    given_up.store(id + 1);
+    ring(bell_, doorbell::waiter, INT_MAX);
+    ring(bell_, doorbell::auxiliary);
+  }
+
   // --- this rank's ---
   world place() const override { return {0, 2}; }
   std::string_view name() const override { return "stamps"; }
@@ -84,6 +90,9 @@ class stamps final : public endpoint {
   status gather_records(std::span<std::byte>, rank*) override { return status::ok; }
   status link(std::uint32_t) override { return status::ok; }
   void detach(std::uint32_t) override {}
+  void cancel(std::uint32_t id, rank) override { publish_cancellation(id); }
+  void abandon(std::uint32_t) override { std::ranges::fill(awaited_, 0); }
+  status check_readers(std::uint32_t, rank*) override { return status::ok; }
   bool send(link_id link, round_no round, const message&) override {
     peer->publish(link, round, ringer_);
     return true;
@@ -103,6 +112,8 @@ class stamps final : public endpoint {
   std::size_t poll(std::span<completion> out) override {
     models::require(!is_inside_, "two threads own the engine");
     is_inside_ = true;
+    if (const std::uint64_t now = given_up.load(); now != std::exchange(given_up_seen_, now))
+      report_cancelled({static_cast<std::uint32_t>(now - 1), 1});
     std::size_t found = 0;
     for (link_id link = 0; link < attached_; ++link) {
       if (awaited_[link] == 0 || stamp[link].load() < awaited_[link]) continue;
@@ -118,6 +129,7 @@ class stamps final : public endpoint {
   void close() override {}
 
   std::atomic<round_no> stamp[k_links];
+  std::atomic<std::uint64_t> given_up;  ///< the instance, plus one
   stamps* peer = nullptr;
 
  private:
@@ -127,6 +139,7 @@ class stamps final : public endpoint {
   std::uint32_t attached_ = 0;
   std::uint64_t cookies_[k_links]{};
   round_no awaited_[k_links]{};
+  std::uint64_t given_up_seen_ = 0;
   doorbell bell_{};
 };
 
@@ -191,6 +204,14 @@ struct one_rank {
     constexpr auto soon = driver::clock::time_point(std::chrono::hours(1));
     models::require(drives.wait(*it[which], 1, soon) == status::timeout, "a wait for nothing succeeds");
   }
+  void run_until_given_up(int which) {
+    const status answer = drives.run(*it[which], never);
+    models::require(answer == status::ok || answer == status::cancelled, "a run fails otherwise");
+  }
+  void cancel(int which) {
+    drives.with_engine([this, which] { runs.cancel(*it[which]); });
+    models::require(it[which]->verdict.load() == status::cancelled, "a cancel does not end the instance");
+  }
   void run(int which) { models::require(drives.run(*it[which], never) == status::ok, "a run fails"); }
 
   /// From here on, whoever looks at the bell rings it; nobody of ours should.
@@ -226,6 +247,7 @@ class rank_model {
     know(&bell.polling, "polling", around);
     know(&here->net.stamp[0], "stamp[0]", around);
     know(&here->net.stamp[1], "stamp[1]", around);
+    know(&here->net.given_up, "given_up", around);
     know(&here->stop, "stop", around);
     know(&here->drives.owner_, "owner", around);
     know(&here->runs.posted_, "mailbox", around);
@@ -253,6 +275,10 @@ class rank_model {
       for (link_id link = 0; link < k_links; ++link) it->net.publish(link, 1, *owing);
       owing->settle();
     });
+  }
+  /// Another rank that gives up what the first one waits for.
+  void add_canceller() {
+    all.add("canceller", [it = here] { it->net.publish_cancellation(0); });
   }
   /// Another rank, with an engine of its own that sends when it is started.
   void add_sending_rank() {
@@ -286,7 +312,8 @@ class rank_model {
       if (here->is_given_away && here->net.bell().word[doorbell::waiter].load() != here->rings)
         return std::string("a worker rings a bell that is not ours any more");
       for (const instance* it : here->it)
-        if (it->finished.load() != it->called.load()) return "a round is not finished, and nobody is awake: " + left;
+        if (it->finished.load() != it->called.load() && it->verdict.load() == status::ok)
+          return "a round is not finished, and nobody is awake: " + left;
       return std::string();
     });
     return models::explore(all, most_);
@@ -323,6 +350,40 @@ models::report messages_for_waiter(const circumstances& around) {
     it.run(0);
     it.run(1);
   });
+  return all.explore(false);
+}
+
+/// Another rank gives up what a thread waits for.
+models::report cancellation_for_waiter(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_canceller();
+  all.add("waiter", [](one_rank& it) { it.run_until_given_up(0); });
+  return all.explore(false);
+}
+
+/// The same, and perhaps the message comes before.
+models::report cancellation_or_message(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_sender(0);
+  all.add_canceller();
+  all.add("waiter", [](one_rank& it) { it.run_until_given_up(0); });
+  return all.explore(false);
+}
+
+/// While the application computes.
+models::report cancellation_for_auxiliary(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add_canceller();
+  all.add("application", [](one_rank& it) { static_cast<void>(it.drives.start(*it.it[0], nullptr)); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// A thread gives up what another one waits for.
+models::report cancellation_by_a_thread(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.add("waiter", [](one_rank& it) { it.run_until_given_up(0); });
+  all.add("canceller", [](one_rank& it) { it.cancel(0); });
   return all.explore(false);
 }
 
@@ -567,6 +628,10 @@ const models::known_world k_worlds[] = {
     models::known_world({"message for waiter", message_for_waiter}),
     models::known_world({"messages for waiter", messages_for_waiter}),
     models::known_world({"engine for waiter", engine_for_waiter}),
+    models::known_world({"cancellation for waiter", cancellation_for_waiter}),
+    models::known_world({"cancellation or message", cancellation_or_message}),
+    models::known_world({"cancellation for auxiliary", cancellation_for_auxiliary}),
+    models::known_world({"cancellation by a thread", cancellation_by_a_thread}),
     models::known_world({"message for auxiliary", message_for_auxiliary}),
     models::known_world({"message for call", message_for_call}),
     models::known_world({"two calls", two_calls}),

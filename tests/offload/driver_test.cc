@@ -532,6 +532,9 @@ class scripted_endpoint final : public endpoint {
   status gather_records(std::span<std::byte>, rank*) override { return status::pending; }
   status link(std::uint32_t) override { return status::ok; }
   void detach(std::uint32_t) override {}
+  void cancel(std::uint32_t id, rank by) override { report_cancelled({id, by}); }
+  void abandon(std::uint32_t) override {}
+  status check_readers(std::uint32_t, rank*) override { return status::ok; }
   bool send(link_id, round_no, const message&) override { return true; }
   bool receive(link_id, round_no, std::byte*, arrival&) override { return true; }
   void release(link_id, round_no) override {}

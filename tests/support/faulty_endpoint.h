@@ -43,6 +43,10 @@ enum class fault {
   shares_what_differs,
   loses_what_follows_a_gap,
   forgets_to_flush,
+  loses_cancellations,
+  never_cancels,
+  abandons_nothing,
+  overlooks_readers,
   ill,
 };
 
@@ -98,6 +102,16 @@ class faulty_endpoint final : public endpoint {
     if (!has(fault::never_detaches)) good_.detach(id);
   }
 
+  void cancel(std::uint32_t id, rank by) override {
+    if (!has(fault::never_cancels)) good_.cancel(id, by);
+  }
+  void abandon(std::uint32_t id) override {
+    if (!has(fault::abandons_nothing)) good_.abandon(id);
+  }
+  status check_readers(std::uint32_t id, rank* reader) override {
+    return has(fault::overlooks_readers) ? status::ok : good_.check_readers(id, reader);
+  }
+
   bool send(link_id link, round_no round, const message& what) override {
     edge& it = edges_[link];
     if (has(fault::loses_first_message) && round == 1) return true;
@@ -146,6 +160,8 @@ class faulty_endpoint final : public endpoint {
 
   std::size_t poll(std::span<completion> out) override {
     const std::size_t found = good_.poll(out);
+    while (const auto news = good_.take_cancellation())
+      if (!has(fault::loses_cancellations)) report_cancelled(*news);
     std::size_t kept = 0;
     for (std::size_t i = 0; i < found; ++i) {
       const auto hidden = std::ranges::find(swallowed_, out[i].cookie);

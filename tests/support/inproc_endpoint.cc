@@ -120,24 +120,64 @@ void inproc_endpoint::detach(std::uint32_t id) {
   instances_.erase(found);
 }
 
+// The sources may be gone after this.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
   edge& on = *it.on;
   forget(link);
-  if (it.spec.outgoing && !it.spec.signal) give_up_sending(on);
+  if (it.spec.outgoing && !it.spec.signal)
+    for (slot& landing : on.slots) {
+      if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
+      expect(landing.phase != slot::phase::held, it, landing.round, "detached while it is read");
+      copy_payload(on, landing);
+    }
   (it.spec.outgoing ? on.sender : on.receiver).detached = true;
   it.on = nullptr;
   free_links_.push_back(link);
   world_.remove_if_unused(on);
 }
 
-// The sources may be gone after this.
-void inproc_endpoint::give_up_sending(edge& it) {
-  for (slot& landing : it.slots) {
-    if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
-    expect(landing.phase != slot::phase::held, links_[it.sender.link], landing.round, "detached while it is read");
-    if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
-    landing.carriage = carriage::copied;
+void inproc_endpoint::copy_payload(edge& it, slot& landing) {
+  if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
+  landing.carriage = carriage::copied;
+}
+
+// --- giving up -------------------------------------------------------------------------------------------
+
+// What peers have not begun to read they find in the landing slot.
+void inproc_endpoint::abandon(std::uint32_t id) {
+  for (const link_id link : instances_.at(id)) {
+    link_state& it = links_[link];
+    forget(link);
+    if (it.spec.signal) continue;
+    for (slot& landing : it.on->slots) {
+      if (!it.spec.outgoing && landing.phase == slot::phase::held) consume(*it.on, landing);
+      const bool is_under_way = landing.phase == slot::phase::flying || landing.phase == slot::phase::arrived;
+      if (it.spec.outgoing && is_under_way && landing.carriage != carriage::copied) copy_payload(*it.on, landing);
+    }
+  }
+}
+
+status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
+  for (const link_id link : instances_.at(id)) {
+    const link_state& it = links_[link];
+    if (!it.spec.outgoing || it.spec.signal) continue;
+    for (const slot& landing : it.on->slots) {
+      if (landing.phase != slot::phase::held || landing.carriage == carriage::copied) continue;
+      *reader = it.spec.peer;
+      return status::pending;
+    }
+  }
+  return status::ok;
+}
+
+// This rank's own at once, those of others when the draw says that the news is here.
+void inproc_endpoint::find_given_up() {
+  for (const auto& [id, what] : world_.given_up) {
+    const std::uint64_t delay =
+        mix(world_.seed ^ id ^ static_cast<std::uint64_t>(self_)) % world_.options.max_delay_steps;
+    const bool is_here = what.by == self_ || world_.now >= what.since + delay;
+    if (is_here && instances_.contains(id) && given_up_.insert(id).second) report_cancelled({id, what.by});
   }
 }
 
@@ -343,6 +383,7 @@ void inproc_endpoint::forget(link_id link) {
 
 std::size_t inproc_endpoint::poll(std::span<completion> out) {
   world_.tick();
+  find_given_up();
   const std::size_t found = std::min(out.size(), queue_.size());
   for (std::size_t i = 0; i < found; ++i) {
     link_state& it = links_[queue_[i]];

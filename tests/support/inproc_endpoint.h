@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <new>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,10 @@ class inproc_endpoint final : public endpoint {
   status gather_records(std::span<std::byte> all, rank* missing) override;
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
+
+  void cancel(std::uint32_t id, rank by) override { world_.give_up(id, by); }
+  void abandon(std::uint32_t id) override;
+  status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
@@ -71,7 +76,8 @@ class inproc_endpoint final : public endpoint {
   bool expect(bool holds, const link_state& where, round_no round, const char* complaint);
   link_id add_link(std::uint32_t id, bool credits, const edge_spec& spec);
   void drop_link(link_id link);
-  void give_up_sending(inproc::edge& it);
+  void copy_payload(inproc::edge& it, inproc::slot& landing);
+  void find_given_up();
 
   bool transmit(link_state& from, round_no round, const message& what);
   void take(link_state& at, round_no round, std::byte* into, arrival& out);
@@ -88,6 +94,7 @@ class inproc_endpoint final : public endpoint {
   std::map<std::uint32_t, std::vector<link_id>> instances_;
   std::vector<link_id> queue_;  ///< links whose wait is due, in order; its room is reserved at attach
   std::size_t waiting_ = 0;
+  std::set<std::uint32_t> given_up_;  ///< of instances_, those that were reported
   status health_ = status::ok;
   doorbell bell_{};
 };

@@ -128,13 +128,21 @@ struct inproc_world::state {
   std::uint64_t seed;
   inproc_options options;
   std::vector<seat> places;
+  /// An instance that a rank has given up, and when.
+  struct given_up_by {
+    rank by;
+    std::uint64_t since;
+  };
+
   std::map<inproc::edge_name, std::unique_ptr<inproc::edge>> edges;
-  std::vector<inproc::flight> flights;  ///< a heap; its room is reserved at attach
+  std::map<std::uint32_t, given_up_by> given_up;  ///< by instance
+  std::vector<inproc::flight> flights;            ///< a heap; its room is reserved at attach
   std::uint64_t now = 0;
   std::uint64_t departures = 0;
   std::uint64_t draws = 0;
   std::string first_fault;
 
+  void give_up(std::uint32_t id, rank by) { given_up.try_emplace(id, given_up_by{by, now}); }
   std::uint64_t draw() { return mix(mix(seed) ^ ++draws); }
   void depart(inproc::edge& on, enum inproc::flight::kind kind, round_no round);
   void arrive(const inproc::flight& what);

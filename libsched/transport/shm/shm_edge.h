@@ -9,14 +9,29 @@
 #include <vector>
 
 #include "libsched/transport/endpoint.h"
+#include "libsched/transport/shm/shm_claim.h"
 
 namespace lsched {
 
 /// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
+/// Messages up to this size are never read from the sender's process. To read where the sender has it saves a copy, but
+/// the sender has to wait, and to read another process takes a system call. Between two that read each other it pays
+/// from where the cell ends, in one direction from here on.
+inline constexpr std::uint64_t k_one_way_bytes = 4096;
+
 /// Where a message's payload is.
 enum class payload_place : std::uint32_t { cell, segment, process };
+
+/// What a sender says of its message.
+struct shm_message {
+  std::uint64_t bytes;
+  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, or its address in the sender's process
+  contributor_count tally;
+  std::uint32_t null;
+  payload_place place;
+};
 
 /// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
 /// written last, by the sender; everything else is plain memory that the stamp publishes.
@@ -24,11 +39,7 @@ struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 
   std::atomic<std::uint64_t> stamp;
-  std::uint64_t bytes;
-  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, or its address in the sender's process
-  contributor_count tally;
-  std::uint32_t null;
-  payload_place place;
+  shm_message what;
   std::byte small[k_small];
 
   std::byte* eager(std::uint64_t size) { return size <= k_small ? small : reinterpret_cast<std::byte*>(this + 1); }
@@ -44,7 +55,9 @@ struct edge_row {
   std::uint64_t capacity;
   std::uint64_t
       read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
-  std::uint64_t offset;  ///< incoming payload: first cell; outgoing payload: consumed word; incoming signal: register
+  /// Of an incoming payload: first cell; of an outgoing one: consumed word, then the claim if there is one; of an
+  /// incoming signal: register.
+  std::uint64_t offset;
 };
 
 /// The rows follow the table's head.
@@ -61,10 +74,14 @@ constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
 
 constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
 
+/// Whether a receiver may have to read messages in the sender's memory.
+constexpr bool has_claim(const edge_spec& edge) { return !edge.signal && edge.capacity > k_one_way_bytes; }
+
 /// Bytes an edge needs in its owner's region.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return edge.outgoing ? 0 : 64;
-  return edge.outgoing ? 64 : 2 * cell_bytes(edge.capacity);
+  if (!edge.outgoing) return 2 * cell_bytes(edge.capacity);
+  return 64 + (has_claim(edge) ? sizeof(shm_claim) : 0);
 }
 
 /// Messages that are too large for the cell and lie where peers cannot look.

@@ -3,20 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <map>
 
 #include "libsched/transport/shm/shm_edge.h"
 
 namespace lsched {
-
-namespace {
-
-/// To read where the sender has it saves a copy, but the sender has to wait, and to read another process takes a system
-/// call. Between two that read each other it pays from where the cell ends, in one direction earlier.
-constexpr std::uint64_t k_one_way_bytes = 4096;
-
-}  // namespace
 
 result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
                                                          const shm_options& options) {
@@ -91,6 +84,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     }
     link_state& state = links_[link] = link_state{};
     state.spec = edge;
+    state.instance = id;
     state.credits = credits;
     if (needs_staging(edge)) {
       state.staging = staging_for(edge, region);
@@ -98,6 +92,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     }
     if (edge.signal ? !edge.outgoing : edge.outgoing) {
       state.word = new (place) std::atomic<std::uint64_t>(0);
+      if (has_claim(edge)) state.claim = new (place + 64) shm_claim{};
     } else if (!edge.signal) {
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
@@ -223,6 +218,7 @@ status shm_endpoint::connect(link_state& state, const edge_row& row) {
       state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
   } else if (edge.outgoing || !edge.signal) {
     state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
+    if (has_claim(edge)) state.claim = reinterpret_cast<shm_claim*>(place + 64);
   }
   return status::ok;
 }
@@ -270,6 +266,46 @@ void shm_endpoint::reap() {
   });
 }
 
+// --- giving up --------------------------------------------------------------------------------------------------
+
+// Every rank is woken, whatever its threads sleep for.
+void shm_endpoint::cancel(std::uint32_t id, rank by) {
+  shm_given_up& all = segment_->given_up();
+  all.instances[id % shm_page::k_ids].record(id, by);
+  all.changes.fetch_add(1);
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
+    ring(segment_->page(peer).bell, doorbell::waiter, INT_MAX);
+    ring(segment_->page(peer).bell, doorbell::auxiliary);
+  }
+}
+
+void shm_endpoint::find_given_up() {
+  const shm_given_up& all = segment_->given_up();
+  given_up_seen_ = all.changes.load();
+  for (auto& [id, region] : blocks_) {
+    const rank by = all.instances[id % shm_page::k_ids].by(id);
+    if (by != k_no_rank && !std::exchange(region.is_given_up, true)) report_cancelled({id, by});
+  }
+}
+
+void shm_endpoint::abandon(std::uint32_t id) {
+  for (const link_id link : blocks_.at(id).links) {
+    link_state& state = links_[link];
+    disarm(link);
+    if (!state.spec.outgoing && state.exposed != 0) release(link, state.exposed);
+  }
+}
+
+status shm_endpoint::check_readers(std::uint32_t id, rank* reader) {
+  for (const link_id link : blocks_.at(id).links) {
+    const link_state& state = links_[link];
+    if (!state.spec.outgoing || state.exposed == 0 || !state.claim->is_held()) continue;
+    *reader = state.spec.peer;
+    if (!processes_.has_ended(*reader, segment_->page(*reader).process.load(), true)) return status::pending;
+  }
+  return status::ok;
+}
+
 // --- data path: sending -----------------------------------------------------------------------------------------
 
 bool shm_endpoint::send(link_id link, round_no round, const message& what) {
@@ -297,16 +333,17 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
   // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
-  cell.bytes = what.bytes;
-  cell.tally = what.tally;
-  cell.null = what.null ? 1 : 0;
-  cell.place = payload_place::cell;
+  cell.what.bytes = what.bytes;
+  cell.what.tally = what.tally;
+  cell.what.null = what.null ? 1 : 0;
+  cell.what.place = payload_place::cell;
+  state.exposed = is_read || (exposed && heap_.owns(what.data, what.bytes)) ? round : 0;
   if (is_read) {
-    cell.place = payload_place::process;
-    cell.source = reinterpret_cast<std::uintptr_t>(what.data);
+    cell.what.place = payload_place::process;
+    cell.what.source = reinterpret_cast<std::uintptr_t>(what.data);
   } else if (exposed) {
-    cell.place = payload_place::segment;
-    cell.source = segment_->offset_of(find_or_stage(state, round, what));
+    cell.what.place = payload_place::segment;
+    cell.what.source = segment_->offset_of(find_or_stage(state, round, what));
   }
   publish(state, cell.stamp, round);
   if (exposed) add_watch(link, state.word, round, awaited::consumed);
@@ -345,41 +382,49 @@ bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arriva
 }
 
 // Whether what a peer has written can be followed.
-bool shm_endpoint::is_sound(const link_state& state, const shm_cell& cell) const {
-  if (cell.null != 0) return true;
-  switch (cell.place) {
-    case payload_place::cell: return cell.bytes <= k_eager_bytes;
-    case payload_place::segment:
-      return segment_->holds(state.spec.peer, cell.source, std::min(cell.bytes, state.spec.capacity));
-    case payload_place::process: return state.read_above != k_never;
+bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) const {
+  if (what.null != 0) return true;
+  if (what.bytes > state.spec.capacity) return false;
+  switch (what.place) {
+    case payload_place::cell: return what.bytes <= k_eager_bytes;
+    case payload_place::segment: return segment_->holds(state.spec.peer, what.source, what.bytes);
+    case payload_place::process: return state.read_above != k_never && state.claim != nullptr;
   }
   return false;
 }
 
-// The message is there. False if it cannot be read.
+// The message is there. False if it cannot be read, or not any more. The peer's words are read once: it could change
+// them between a check and a use.
 bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
-  out = {into, std::min(cell.bytes, state.spec.capacity), cell.tally, cell.null != 0};
-  if (!is_sound(state, cell)) {
+  shm_message what = cell.what;
+  std::atomic_signal_fence(std::memory_order_acq_rel);  // what follows looks at the copy
+  if (!is_sound(state, what)) {
     health_ = status::transport;
     culprit_ = state.spec.peer;
-    out.bytes = 0;
+    what.bytes = 0;
   }
-  state.exposed = !out.null && out.bytes > 0 && cell.place != payload_place::cell;
-  const bool is_by_address = state.exposed && cell.place == payload_place::process;
+  out = {into, what.bytes, what.tally, what.null != 0};
+  const bool is_exposed = !out.null && out.bytes > 0 && what.place != payload_place::cell;
+  if (is_exposed && state.claim != nullptr) {
+    const shm_cancelled& given_up = segment_->given_up().instances[state.instance % shm_page::k_ids];
+    if (!state.claim->take(round, given_up, state.instance)) return false;
+  }
+  state.exposed = is_exposed ? round : 0;
+  const bool is_by_address = is_exposed && what.place == payload_place::process;
   const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
   const bool is_elsewhere = is_by_address && process != page_->process.load();
-  const std::byte* payload = is_by_address   ? reinterpret_cast<const std::byte*>(cell.source)
-                             : state.exposed ? segment_->at(cell.source)
-                                             : cell.eager(cell.bytes);
+  const std::byte* payload = is_by_address ? reinterpret_cast<const std::byte*>(what.source)
+                             : is_exposed  ? segment_->at(what.source)
+                                           : cell.eager(what.bytes);
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;
   }
-  if (state.exposed) flush();  // a long copy, as above
+  if (is_exposed) flush();  // a long copy, as above
   if (is_elsewhere) {
-    if (!read_peer_memory(process, cell.source, into, out.bytes)) return give_up(link, cell);
+    if (!read_peer_memory(process, what.source, into, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
     std::memcpy(into, payload, out.bytes);
   }
@@ -390,14 +435,15 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
 // The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   culprit_ = links_[link].spec.peer;
+  links_[link].claim->let_go();
   add_watch(link, &cell.stamp, k_never, awaited::message);
   return false;
 }
 
 void shm_endpoint::release(link_id link, round_no round) {
   link_state& state = links_[link];
-  if (!state.exposed && !state.credits) return;
-  state.exposed = false;
+  if (state.exposed != 0 && state.claim != nullptr) state.claim->let_go();
+  if (std::exchange(state.exposed, 0) == 0 && !state.credits) return;
   publish(state, *state.word, round);
 }
 
@@ -430,6 +476,7 @@ void shm_endpoint::drop_watch(std::uint32_t index) {
 }
 
 std::size_t shm_endpoint::poll(std::span<completion> out) {
+  if (segment_->given_up().changes.load() != given_up_seen_) find_given_up();
   std::size_t found = 0;
   for (std::uint32_t i = 0; i < watches_.size() && found < out.size();) {
     const watch due = watches_[i];

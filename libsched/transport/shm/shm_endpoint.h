@@ -23,7 +23,9 @@
 
 namespace lsched {
 
+class shm_claim;
 struct shm_cell;
+struct shm_message;
 struct edge_row;
 struct edge_table;
 
@@ -49,6 +51,10 @@ class shm_endpoint final : public endpoint {
   status gather_records(std::span<std::byte> all, rank* missing) override;
   status link(std::uint32_t id) override;
   void detach(std::uint32_t id) override;
+
+  void cancel(std::uint32_t id, rank by) override;
+  void abandon(std::uint32_t id) override;
+  status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
   bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
@@ -88,11 +94,13 @@ class shm_endpoint final : public endpoint {
 
   struct link_state {
     edge_spec spec;
+    std::uint32_t instance = 0;
     bool credits = false;
-    bool exposed = false;                        ///< in: the message being read lies in the peer's memory
+    round_no exposed = 0;  ///< whose message is read where its sender has it; out: the last one, if not from a copy
     shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
-    staging_area* staging = nullptr;             ///< out: reserved where the source may be foreign; its block's
+    shm_claim* claim = nullptr;       ///< out: ours; in: theirs; where messages may be read in the sender's memory
+    staging_area* staging = nullptr;  ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
     std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
     round_no signalled = 0;              ///< out: what the peer's register holds
@@ -108,6 +116,7 @@ class shm_endpoint final : public endpoint {
     std::vector<link_id> links;
     std::vector<rank> peers;
     std::vector<std::unique_ptr<staging_area>> stagings;
+    bool is_given_up = false;
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
@@ -118,13 +127,14 @@ class shm_endpoint final : public endpoint {
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
-  bool is_sound(const link_state& state, const shm_cell& cell) const;
+  bool is_sound(const link_state& state, const shm_message& what) const;
   bool give_up(link_id link, const shm_cell& cell);
   staging_area* staging_for(const edge_spec& edge, block& region);
   void publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round);
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
   void drop_watch(std::uint32_t index);
+  void find_given_up();
   void reap();
   bool occupies(std::uint32_t slot) const;
   void publish_released(std::uint32_t id);
@@ -150,6 +160,7 @@ class shm_endpoint final : public endpoint {
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t records_ = 0;
+  std::uint64_t given_up_seen_ = 0;  ///< shm_given_up::changes
   status health_ = status::ok;
   std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped
 };

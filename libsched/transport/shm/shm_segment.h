@@ -5,7 +5,7 @@
 // has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
 // its start, which means the same in every process.
 //
-//     | header | page 0 | page 1 | … | region 0 | region 1 | …          region r starts at data_offset + r * stride
+//     | header | given up | page 0 | page 1 | … | region 0 | …          region r starts at data_offset + r * stride
 //
 // Regions are sparse: `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment
 // out.
@@ -22,6 +22,7 @@
 
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
+#include "libsched/transport/shm/shm_claim.h"
 
 namespace lsched {
 
@@ -38,6 +39,12 @@ struct shm_page {
   std::byte record[2][endpoint::record_bytes];
   std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
   std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
+};
+
+/// The instances that ranks have given up.
+struct shm_given_up {
+  std::atomic<std::uint64_t> changes;        ///< grows with each: who has seen the same number has nothing to look for
+  shm_cancelled instances[shm_page::k_ids];  ///< by id % k_ids
 };
 
 class shm_segment {
@@ -71,6 +78,7 @@ class shm_segment {
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
   shm_page& page(rank of) const;
+  shm_given_up& given_up() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
   std::uint64_t region_start(rank of) const;

@@ -1,0 +1,67 @@
+// A receiver that reads its sender's memory, against ranks that give the instance up: shm_claim.h of the shm transport.
+// What each side does with it is a few lines of the endpoint.
+#include "tests/models/explored_std.h"
+
+#include "libsched/transport/shm/shm_claim.h"
+
+#include "tests/models/worlds.h"
+
+namespace lsched {
+namespace {
+
+using models::circumstances;
+using models::threads;
+
+constexpr std::uint32_t k_instance = 5;
+constexpr std::uint32_t k_other_instance = 1;
+constexpr std::uint64_t k_payload = 7;
+constexpr std::uint64_t k_rounds = 2;
+
+struct two_ranks {
+  shm_claim claim;
+  shm_cancelled given_up;
+  std::uint64_t memory = k_payload;
+  bool is_callers = false;  ///< the sender's memory, again
+  rank first = k_no_rank;
+
+  void receive() {
+    for (std::uint64_t round = 1; round <= k_rounds; ++round) {
+      if (!claim.take(round, given_up, k_instance)) return;
+      models::require(memory == k_payload, "a payload is read that was given up");
+      models::point();
+      models::require(memory == k_payload, "a payload is given up while it is read");
+      claim.let_go();
+    }
+  }
+  void give_up(rank by) {
+    given_up.record(k_instance, by);
+    const rank named = given_up.by(k_instance);
+    models::require(named == first || first == k_no_rank, "the rank on record changes");
+    first = named;
+    if (by != 0 || claim.is_held()) return;  // the sender is rank 0: it would wait
+    is_callers = true;
+    memory = 0;
+  }
+  std::string fault() const {
+    return given_up.holds(k_other_instance) || given_up.by(k_instance) != first ? "a record of another instance" : "";
+  }
+};
+
+template <rank... Cancellers>
+models::report give_up_against_read(const circumstances& around) {
+  threads all(around.model);
+  two_ranks* it = nullptr;
+  all.set_up([&] { it = new two_ranks; });
+  all.add("receiver", [it] { it->receive(); });
+  (all.add("canceller " + std::to_string(Cancellers), [it] { it->give_up(Cancellers); }), ...);
+  all.expect([it](bool is_last) { return is_last ? it->fault() : std::string(); });
+  return explore(all, around.most);
+}
+
+const models::known_world k_worlds[] = {
+    models::known_world({"sender gives up", give_up_against_read<0>}),
+    models::known_world({"two give up", give_up_against_read<0, 1>}),
+};
+
+}  // namespace
+}  // namespace lsched
