@@ -128,16 +128,6 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   return LSCHED_OK;
 }
 
-lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round) {
-  if (is_there(diagnostic)) {
-    lsched_diagnostic told{
-        .status = static_cast<lsched_status>(why.code), .rank = why.peer, .op = why.op, .round = round};
-    std::memcpy(told.text, why.text.data(), std::min(why.text.size(), sizeof told.text - 1));
-    write_struct(diagnostic, told);
-  }
-  return static_cast<lsched_status>(why.code);
-}
-
 namespace {
 
 static_assert(k_lane_auto == LSCHED_LANE_AUTO && k_lane_inline == LSCHED_LANE_INLINE && k_lane_tbb == LSCHED_LANE_TBB);
