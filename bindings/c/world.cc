@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "bindings/c/build_id.h"
+#include "bindings/c/private_calls.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
@@ -214,6 +216,13 @@ lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& op
     : process(std::move(net), options.process, around),
       joined(process, options.commit_timeout),
       schedules_made(place(), chosen_by(options, around)) {}
+
+const private_calls lsched_private_calls{
+    .build = LSCHED_BUILD,
+    .read_config = read_config,
+    .open = [](std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around) {
+      return new lsched_world(std::move(net), options, around);
+    }};
 
 extern "C" {
 
