@@ -1,7 +1,10 @@
-// Opening a world over MPI.
+// Opening a world over MPI: what libsched_mpi.so shows.
 #include "bindings/c/lsched_mpi.h"
 
-#include "bindings/c/world.h"
+#include <cstring>
+
+#include "bindings/c/build_id.h"
+#include "bindings/c/private_calls.h"
 #include "bindings/mpi/mpi_calls.h"
 #include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
@@ -10,9 +13,12 @@ namespace lsched {
 namespace {
 
 result<open_options> read_options(lsched_mpi_transport transport, const lsched_config* config, lsched_world** world) {
+  if (std::strcmp(lsched_private_calls.build, LSCHED_BUILD) != 0)
+    return failure{status::version,
+                   std::string("libsched_mpi is of " LSCHED_BUILD ", libsched of ") + lsched_private_calls.build};
   if (world == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
     return failure{status::argument, "world is null, or transport is not an lsched_mpi_transport"};
-  return read_config(config);
+  return lsched_private_calls.read_config(config);
 }
 
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open_options& options, lsched_world** world,
@@ -26,7 +32,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
                                &around);
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
-  *world = new lsched_world(std::move(*net), options, around);
+  *world = lsched_private_calls.open(std::move(*net), options, around);
   if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
   return LSCHED_OK;
 }

@@ -1,4 +1,6 @@
-/* libsched over MPI: opt-in, needs <mpi.h>. */
+/* libsched over MPI: opt-in, needs <mpi.h> of the MPI that libsched was built with. Programs link libsched_mpi beside
+ * libsched (pkg-config libsched_mpi, CMake libsched::mpi), which are of one build. MPI's libraries come with
+ * libsched_mpi alone; some install signal handlers when they are loaded. */
 #ifndef LSCHED_MPI_H
 #define LSCHED_MPI_H
 
@@ -27,8 +29,9 @@ typedef enum lsched_mpi_transport {
  * MPI_THREAD_MULTIPLE, where ranks talk through MPI, for every function that starts, waits or offers, too.  Blocks:
  * until all ranks of comm have come, at most commit_timeout_ns for the part that is ours.  Memory: close the world
  * before MPI_Finalize.
- * Errors: STATE (MPI is not initialised, or finalised), VERSION, ARGUMENT, TRANSPORT, NOMEM. When the launcher started
- * another number of ranks than `comm` has, the diagnostic says so in one line even on success. */
+ * Errors: STATE (MPI is not initialised, or finalised), VERSION (also where some rank's libsched and libsched_mpi are
+ * not of one build; the diagnostic names both), ARGUMENT, TRANSPORT, NOMEM. When the launcher started another number of
+ * ranks than `comm` has, the diagnostic says so in one line even on success. */
 #define lsched_world_open_mpi(comm, transport, config, world, diagnostic) \
   lsched_world_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (world), (diagnostic))
 LSCHED_CHECKED lsched_status lsched_world_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,

@@ -93,4 +93,15 @@ void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
   write_struct(to, from);
 }
 
+/// Writes a failure where the caller wants it, and answers its code.
+inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0) {
+  if (is_there(diagnostic)) {
+    lsched_diagnostic told{
+        .status = static_cast<lsched_status>(why.code), .rank = why.peer, .op = why.op, .round = round};
+    std::memcpy(told.text, why.text.data(), std::min(why.text.size(), sizeof told.text - 1));
+    write_struct(diagnostic, told);
+  }
+  return static_cast<lsched_status>(why.code);
+}
+
 }  // namespace lsched

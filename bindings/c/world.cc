@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "bindings/c/build_id.h"
+#include "bindings/c/private_calls.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
@@ -128,16 +130,6 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   return LSCHED_OK;
 }
 
-lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round) {
-  if (is_there(diagnostic)) {
-    lsched_diagnostic told{
-        .status = static_cast<lsched_status>(why.code), .rank = why.peer, .op = why.op, .round = round};
-    std::memcpy(told.text, why.text.data(), std::min(why.text.size(), sizeof told.text - 1));
-    write_struct(diagnostic, told);
-  }
-  return static_cast<lsched_status>(why.code);
-}
-
 namespace {
 
 static_assert(k_lane_auto == LSCHED_LANE_AUTO && k_lane_inline == LSCHED_LANE_INLINE && k_lane_tbb == LSCHED_LANE_TBB);
@@ -224,6 +216,13 @@ lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& op
     : process(std::move(net), options.process, around),
       joined(process, options.commit_timeout),
       schedules_made(place(), chosen_by(options, around)) {}
+
+const private_calls lsched_private_calls{
+    .build = LSCHED_BUILD,
+    .read_config = read_config,
+    .open = [](std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around) {
+      return new lsched_world(std::move(net), options, around);
+    }};
 
 extern "C" {
 

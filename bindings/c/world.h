@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bindings/c/lsched.h"
+#include "bindings/c/sized.h"
 #include "collectives/schedule_cache.h"
 #include "collectives/sparse/steps/coo.h"
 #include "collectives/sparse/steps/sparse_functions.h"
@@ -34,9 +35,6 @@ result<open_options> read_config(const lsched_config* config);
 
 /// A deadline that far from now; LSCHED_FOREVER is never.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
-
-/// Writes a failure where the caller wants it, and answers its code.
-lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0);
 
 /// What a schedule keeps besides its instance.
 struct schedule_extras {

@@ -2,6 +2,8 @@
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
 // `run` answers what its program answers.
+#include <signal.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -110,6 +112,17 @@ int act(CLI::App& app, command_context& context) {
   }
 }
 
+/// The command is linked to MPI, whose libraries install signal handlers when they are loaded, before main: UCX's keeps
+/// SIGHUP from ending a process. One that will not call MPI gives these signals their default actions back.
+void drop_handlers_of_mpi() {
+  if (!LSCHED_DROPS_HANDLERS || is_started_by_mpi()) return;
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction found {};
+    if (sigaction(number, nullptr, &found) == 0 && found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN)
+      signal(number, SIG_DFL);
+  }
+}
+
 /// What was printed may still be in a buffer, and the place it goes to full.
 int with_output_written(int answer) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
@@ -123,6 +136,7 @@ int with_output_written(int answer) {
 
 int main(int argc, char** argv) {
   using namespace lsched::cli;
+  drop_handlers_of_mpi();
   command_context context;
   context.arguments.assign(argv, argv + argc);
   if (context.arguments.empty()) context.arguments.emplace_back("lsched");

@@ -1,4 +1,37 @@
-/* The MPI header is plain C11 too, and brings what it needs. */
+/* A program over MPI, by an MPI header that is plain C11 too and brings what it needs: every rank gets the sum.
+ *
+ * `c11_mpi only` sends everything through MPI; `c11_mpi refused` wants to be told that some rank's libsched_mpi is of
+ * build 000000000000. */
+#include <stdio.h>
+#include <string.h>
+
 #include "lsched_mpi.h"
 
-int main(void) { return MPI_COMM_WORLD == MPI_COMM_NULL; }
+static int is_right_sum(lsched_world* world, lsched_diagnostic* why) {
+  lsched_schedule* sum;
+  const double size = lsched_size(world);
+  double mine = 1 + lsched_rank(world), total = 0;
+  lsched_allreduce_desc desc = {sizeof desc, &mine, &total, 1, LSCHED_F64, LSCHED_SUM, NULL};
+  if (lsched_allreduce_create(world, &desc, &sum, why) != LSCHED_OK) return 0;
+  const lsched_status ran = lsched_run(sum, UINT64_C(20000000000), why);
+  return lsched_schedule_destroy(sum, UINT64_C(20000000000), why) == LSCHED_OK && ran == LSCHED_OK &&
+         2 * total == size * (size + 1);
+}
+
+int main(int count, char** words) {
+  const char* const wish = count > 1 ? words[1] : "";
+  const lsched_mpi_transport transport = strcmp(wish, "only") == 0 ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO;
+  int level, is_right;
+  lsched_world* world;
+  lsched_diagnostic why = {.struct_size = sizeof why};
+  MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+  const lsched_status opened = lsched_world_open_mpi(MPI_COMM_WORLD, transport, NULL, &world, &why);
+  if (strcmp(wish, "refused") == 0)
+    is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, libsched of ") != NULL &&
+               strstr(strstr(why.text, "libsched of"), lsched_version()) != NULL;
+  else
+    is_right = opened == LSCHED_OK && is_right_sum(world, &why) && lsched_world_close(world) == LSCHED_OK;
+  if (!is_right) fprintf(stderr, "opening: %s; %s\n", lsched_status_name(opened), why.text);
+  MPI_Finalize();
+  return !is_right;
+}

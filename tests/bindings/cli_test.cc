@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -753,6 +754,21 @@ TEST(Command, failures_of_the_library_are_one_line_and_1) {
 }
 
 // --- info, list, show --------------------------------------------------------------------------------------
+
+// MPI's libraries, which the command is linked to, would have it print something and go on.
+TEST(Command, a_hangup_ends_it) {
+  const std::string path = testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  signal(SIGHUP, SIG_DFL);  // nohup's children inherit that it is ignored
+  program it(lsched({"verify", "--file", path}));
+  int end = -1;  // opens when the command reads
+  for (const auto deadline = clock::now() + k_limit; end < 0 && clock::now() < deadline; usleep(1000))
+    end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  it.send(SIGHUP);
+  EXPECT_EQ(it.finish(), 128 + SIGHUP) << it.err();
+  close(end);
+  unlink(path.c_str());
+}
 
 TEST(Command, output_that_finds_no_room_is_a_failure) {
   for (const std::string asked :

@@ -1,5 +1,6 @@
 # Installs BUILD, moves the result to PREFIX (an installed tree must not know where it was put), and builds
-# and runs the program in CONSUMER against it through find_package and through pkg-config.
+# and runs the program in CONSUMER against it through find_package and through pkg-config; likewise MPI_PROGRAM, with two
+# ranks of MPIEXEC, if there is one.
 cmake_minimum_required(VERSION 3.25)
 set(scratch ${PREFIX}.consumers)
 set(staging ${PREFIX}.staging)
@@ -24,8 +25,13 @@ endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
-foreach(file ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_partition.hpp include/lsched_sparse.hpp
+set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_partition.hpp include/lsched_sparse.hpp
         ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE)
+if(MPI_PROGRAM)
+  separate_arguments(MPIEXEC UNIX_COMMAND "${MPIEXEC}")
+  list(APPEND files ${LIBDIR}/libsched_mpi.so.${soversion} ${LIBDIR}/libsched_mpi.so include/lsched_mpi.h)
+endif()
+foreach(file IN LISTS files)
   if(NOT EXISTS ${PREFIX}/${file})
     message(FATAL_ERROR "${file} was not installed")
   endif()
@@ -33,10 +39,13 @@ endforeach()
 run(${PREFIX}/bin/lsched --help)
 
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${scratch}/cmake -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
-  -DCMAKE_PREFIX_PATH=${PREFIX} -DWANTED=${VERSION})
+  -DCMAKE_PREFIX_PATH=${PREFIX} -DWANTED=${VERSION} -DMPI_PROGRAM=${MPI_PROGRAM})
 run(${CMAKE_COMMAND} --build ${scratch}/cmake)
 run(${scratch}/cmake/consumer)
 expect_version(CMake)
+if(MPI_PROGRAM)
+  run(${MPIEXEC} -n 2 ${scratch}/cmake/mpi_consumer)
+endif()
 
 set(ENV{PKG_CONFIG_PATH} ${PREFIX}/${LIBDIR}/pkgconfig)
 run(${PKG_CONFIG} --modversion libsched)
@@ -47,3 +56,9 @@ run(${CC} -std=c11 ${CONSUMER}/consumer.c -o ${scratch}/consumer ${flags})
 set(ENV{LD_LIBRARY_PATH} ${PREFIX}/${LIBDIR})
 run(${scratch}/consumer)
 expect_version(pkg-config)
+if(MPI_PROGRAM)
+  run(${PKG_CONFIG} --cflags --libs libsched_mpi)
+  separate_arguments(flags UNIX_COMMAND "${output}")
+  run(${CC} -std=c11 ${MPI_PROGRAM} -o ${scratch}/mpi_consumer ${flags})
+  run(${MPIEXEC} -n 2 ${scratch}/mpi_consumer)
+endif()

@@ -20,11 +20,6 @@ namespace {
 
 bool has(const char* variable) { return std::getenv(variable) != nullptr; }
 
-/// A launcher that only sets PMIX_RANK counts too: its process expects to be part of something.
-bool is_started_by_mpi() {
-  return has("PMI_RANK") || has("PMI_SIZE") || has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE");
-}
-
 #if LSCHED_HAVE_MPI
 
 /// From MPI_Init_thread to MPI_Finalize. The main thread's.
@@ -78,6 +73,11 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 #endif
 
 }  // namespace
+
+// A launcher that only sets PMIX_RANK counts too: its process expects to be part of something.
+bool is_started_by_mpi() {
+  return has("PMI_RANK") || has("PMI_SIZE") || has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE");
+}
 
 origin find_origin() {
   constexpr std::array k_contract{k_run_descriptor, k_run_rank, k_run_size};

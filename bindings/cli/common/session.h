@@ -21,6 +21,9 @@ namespace lsched::cli {
 
 enum class origin : std::uint8_t { alone, local_launcher, mpi_launcher };
 
+/// Whether a variable of an MPI launcher is set.
+bool is_started_by_mpi();
+
 /// Who started this process, by its environment. Throws where the environment contradicts itself.
 origin find_origin();
 

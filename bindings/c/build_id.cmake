@@ -1,0 +1,9 @@
+# Writes OUTPUT, a header that names the build: VERSION, ABI, and a digest of COMPILER and the texts of HEADERS.
+set(all "${COMPILER}")
+foreach(header IN LISTS HEADERS)
+  file(SHA256 ${header} digest)
+  string(APPEND all ${digest})
+endforeach()
+string(SHA256 digest "${all}")
+string(SUBSTRING ${digest} 0 12 digest)
+file(WRITE ${OUTPUT} "#pragma once\n#define LSCHED_BUILD \"${VERSION}, ABI ${ABI}, build ${digest}\"\n")
