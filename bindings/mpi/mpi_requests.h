@@ -48,8 +48,8 @@ class mpi_requests {
   /// `news`, until the next call. Adds how many it has looked at to `looked`. Answers MPI's code.
   int test_next(std::span<const event>& news, std::size_t& looked);
 
-  /// Asks MPI to cancel the receives for links of which is_gone(link) holds. Each completes soon: cancelled, or, where a
-  /// message was on its way, as ever. Answers MPI's code.
+  /// Asks MPI to cancel the receives for links of which is_gone(link) holds. Each completes soon: cancelled, or as ever
+  /// if a message was on its way. Answers MPI's code.
   template <class IsGone>
   int cancel_receives(const IsGone& is_gone) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
