@@ -64,18 +64,11 @@ struct machine_level {
   bool shares_nic = false;  ///< a group talks to ranks outside through one NIC; inside, each rank has its own
 };
 
-/// Whose rules.
-enum class semantics : std::uint8_t {
-  libsched,   ///< as above: the wire carries the bytes, the receiver's CPU pays when it matches
-  loggopsim,  ///< LogGOPSim's main line: the receiver's CPU pays o + (m-1) max(G, O) on arrival, matched or not
-};
-
 /// Where a schedule is simulated. The default's numbers are LogGOPSim's.
 struct machine {
   std::vector<machine_level> levels{1};  ///< innermost first; the last holds every rank
   std::uint64_t S = 65'535;              ///< largest eager message, bytes
   femtoseconds compute = 0;              ///< per byte of a reduction or copy
-  semantics rules = semantics::libsched;
 
   std::size_t level_of(rank x, rank y) const {
     std::size_t level = 0;
@@ -148,10 +141,6 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   cost.gap = {sum(p.g, wire), {.g = 1, .G_bytes = n}};
   cost.tail = {std::max(wire, touch) - touch, {.G_bytes = slower_G, .O_bytes = -slower_G}};
   cost.receiver = cost.sender;
-  if (where.rules == semantics::loggopsim) {
-    cost.tail = {};
-    cost.receiver = {sum(p.o, std::max(wire, touch)), {.o = 1, .G_bytes = slower_G, .O_bytes = n - slower_G}};
-  }
   cost.combination = {time_of(bytes, where.compute), {.compute_bytes = static_cast<std::int64_t>(bytes)}};
   cost.is_eager = bytes <= where.S;
   return cost;

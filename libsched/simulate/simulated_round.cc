@@ -41,7 +41,6 @@ class world_engine {
       : world_(world),
         scenario_(scenario),
         record_(record),
-        is_foreign_(scenario.where.rules == semantics::loggopsim),
         sharing_(scenario.where.sharing_level()),
         nic_ranks_(scenario.where.shares_nics() ? scenario.where.levels[sharing_].ranks : 1),
         events_(world, width, nic_ranks_),
@@ -173,7 +172,7 @@ class world_engine {
       return in.costs_.cost(size_at(id), level);
     }
     bool is_eager(const op& o, const message_cost& cost) const {
-      return cost.is_eager || in.is_foreign_ || is_signal(o.kind);
+      return cost.is_eager || is_signal(o.kind);
     }
     picoseconds noise(op_id id, const Time& begin, picoseconds cost) const {
       return in.noise_ ? in.noise_->of_charge(self, id, instant_of(begin), cost) : 0;
@@ -206,16 +205,14 @@ class world_engine {
         const bool is_short = is_eager(o, paid);
         const disturbance met = in.noise_ ? in.noise_->of_send(self, id, instant_of(own.cpu), paid) : disturbance{};
         Time& nic = in.nic_of(self, o.peer).sends_from;
-        const Time arrives = !is_short                                   ? announce(own.cpu, paid, met)
-                             : in.is_foreign_ && o.kind == op_kind::send ? send_blocking(own.cpu, nic, paid, met)
-                                                                         : send_eagerly(own.cpu, nic, paid, met);
+        const Time arrives = is_short ? send_eagerly(own.cpu, nic, paid, met) : announce(own.cpu, paid, met);
         in.post(self, o, arrives, is_short ? event_kind::data : event_kind::request, bytes_at(id));
         return is_short;
       });
     }
     outcome receive(op_id id, const op& o) {
       if (test(id, packed_state::arrived))
-        return carry_out(id, o, [&] { return in.is_foreign_ || charge_cpu(id, cost_of(id, o).receiver); });
+        return carry_out(id, o, [&] { return charge_cpu(id, cost_of(id, o).receiver); });
       if (test(id, packed_state::announced)) ask_for(id, o);
       return outcome::pending;
     }
@@ -321,14 +318,8 @@ class world_engine {
     const op o = me.at(now.what.op);
     const message_cost& paid = me.cost_of(now.what.op, o);
     Time& nic = nic_of(now.who, o.peer).received;
-    Time in = now.when;
-    if (is_foreign_ && now.what.kind == event_kind::data) {
-      receive_blocking(me.own.cpu, nic, now.when, paid,
-                       [&](const Time& begin) { return me.noise(now.what.op, begin, paid.receiver.time); });
-    } else {
-      in = take_in(nic, now.when, paid);
-      if (instant_of(in) > now.instant()) ++report_.nic_waits;
-    }
+    const Time in = take_in(nic, now.when, paid);
+    if (instant_of(in) > now.instant()) ++report_.nic_waits;
     go_on_with(me, now, in, packed_state::arrived);
   }
 
@@ -430,7 +421,6 @@ class world_engine {
   const simulated_round& scenario_;
   const std::optional<disturbances>& noise_ = scenario_.noise;
   simulation_record* record_;
-  const bool is_foreign_;
   const std::size_t sharing_;  ///< the level whose groups share a NIC
   const rank nic_ranks_;       ///< of a group that shares a NIC; 1: none does
   event_queue<Time> events_;

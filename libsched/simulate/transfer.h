@@ -59,13 +59,13 @@ Time at_instant(picoseconds time) {
 template <class Time>
 struct nic_times {
   Time sends_from = at_instant<Time>(0);         ///< it can send again
-  Time received = at_instant<Time>(k_long_ago);  ///< its last message was in (LogGOPSim: it can receive again)
+  Time received = at_instant<Time>(k_long_ago);  ///< its last message was in
 };
 
 /// No event makes another at a different rank sooner than this, if no message is longer than `bytes`.
 inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has_fast_ranks) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
-  const bool has_rendezvous = where.rules == semantics::libsched && bytes > where.S;
+  const bool has_rendezvous = bytes > where.S;
   for (const machine_level& level : where.levels)
     least = std::min(least, level.cost.L + (has_rendezvous ? 0 : has_fast_ranks ? level.cost.o / 2 : level.cost.o));
   return least;
@@ -108,24 +108,6 @@ Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   const Time leaves = later(granted, nic);
   nic = leaves + cost.gap;
   return leaves + cost.latency + cost.tail;
-}
-
-/// LogGOPSim: CPU and NIC have to be free at once.
-template <class Time>
-Time send_blocking(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
-  const Time begin = later(cpu, nic) + lost(met.noise);
-  cpu = begin + cost.sender + lost(met.drag);
-  nic = begin + cost.gap;
-  return begin + cost.overhead + cost.latency + lost(met.head_drag + met.jitter);
-}
-
-/// LogGOPSim: the receiver pays on arrival. noise(begin) is what its CPU loses meanwhile. Answers when that begins.
-template <class Time, class Noise>
-Time receive_blocking(Time& cpu, Time& nic, const Time& arrives, const message_cost& cost, Noise&& noise) {
-  const Time begin = later(later(cpu, arrives), nic);
-  nic = begin + cost.gap;
-  cpu = begin + cost.receiver + lost(noise(begin));
-  return begin;
 }
 
 /// Rendezvous sends whose bytes are leaving: for each rank a list, by the time at which the send ends; all in one pool.

@@ -19,7 +19,7 @@ constexpr picoseconds k_us = 1'000'000;
 constexpr goal_scenario k_exact{.ns_per_byte = 1};
 
 /// The machine on which a calc of n lasts n ns.
-machine goal_machine(semantics rules = semantics::libsched) { return {.compute = 1'000'000, .rules = rules}; }
+machine goal_machine() { return {.compute = 1'000'000}; }
 
 std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
   const auto world = import_goal(program, k_exact);
@@ -30,11 +30,11 @@ std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
   return report ? report->finish : std::vector<picoseconds>{};
 }
 
-std::vector<picoseconds> finish_ns(const std::string& text, semantics rules) {
+std::vector<picoseconds> finish_ns(const std::string& text) {
   const auto program = parse_goal_text(text);
   EXPECT_TRUE(program) << program.error().text;
   if (!program) return {};
-  auto times = finish_of(*program, goal_machine(rules));
+  auto times = finish_of(*program, goal_machine());
   for (picoseconds& time : times) time /= 1000;
   return times;
 }
@@ -75,25 +75,18 @@ std::string dissemination(int ranks) {
   return text;
 }
 
-// Both are printed in LogGOPSim's documentation.
-TEST(goal_simulation, takes_what_is_published_under_loggopsims_rules) {
-  const std::vector<picoseconds> published{34914, 1500, 13138, 1500, 24776, 1500, 13138, 1500};
-  EXPECT_EQ(finish_ns(binomial_reduction(8, 1024), semantics::loggopsim), published);
-  EXPECT_EQ(finish_ns(dissemination(16), semantics::loggopsim), std::vector<picoseconds>(16, 22000));
-}
-
 TEST(goal_simulation, lets_receivers_overlap_under_our_rules) {
-  EXPECT_LT(finish_ns(binomial_reduction(8, 1024), semantics::libsched)[0], 34915);
-  EXPECT_EQ(finish_ns(dissemination(16), semantics::libsched), std::vector<picoseconds>(16, 22000));
+  EXPECT_LT(finish_ns(binomial_reduction(8, 1024))[0], 34915);
+  EXPECT_EQ(finish_ns(dissemination(16)), std::vector<picoseconds>(16, 22000));
 }
 
 TEST(goal_simulation, calcs_take_their_time_and_starts_are_not_ends) {
   const std::string ops = "num_ranks 1\nrank 0 {\na: calc 1000\nb: calc 70\n";
-  EXPECT_EQ(finish_ns(ops + "b requires a\n}\n", semantics::libsched)[0], 1070);
+  EXPECT_EQ(finish_ns(ops + "b requires a\n}\n")[0], 1070);
   const std::string hop = "num_ranks 2\nrank 0 {\na: recv 1b from 1\nb: send 1b to 1\n";
   const std::string other = "}\nrank 1 {\na: recv 1b from 0\nb: calc 50000\nc: send 1b to 0\nc requires b\n}\n";
-  EXPECT_EQ(finish_ns(hop + "b irequires a\n" + other, semantics::libsched)[0], 55'500);
-  EXPECT_EQ(finish_ns(hop + "b requires a\n" + other, semantics::libsched)[1], 61'000);
+  EXPECT_EQ(finish_ns(hop + "b irequires a\n" + other)[0], 55'500);
+  EXPECT_EQ(finish_ns(hop + "b requires a\n" + other)[1], 61'000);
 }
 
 // --- back ----------------------------------------------------------------------------------------------------

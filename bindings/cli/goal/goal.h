@@ -103,10 +103,11 @@ result<goal_export> export_goal(std::span<const schedule_ptr> world, const simul
 /// A schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL says how much is moved, not
 /// what: sends read one input of u8, receives write scratch of their own, a calc is a copy of as many bytes as take
 /// its time. "a irequires b" becomes a dep on a nop in front of b. Messages of equal source, target and tag are paired
-/// in the order of the file and get tags of their own; cpu and nic are dropped.
+/// in the order of the file and get tags of their own; a receive may have room for more than is sent; cpu and nic are
+/// dropped.
 ///
 /// Failures, each naming rank and op: `unsupported` (receives from any rank or with any tag: who matches is not
-/// known before it runs), `unmatched` (no partner, or one of another size), and what builder::compile refuses.
+/// known before it runs), `unmatched` (no partner, or a receive that is too small), and what builder::compile refuses.
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario = {});
 
 }  // namespace lsched

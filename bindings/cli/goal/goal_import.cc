@@ -24,8 +24,12 @@ struct message_end {
   friend auto operator<=>(const message_end&, const message_end&) = default;
 };
 
-/// By rank and op: the tag that no other message of its pair of ranks and direction has.
-using tag_table = std::vector<std::vector<std::uint32_t>>;
+/// A message: the tag that no other one of its pair of ranks and direction has, and what is sent.
+struct message {
+  std::uint32_t tag = 0;
+  std::uint64_t bytes = 0;
+};
+using message_table = std::vector<std::vector<message>>;  ///< by rank and op
 
 result<std::vector<message_end>> ends_of(const goal& program) {
   std::vector<message_end> ends;
@@ -58,15 +62,16 @@ std::string describe(const goal& program, const message_end& end) {
 }
 
 /// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
-/// Tags are given out from `next` on.
+/// Tags are given out from `next` on. A receive may have room for more than is sent, as in MPI.
 std::optional<failure> pair_up(const goal& program, std::span<const message_end> sends,
-                               std::span<const message_end> recvs, std::uint32_t& next, tag_table& tags) {
+                               std::span<const message_end> recvs, std::uint32_t& next, message_table& messages) {
   const std::size_t pairs = std::min(sends.size(), recvs.size());
   for (std::size_t i = 0; i < pairs; ++i, ++next) {
-    if (bytes_of(program, sends[i]) != bytes_of(program, recvs[i]))
+    if (bytes_of(program, sends[i]) > bytes_of(program, recvs[i]))
       return failure{status::unmatched, describe(program, sends[i]) + ", " + describe(program, recvs[i]),
                      sends[i].who(), sends[i].id};
-    for (const message_end& end : {sends[i], recvs[i]}) tags[static_cast<std::size_t>(end.who())][end.id] = next;
+    for (const message_end& end : {sends[i], recvs[i]})
+      messages[static_cast<std::size_t>(end.who())][end.id] = {next, bytes_of(program, sends[i])};
   }
   if (sends.size() == recvs.size()) return std::nullopt;
   const message_end& odd = sends.size() > pairs ? sends[pairs] : recvs[pairs];
@@ -74,22 +79,22 @@ std::optional<failure> pair_up(const goal& program, std::span<const message_end>
   return failure{status::unmatched, describe(program, odd) + why, odd.who(), odd.id};
 }
 
-result<tag_table> make_tags(const goal& program) {
+result<message_table> match_messages(const goal& program) {
   auto ends = ends_of(program);
   if (!ends) return ends.error();
-  tag_table tags;
-  for (const goal_rank& me : program.ranks) tags.emplace_back(me.ops.size());
+  message_table messages;
+  for (const goal_rank& me : program.ranks) messages.emplace_back(me.ops.size());
   std::uint32_t next = 0;
   const auto end = ends->end();
   for (auto first = ends->begin(); first != end;) {
     const auto recvs =
         std::find_if(first, end, [&](const auto& one) { return one.is_recv || one.key() != first->key(); });
     const auto last = std::find_if(first, end, [&](const auto& one) { return one.key() != first->key(); });
-    if (auto why = pair_up(program, {first, recvs}, {recvs, last}, next, tags)) return *why;
+    if (auto why = pair_up(program, {first, recvs}, {recvs, last}, next, messages)) return *why;
     if (last != end && (last->source != first->source || last->target != first->target)) next = 0;
     first = last;
   }
-  return tags;
+  return messages;
 }
 
 /// A calc as bytes to copy, of which there is at least one unless it takes no time.
@@ -101,8 +106,8 @@ std::uint64_t bytes_of(const goal_op& calc, double ns_per_byte) {
 
 class rank_builder {
  public:
-  rank_builder(const goal_rank& from, std::span<const std::uint32_t> tags, world place, double ns_per_byte)
-      : from_(from), tags_(tags), ns_per_byte_(ns_per_byte), to_(place, "goal") {}
+  rank_builder(const goal_rank& from, std::span<const message> messages, world place, double ns_per_byte)
+      : from_(from), messages_(messages), ns_per_byte_(ns_per_byte), to_(place, "goal") {}
 
   result<schedule_ptr> run() {
     declare_buffers();
@@ -124,17 +129,19 @@ class rank_builder {
   }
 
  private:
-  std::uint64_t written_by(const goal_op& one) const {
+  std::uint64_t written_by(std::size_t id) const {
+    const goal_op& one = from_.ops[id];
     if (one.kind == goal_kind::calc) return bytes_of(one, ns_per_byte_);
-    return one.kind == goal_kind::recv ? one.size : 0;
+    return one.kind == goal_kind::recv ? messages_[id].bytes : 0;
   }
 
   // One buffer to read and one to write, in which every op that writes has a part of its own.
   void declare_buffers() {
     std::uint64_t most_read = 0;
     std::uint64_t written = 0;
-    for (const goal_op& one : from_.ops) {
-      const std::uint64_t bytes = std::min(written_by(one), k_max_count + 1);  // too much stays too much
+    for (std::size_t id = 0; id < from_.ops.size(); ++id) {
+      const goal_op& one = from_.ops[id];
+      const std::uint64_t bytes = std::min(written_by(id), k_max_count + 1);  // too much stays too much
       written = std::min(written + bytes, k_max_count + 1);
       if (one.kind != goal_kind::recv) most_read = std::max(most_read, one.kind == goal_kind::send ? one.size : bytes);
     }
@@ -145,17 +152,17 @@ class rank_builder {
   op_id add(std::size_t id) {
     const goal_op& one = from_.ops[id];
     const region place(target_, next_);
-    const std::uint64_t bytes = written_by(one);
+    const std::uint64_t bytes = written_by(id);
     next_ += bytes;
     const region source(source_, 0);
     const auto peer = static_cast<rank>(one.peer);
-    if (one.kind == goal_kind::send) return to_.send(peer, tags_[id], source, one.size);
-    if (one.kind == goal_kind::recv) return to_.recv(peer, tags_[id], place, one.size);
+    if (one.kind == goal_kind::send) return to_.send(peer, messages_[id].tag, source, one.size);
+    if (one.kind == goal_kind::recv) return to_.recv(peer, messages_[id].tag, place, bytes);
     return bytes == 0 ? to_.nop() : to_.copy(source, place, bytes);
   }
 
   const goal_rank& from_;
-  std::span<const std::uint32_t> tags_;
+  std::span<const message> messages_;
   double ns_per_byte_;
   builder to_;
   buffer_id source_ = 0;
@@ -169,13 +176,13 @@ class rank_builder {
 
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario) {
   if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
-  const auto tags = make_tags(program);
-  if (!tags) return tags.error();
+  const auto messages = match_messages(program);
+  if (!messages) return messages.error();
   std::vector<schedule_ptr> all;
   const auto size = static_cast<rank>(program.ranks.size());
   for (rank r = 0; r < size; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    auto built = rank_builder(program.ranks[i], (*tags)[i], {r, size}, scenario.ns_per_byte).run();
+    auto built = rank_builder(program.ranks[i], (*messages)[i], {r, size}, scenario.ns_per_byte).run();
     if (!built) {
       const failure& why = built.error();
       return failure{why.code, "rank " + std::to_string(r) + ": " + why.text, r, why.op};

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 
 #include "bindings/cli/common/words.h"
+#include "bindings/cli/goal/goal.h"
 #include "bindings/simulation/simulation.h"
 #include "libsched/simulate/packed_world.h"
 
@@ -27,6 +29,7 @@ struct simulate_options {
   std::string file, goal;  ///< where schedules come from; both empty: they are generated
   std::string to_goal;
   std::string activation = "solo";
+  bool is_loggopsims = false;                               ///< rules: those of its main line
   std::vector<machine_level> levels;                        ///< of groups of neighbours, innermost first
   simulation model{.noise = {.pace = {.slow_factor = 2}}};  ///< completed by model_of
   std::string skew_file, noise_file;
@@ -65,17 +68,25 @@ struct simulated_run {
   simulation model{};
   activation starts{};                    ///< of a partial collective
   std::span<const schedule_ptr> given{};  ///< of --file and --goal
+  const goal* program = nullptr;          ///< of --goal, under LogGOPSim's rules
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of a sparse allreduce
   std::string_view remark{};  ///< node_warning (collectives/algorithm/algorithm.h)
 };
 
-/// The schedules of --file or --goal; none without. Throws command_failure.
-std::vector<schedule_ptr> given_to(const simulate_options& options);
+/// What a file says is to be simulated; nothing without one. LogGOPSim's rules take a GOAL program as it is.
+struct given_world {
+  std::vector<schedule_ptr> schedules;
+  std::optional<goal> program;
+  rank ranks() const { return static_cast<rank>(program ? program->ranks.size() : schedules.size()); }
+};
 
-/// A run for each number of ranks, size and seed; of `given` schedules, which outlive the runs, for each seed. Throws
+/// Of --file or --goal. Throws command_failure.
+given_world given_to(const simulate_options& options);
+
+/// A run for each number of ranks, size and seed; of what is `given`, which outlives the runs, for each seed. Throws
 /// command_failure and the parser's errors.
-std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> given);
+std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& given);
 
 using schedule_generator = std::function<result<schedule_ptr>(world)>;
 

@@ -11,7 +11,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
-#include "bindings/cli/goal/goal.h"
+#include "bindings/cli/goal/goal_player.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "ops/counted.h"
@@ -59,7 +59,7 @@ json summary_of(const simulated_run& run, const simulation_report& report) {
 
 json describe(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
   json all{{"ranks", run.ranks}};
-  if (run.given.empty())
+  if (path_of(options).empty())
     all["bytes"] = run.bytes;
   else
     all[options.file.empty() ? "goal" : "file"] = path_of(options);
@@ -86,13 +86,28 @@ void print(const simulate_options& options, const simulated_run& run, const simu
     std::printf("%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
     return;
   }
-  const std::string subject = run.given.empty() ? std::to_string(run.bytes) + " B" : path_of(options);
+  const std::string subject = path_of(options).empty() ? std::to_string(run.bytes) + " B" : path_of(options);
   std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
               subject.c_str(), static_cast<unsigned long long>(run.seed));
   for (const char* said : {"ranks", "bytes", "goal", "file", "seed"}) details.erase(said);
   for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
   print_lines(details, "  ");
   print_lines(summary, "  ");
+}
+
+// --- GOAL --------------------------------------------------------------------------------------------------
+
+/// The round that filled the record.
+result<goal_export> exported(const simulate_options& options, const simulated_run& run,
+                             const simulation_record& record) {
+  std::vector<schedule_ptr> world;
+  const schedule_generator generate = generator_of(options, run);
+  for (rank r = 0; r < run.ranks; ++r) {
+    auto made = generate({r, run.ranks});
+    if (!made) return made.error();
+    world.push_back(std::move(*made));
+  }
+  return export_goal(world, run.model, record);
 }
 
 // --- files beside the report -------------------------------------------------------------------------------
@@ -131,10 +146,7 @@ class simulation_files {
 
   void write(const simulated_run& run, const simulation_report& report) {
     if (goal_) {
-      std::vector<schedule_ptr> world;
-      const schedule_generator generate = generator_of(options_, run);
-      for (rank r = 0; r < run.ranks; ++r) world.push_back(require(generate({r, run.ranks})));
-      const goal_export made = require(export_goal(world, run.model, record_));
+      const goal_export made = require(exported(options_, run, record_));
       goal_->write(to_goal_text(made.program, made.remark));
     }
     if (trace_) write_trace(run, report);
@@ -144,7 +156,8 @@ class simulation_files {
   void write_trace(const simulated_run& run, const simulation_report& report) {
     record_.ranks = options_.trace_ranks;
     const auto events = trace_of(record_, report, run.model);
-    const std::string name = run.given.empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
+    const std::string name =
+        path_of(options_).empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
     trace_context context{.names = {{0, name}}, .remark = "simulated"};
     if (run.ranks > options_.trace_ranks) {
       context.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(run.ranks) +
@@ -177,14 +190,30 @@ result<simulation_report> play(const simulate_options& options, const simulated_
   return report;
 }
 
+/// By LogGOPSim's rules: a GOAL program, or what the round of the schedules comes to as one.
+result<simulation_report> play_as_goal(const simulate_options& options, const simulated_run& run,
+                                       const simulation_progress& progress, simulation_record* record) {
+  if (run.program != nullptr) return play_goal(*run.program, run.model.where, progress);
+  simulation_record own;
+  if (record == nullptr) record = &own;
+  const auto begin = std::chrono::steady_clock::now();
+  if (auto first = play(options, run, {}, record); !first) return first;
+  const auto made = exported(options, run, *record);
+  if (!made) return made.error();
+  const std::chrono::duration<double> generation = std::chrono::steady_clock::now() - begin;
+  auto report = play_goal(made->program, run.model.where, progress);
+  if (report) report->generation_seconds = generation.count();
+  return report;
+}
+
 int run_all(const simulate_options& options) {
-  const std::vector<schedule_ptr> given = given_to(options);
+  const given_world given = given_to(options);
   const std::vector<simulated_run> runs = runs_of(options, given);
   simulation_files files(options, runs.size());
   run_batch(
       runs.size(),
       [&](std::size_t i, const simulation_progress& progress) {
-        return play(options, runs[i], progress, files.record());
+        return (options.is_loggopsims ? play_as_goal : play)(options, runs[i], progress, files.record());
       },
       [&](std::size_t i, const simulation_report& report) {
         files.write(runs[i], report);

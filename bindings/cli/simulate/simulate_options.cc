@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
 constexpr double k_longest = 1e12;  ///< any time
+constexpr const char* k_our_rules = "--semantics libsched";
+constexpr const char* k_schedules = "--semantics libsched, where a GOAL program is simulated";
 
 constexpr std::array k_skews{skew_kind::none,       skew_kind::linear,    skew_kind::uniform, skew_kind::lognormal,
                              skew_kind::stragglers, skew_kind::empirical, skew_kind::fixed,   skew_kind::rotating};
@@ -72,9 +74,7 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
       "--level", set_levels,
       "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group shares the one "
       "to ranks outside"));
-  const auto set_rules = [&where](const std::string& word) {
-    where.rules = word == "loggopsim" ? semantics::loggopsim : semantics::libsched;
-  };
+  const auto set_rules = [&options](const std::string& word) { options.is_loggopsims = word == "loggopsim"; };
   group
       .grouped(command.add_option_function<std::string>("--semantics", set_rules,
                                                         "Whose rules: libsched, or LogGOPSim's main line"))
@@ -158,8 +158,17 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--density", is_sparse, "--collective sparse_allreduce"},
                {"--period", is_sparse, "--collective sparse_allreduce"},
                {"--bucket", is_sparse, "--collective sparse_allreduce"},
-               {"--S", options.model.where.rules == semantics::libsched,
-                "--semantics libsched: elsewhere all messages are eager"}};
+               {"--level", !options.is_loggopsims, k_our_rules},
+               {"--cpu-noise", !options.is_loggopsims, k_our_rules},
+               {"--jitter-us", !options.is_loggopsims, k_our_rules},
+               {"--speed-cv", !options.is_loggopsims, k_our_rules},
+               {"--slow-share", !options.is_loggopsims, k_our_rules},
+               {"--critical-path", !options.is_loggopsims, k_our_rules},
+               {"--trace", !options.is_loggopsims, k_our_rules},
+               {"--to-goal", !options.is_loggopsims || options.goal.empty(), k_schedules},
+               {"--skew", !options.is_loggopsims || options.goal.empty(), k_schedules},
+               {"--instance", !options.is_loggopsims || options.goal.empty(), k_schedules},
+               {"--seeds", !options.is_loggopsims || options.goal.empty(), k_schedules}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
       throw CLI::ValidationError(option, std::string("changes nothing without ") + needed);
@@ -178,7 +187,7 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   if (options.fig9) {
     expect_only(command, "--fig9",
                 {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute", "--level",
-                 "--semantics", "--plot", "--measured", "--json"});
+                 "--plot", "--measured", "--json"});
     if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure is of one size");
   }
   check_heeded(command, options);

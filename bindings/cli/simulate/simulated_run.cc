@@ -22,13 +22,16 @@ namespace {
 constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
 constexpr femtoseconds k_goal_compute = 1'000'000;  ///< per byte
 
-std::vector<schedule_ptr> read_goal(const std::string& path) {
-  const goal program = require(parse_goal_text(require(content_of(path))), path);
+goal read_goal(const std::string& path) { return require(parse_goal_text(require(content_of(path))), path); }
+
+std::vector<schedule_ptr> import_goal_file(const std::string& path) {
+  const goal program = read_goal(path);
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     for (const goal_op& op : program.ranks[r].ops)
       if (op.cpu != 0 || op.nic != 0)
         throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
-                                                          " uses a second cpu or nic; ranks have one of each here");
+                                                          " uses a second cpu or nic; ranks have one of each but under "
+                                                          "--semantics loggopsim");
   return require(import_goal(program, k_goal_times));
 }
 
@@ -61,12 +64,15 @@ void complete(simulated_run& run, const simulate_options& options) {
 
 }  // namespace
 
-std::vector<schedule_ptr> given_to(const simulate_options& options) {
-  if (!options.file.empty()) return require(parse_world(require(content_of(options.file))), options.file);
-  return options.goal.empty() ? std::vector<schedule_ptr>{} : read_goal(options.goal);
+given_world given_to(const simulate_options& options) {
+  if (!options.file.empty()) return {require(parse_world(require(content_of(options.file))), options.file), {}};
+  if (options.goal.empty()) return {};
+  if (options.is_loggopsims) return {{}, read_goal(options.goal)};
+  return {import_goal_file(options.goal), {}};
 }
 
-std::vector<simulated_run> runs_of(const simulate_options& options, std::span<const schedule_ptr> given) {
+std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& world) {
+  const std::vector<schedule_ptr>& given = world.schedules;
   simulation model = model_of(options);
   if (!options.goal.empty()) model.where.compute = k_goal_compute;
   std::vector<simulated_run> runs;
@@ -77,11 +83,12 @@ std::vector<simulated_run> runs_of(const simulate_options& options, std::span<co
     for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
       model.skew.seed = model.noise.seed = seed;
       runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model, .given = given});
-      if (given.empty()) complete(runs.back(), options);
+      runs.back().program = world.program ? &*world.program : nullptr;
+      if (world.ranks() == 0) complete(runs.back(), options);
     }
   };
-  if (!given.empty()) add(static_cast<rank>(given.size()), 0);
-  for (const rank ranks : given.empty() ? options.ranks : std::vector<rank>{})
+  if (world.ranks() != 0) add(world.ranks(), 0);
+  for (const rank ranks : world.ranks() == 0 ? options.ranks : std::vector<rank>{})
     for (const std::uint64_t bytes : options.bytes) add(ranks, bytes);
   return runs;
 }

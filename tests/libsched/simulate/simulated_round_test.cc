@@ -18,9 +18,8 @@ using testing::simulated;
 /// One message where nothing is in its way.
 picoseconds hop(const machine& where, std::uint64_t bytes) {
   const message_cost it = cost_of(where, 0, bytes);
-  const bool is_eager = it.is_eager || where.rules == semantics::loggopsim;
   const picoseconds first = picoseconds{0} + it.overhead + it.latency;
-  return (is_eager ? first : first + it.overhead + it.latency + it.latency) + it.tail + it.receiver;
+  return (it.is_eager ? first : first + it.overhead + it.latency + it.latency) + it.tail + it.receiver;
 }
 
 picoseconds combination(const machine& where, std::uint64_t bytes) { return cost_of(where, 0, bytes).combination.time; }
@@ -33,15 +32,14 @@ std::vector<machine> machines(std::uint64_t bytes) {
       for (const picoseconds g : {0, 1'000'000})
         for (const femtoseconds G : {0, 40'000, 6'000'000})
           for (const femtoseconds O : {0, 30'000, 9'000'000})
-            for (const std::uint64_t most_eager : {0u, 10u, 1'000'000u})
-              for (const semantics rules : {semantics::libsched, semantics::loggopsim}) {
-                machine it{.S = most_eager, .compute = 1'000'000, .rules = rules};
-                it.levels[0].cost = {.L = L, .o = o, .g = g, .G = G, .O = O};
-                const message_cost cost = cost_of(it, 0, bytes);
-                const picoseconds arrival = o + L + cost.tail.time;
-                if (std::max(cost.gap.time, cost.sender.time) <= arrival && (L > 0 || most_eager > bytes))
-                  all.push_back(it);
-              }
+            for (const std::uint64_t most_eager : {0u, 10u, 1'000'000u}) {
+              machine it{.S = most_eager, .compute = 1'000'000};
+              it.levels[0].cost = {.L = L, .o = o, .g = g, .G = G, .O = O};
+              const message_cost cost = cost_of(it, 0, bytes);
+              const picoseconds arrival = o + L + cost.tail.time;
+              if (std::max(cost.gap.time, cost.sender.time) <= arrival && (L > 0 || most_eager > bytes))
+                all.push_back(it);
+            }
   return all;
 }
 
@@ -56,7 +54,7 @@ TEST(schedule_world, takes_what_closed_forms_say) {
       }
       for (machine where : machines(k_signal_bytes)) {
         where.S = k_signal_bytes;  // signals are always eager
-        if (bytes != 1 || where.rules == semantics::loggopsim) continue;
+        if (bytes != 1) continue;
         EXPECT_EQ(simulated(barrier, {.where = where}).last(), ceil_log2(size - 1) * hop(where, k_signal_bytes))
             << size;
       }

@@ -228,7 +228,7 @@ TEST(import_goal, refuses_what_is_not_static_or_does_not_pair_up) {
             "rank 0, op 1 sends 1 byte, which nobody receives");
   EXPECT_EQ(complaint("send 1b to 1", "recv 1b from 0\nrecv 1b from 0 tag 1"),
             "rank 1, op 1 receives 1 byte, which nobody sends");
-  EXPECT_EQ(complaint("send 1b to 1", "recv 2b from 0"), "rank 0, op 0 sends 1 byte, rank 1, op 0 receives 2 bytes");
+  EXPECT_EQ(complaint("send 2b to 1", "recv 1b from 0"), "rank 0, op 0 sends 2 bytes, rank 1, op 0 receives 1 byte");
   EXPECT_TRUE(contains(complaint("a: calc 1\nb: calc 1\na requires b\nb requires a", ""), "rank 0: "));
   EXPECT_TRUE(contains(complaint("recv 18446744073709551615b from 1", "send 18446744073709551615b to 0"), "2^48-1"));
   EXPECT_TRUE(contains(complaint("send 1b to 0\nrecv 1b from 0", ""), "rank 0: "));
