@@ -10,11 +10,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_liveness_period = 200ms;  // how often an idle rank looks whether its peers are alive
-constexpr auto k_first_poll_nap = 50us;    // between polls of a transport that cannot wake us …
-constexpr auto k_longest_poll_nap = 1ms;   // … growing to this while nothing comes
-constexpr int k_last_looks = 8;            // steps of a leaving owner before it hands over work that keeps coming
-constexpr int k_patience = 64;             // attempts to get the engine before sleeping
+// How often a rank that waits looks whether its peers dump core: of other ends it is told.
+constexpr auto k_liveness_period = 50ms;
+constexpr auto k_first_poll_nap = 50us;   // between polls of a transport that cannot wake us …
+constexpr auto k_longest_poll_nap = 1ms;  // … growing to this while nothing comes
+constexpr int k_last_looks = 8;           // steps of a leaving owner before it hands over work that keeps coming
+constexpr int k_patience = 64;            // attempts to get the engine before sleeping
 
 bool is_over(const instance& inst, round_no round) {
   return inst.finished.load() >= round || inst.verdict.load() != status::ok;
@@ -65,7 +66,7 @@ void driver::let_go(nanoseconds* nap) {
     const bool listens = engine_.is_listening();
     const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && nap == nullptr);
     if (!listens) expect_nothing();
-    if (nap != nullptr) *nap = nap_before(clock::time_point::max());
+    if (nap != nullptr) *nap = nap_before(clock::time_point::max(), false);
     owner_.store(0);
     if ((engine_.has_posts() || (turns < k_last_looks && was_one_shut_out())) && try_acquire()) {
       step();
@@ -140,8 +141,8 @@ void driver::check_peers(clock::time_point now) {
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
-driver::nanoseconds driver::nap_before(clock::time_point deadline) {
-  nanoseconds nap = engine_.is_listening() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiting) {
+  nanoseconds nap = is_waiting || engine_.is_busy() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
   if (engine_.net().is_time_driven() && engine_.is_listening()) {
     // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
@@ -236,7 +237,7 @@ void driver::park(const instance& inst, round_no round, clock::time_point deadli
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   const bool moved = announce_and_look();
-  const nanoseconds nap = nap_before(deadline);
+  const nanoseconds nap = nap_before(deadline, true);
   owner_.store(0);
   if (!moved && !is_over(inst, round) && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
   bell_.sleepers.fetch_sub(1);

@@ -89,7 +89,7 @@ class driver {
   void park(const instance& inst, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
   status leave(status answer);
-  nanoseconds nap_before(clock::time_point deadline);
+  nanoseconds nap_before(clock::time_point deadline, bool is_waiting);
 
   engine& engine_;
   doorbell& bell_;

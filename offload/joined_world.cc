@@ -24,8 +24,7 @@ result<instance*> joined_world::commit(const commit_request& request) {
 
 /// Under the next number. BUSY: an older schedule has its place.
 result<instance*> joined_world::commit_once(const commit_request& request) {
-  if (is_out_of_step_)
-    return failure{status::state, "an earlier commit timed out; this world cannot commit any more, only close"};
+  if (out_of_step_) return *out_of_step_;
   const auto deadline = driver::clock::now() + commit_timeout_;
   std::optional<commitment> step;
   process_.driver().with_engine([&] { step.emplace(process_.engine(), request); });
@@ -47,14 +46,15 @@ result<instance*> joined_world::commit_once(const commit_request& request) {
       std::this_thread::sleep_for(nap);
       continue;
     }
-    is_out_of_step_ = true;
+    out_of_step_ = failure{status::state, "an earlier commit timed out; this world cannot commit any more, only close"};
     process_.driver().with_engine([&] {
       step->abandon();
       if (dead != k_no_rank) process_.engine().fail_all(status::peer, dead);
     });
     if (dead == k_no_rank) return step->why();
-    return failure{status::peer, "rank " + std::to_string(dead) + " died or closed its world before it committed",
-                   dead};
+    out_of_step_ =
+        failure{status::peer, "rank " + std::to_string(dead) + " died or closed its world before it committed", dead};
+    return *out_of_step_;
   }
 }
 

@@ -48,7 +48,7 @@ class joined_world {
   const std::chrono::nanoseconds commit_timeout_;
   std::atomic<std::uint64_t> instances_{0};
   std::mutex commit_guard_;
-  bool is_out_of_step_ = false;  ///< a commit timed out
+  std::optional<failure> out_of_step_;  ///< why no commit can succeed any more
 };
 
 }  // namespace lsched

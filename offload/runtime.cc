@@ -8,6 +8,7 @@
 
 #include "libsched/trace/trace.h"
 #include "offload/cores.h"
+#include "offload/quiet_thread.h"
 
 namespace lsched {
 namespace {
@@ -29,6 +30,7 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
       engine_(*net_, lane_.get()),
       driver_(engine_, make_idle_policy(options_.idle, around.ranks, around.cores)) {
   if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
+  if (net_->has_peers_to_watch()) watcher_ = start_quietly("lsched-watcher", [this] { net_->watch_peers(); });
   if (!options_.wants_thread || !around.may_have_thread) return;
   thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
 }
@@ -42,6 +44,9 @@ runtime::~runtime() {
     }
   }
   net_->close();
+  if (!watcher_.joinable()) return;
+  net_->stop_watching();
+  watcher_.join();
 }
 
 std::string runtime::describe() const {

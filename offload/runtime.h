@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "libsched/engine/engine.h"
 #include "libsched/trace/trace_buffer.h"
@@ -57,6 +58,7 @@ class runtime {
   lsched::driver driver_;
   std::unique_ptr<trace_buffer> trace_;
   std::optional<progress_thread> thread_;
+  std::thread watcher_;  ///< blocks, and hears of peers that have ended
 };
 
 }  // namespace lsched

@@ -263,7 +263,9 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
     if (!segment) return report(diagnostic, segment.error());
     std::vector<std::unique_ptr<lsched_world>> opened;
     for (rank r = 0; r < ranks; ++r) {
-      auto net = shm_endpoint::open(*segment, r, options->shm);
+      shm_options here = options->shm;
+      here.watches_processes = false;
+      auto net = shm_endpoint::open(*segment, r, here);
       if (!net) return report(diagnostic, net.error());
       opened.push_back(std::make_unique<lsched_world>(std::move(*net), *options,
                                                       neighbourhood_of(**segment, options->ranks_per_node)));

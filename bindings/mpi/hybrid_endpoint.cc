@@ -78,6 +78,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   std::size_t found = first->poll(out);
   if (found < out.size()) found += second->poll(out.subspan(found));
   pass_on_cancellations();
+  if (const rank place = near_->take_loss(); place != k_no_rank) report_lost(node_[static_cast<std::size_t>(place)]);
   return found;
 }
 

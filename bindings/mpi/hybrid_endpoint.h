@@ -63,6 +63,9 @@ class hybrid_endpoint final : public endpoint {
 
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }
+  bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
+  void watch_peers() override { near_->watch_peers(); }
+  void stop_watching() override { near_->stop_watching(); }
   rank find_dead_peer() override;
   status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
   rank culprit() const override;

@@ -135,11 +135,12 @@ bool engine::poll_endpoint() {
     if (trace_ != nullptr) note_end(*inst, id);
     advance(*inst);
   }
-  take_cancellations();
+  take_bad_news();
   return count != 0;
 }
 
-void engine::take_cancellations() {
+void engine::take_bad_news() {
+  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
   while (const auto news = net_.take_cancellation()) {
     const auto is_it = [&](const auto& inst) { return inst != nullptr && inst->id == news->instance; };
     const auto found = std::ranges::find_if(instances_, is_it);

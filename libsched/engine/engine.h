@@ -111,7 +111,7 @@ class engine {
   bool drain_mailbox();
   bool poll_endpoint();
   bool poll_lane();
-  void take_cancellations();
+  void take_bad_news();
   static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
   void look(instance& inst);
   void advance(instance& inst);

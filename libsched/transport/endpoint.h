@@ -20,6 +20,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libsched/transport/doorbell.h"
@@ -150,6 +151,23 @@ class endpoint {
   /// reads it. UNSUPPORTED: the medium may still read or write memory of the caller's, and cannot be made to let go.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
+  // --- peers that are lost ------------------------------------------------------------------------------------
+
+  /// Whether the medium can tell, without being asked, that a peer's process has ended.
+  virtual bool has_peers_to_watch() const { return false; }
+  /// Blocks until stop_watching(): puts a peer on record that is lost, and wakes all ranks. Called once, by a thread of
+  /// its own; the peers learn by that thread's end that this rank's process has ended.
+  virtual void watch_peers() {}
+  /// Ends watch_peers(), and waits until it has ended. Any thread.
+  virtual void stop_watching() {}
+
+  /// The lost rank of which poll() has heard, once; k_no_rank: none.
+  rank take_loss() { return std::exchange(lost_, k_no_rank); }
+
+  /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
+  /// for idle moments only.
+  virtual rank find_dead_peer() { return k_no_rank; }
+
   // --- data path ----------------------------------------------------------------------------------------------
 
   /// Sends round `round`'s message, one at a time: the link's last send must be done. True: done at once, no completion
@@ -188,10 +206,6 @@ class endpoint {
   /// Whether progress needs polling even though nobody rings (a medium that cannot wake sleepers).
   virtual bool is_time_driven() const { return false; }
 
-  /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
-  /// for idle moments only.
-  virtual rank find_dead_peer() { return k_no_rank; }
-
   /// Why the transport itself has failed, or ok; and whose message could not be taken, where it was that.
   virtual status health() const { return status::ok; }
   virtual rank culprit() const { return k_no_rank; }
@@ -204,8 +218,10 @@ class endpoint {
 
  protected:
   void report_cancelled(const cancellation& what) { cancellations_.push_back(what); }
+  void report_lost(rank peer) { lost_ = peer; }
 
  private:
+  rank lost_ = k_no_rank;
   std::vector<cancellation> cancellations_;
 };
 

@@ -1,9 +1,7 @@
 #include "libsched/transport/shm/peer_processes.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,10 +14,16 @@
 namespace lsched {
 namespace {
 
-/// Whether a signal has ended the process although it is still there: it dumps core or gives its memory back, which
-/// takes minutes where there is much of it. Reads the flags in proc(5), the seventh field behind the name.
-bool is_being_ended(std::int32_t process) {
+std::uint64_t word_of(std::int32_t process) { return 0x6c73636865643a29 ^ static_cast<std::uint64_t>(process); }
+
+}  // namespace
+
+bool is_gone(std::int32_t process) { return kill(process, 0) != 0 && errno == ESRCH; }
+
+// proc(5): the state, and the flags, are the first and the seventh field behind the name.
+bool is_ending(std::int32_t process) {
   constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
+  if (is_gone(process)) return true;
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
   const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
@@ -28,32 +32,11 @@ bool is_being_ended(std::int32_t process) {
   ::close(file);
   text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
   const char* const behind_name = std::strrchr(text.data(), ')');
+  char state = '\0';
   unsigned long flags = 0;
-  return behind_name != nullptr && std::sscanf(behind_name, ") %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
-         (flags & k_was_signalled) != 0;
-}
-
-std::uint64_t word_of(std::int32_t process) { return 0x6c73636865643a29 ^ static_cast<std::uint64_t>(process); }
-
-}  // namespace
-
-peer_processes::~peer_processes() {
-  for (const int process : watched_)
-    if (process >= 0) ::close(process);
-}
-
-void peer_processes::watch(rank peer, std::int32_t process) {
-  int& watched = watched_[static_cast<std::size_t>(peer)];
-  if (watched < 0 && process != 0 && process != getpid())
-    watched = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-}
-
-bool peer_processes::has_ended(rank peer, std::int32_t process, bool is_awaited) {
-  if (process == 0 || process == getpid()) return false;
-  watch(peer, process);
-  pollfd ended{watched_[static_cast<std::size_t>(peer)], POLLIN, 0};
-  if (ended.fd >= 0 ? ::poll(&ended, 1, 0) > 0 : kill(process, 0) != 0 && errno == ESRCH) return true;
-  return is_awaited && is_being_ended(process);
+  if (behind_name == nullptr || std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &state, &flags) != 2)
+    return false;
+  return state == 'Z' || state == 'X' || (flags & k_was_signalled) != 0;
 }
 
 memory_probe::memory_probe() : word_(word_of(getpid())) {}

@@ -10,6 +10,11 @@
 #include "libsched/transport/shm/shm_edge.h"
 
 namespace lsched {
+namespace {
+
+constexpr std::chrono::milliseconds k_longest_exit{50};  // from the loss of its memory until a process is seen to end
+
+}  // namespace
 
 result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_segment> segment, rank self,
                                                          const shm_options& options) {
@@ -35,7 +40,6 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
       options_(options),
       reach_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
-      processes_(segment_->ranks()),
       expected_of_(static_cast<std::size_t>(segment_->ranks())) {}
 
 shm_endpoint::~shm_endpoint() { close(); }
@@ -173,7 +177,6 @@ status shm_endpoint::link(std::uint32_t id) {
       if (const status answer = connect(links_[end->second], row); answer != status::ok) return answer;
       open.erase(end);
     }
-    processes_.watch(peer, segment_->page(peer).process.load());
   }
   return open.empty() ? status::ok : status::unmatched;
 }
@@ -268,24 +271,28 @@ void shm_endpoint::reap() {
 
 // --- giving up --------------------------------------------------------------------------------------------------
 
-// Every rank is woken, whatever its threads sleep for.
 void shm_endpoint::cancel(std::uint32_t id, rank by) {
-  shm_given_up& all = segment_->given_up();
-  all.instances[id % shm_page::k_ids].record(id, by);
-  all.changes.fetch_add(1);
+  segment_->bad_news().instances[id % shm_page::k_ids].record(id, by);
+  tell_all();
+}
+
+// Wakes every rank, whatever its threads sleep for.
+void shm_endpoint::tell_all() {
+  segment_->bad_news().changes.fetch_add(1);
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     ring(segment_->page(peer).bell, doorbell::waiter, INT_MAX);
     ring(segment_->page(peer).bell, doorbell::auxiliary);
   }
 }
 
-void shm_endpoint::find_given_up() {
-  const shm_given_up& all = segment_->given_up();
-  given_up_seen_ = all.changes.load();
+void shm_endpoint::find_bad_news() {
+  const shm_bad_news& all = segment_->bad_news();
+  news_seen_ = all.changes.load();
   for (auto& [id, region] : blocks_) {
     const rank by = all.instances[id % shm_page::k_ids].by(id);
     if (by != k_no_rank && !std::exchange(region.is_given_up, true)) report_cancelled({id, by});
   }
+  if (const rank lost = segment_->first_lost(); lost != k_no_rank) report_lost(lost);
 }
 
 void shm_endpoint::abandon(std::uint32_t id) {
@@ -301,7 +308,7 @@ status shm_endpoint::check_readers(std::uint32_t id, rank* reader) {
     const link_state& state = links_[link];
     if (!state.spec.outgoing || state.exposed == 0 || !state.claim->is_held()) continue;
     *reader = state.spec.peer;
-    if (!processes_.has_ended(*reader, segment_->page(*reader).process.load(), true)) return status::pending;
+    if (!has_ended(*reader, true)) return status::pending;
   }
   return status::ok;
 }
@@ -408,7 +415,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   out = {into, what.bytes, what.tally, what.null != 0};
   const bool is_exposed = !out.null && out.bytes > 0 && what.place != payload_place::cell;
   if (is_exposed && state.claim != nullptr) {
-    const shm_cancelled& given_up = segment_->given_up().instances[state.instance % shm_page::k_ids];
+    const shm_cancelled& given_up = segment_->bad_news().instances[state.instance % shm_page::k_ids];
     if (!state.claim->take(round, given_up, state.instance)) return false;
   }
   state.exposed = is_exposed ? round : 0;
@@ -434,6 +441,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
 
 // The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
+  if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;
   links_[link].claim->let_go();
   add_watch(link, &cell.stamp, k_never, awaited::message);
@@ -476,7 +484,7 @@ void shm_endpoint::drop_watch(std::uint32_t index) {
 }
 
 std::size_t shm_endpoint::poll(std::span<completion> out) {
-  if (segment_->given_up().changes.load() != given_up_seen_) find_given_up();
+  if (segment_->bad_news().changes.load() != news_seen_) find_bad_news();
   std::size_t found = 0;
   for (std::uint32_t i = 0; i < watches_.size() && found < out.size();) {
     const watch due = watches_[i];
@@ -503,13 +511,60 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
   return true;
 }
 
+// --- peers that are lost ----------------------------------------------------------------------------------------
+
+bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
+  const shm_page& page = segment_->page(peer);
+  const std::int32_t process = page.process.load();
+  if (process == 0 || process == getpid()) return false;
+  if (page.life.has_ended()) return true;
+  return (!page.life.is_held() && is_gone(process)) || (is_awaited && is_ending(process));
+}
+
+/// The next rank, in a ring, that is in the world and no thread of this process.
+rank shm_endpoint::find_successor() const {
+  for (rank i = 1; i < segment_->ranks(); ++i) {
+    const rank peer = (self_ + i) % segment_->ranks();
+    const shm_page& page = segment_->page(peer);
+    if (page.state_of_rank.load() != shm_page::closed && page.process.load() != getpid()) return peer;
+  }
+  return self_;
+}
+
+// If any rank survives, one does whose successor has not; and once a loss is on record, no other is looked for. A rank
+// that ends without closing is lost.
+void shm_endpoint::watch_peers() {
+  is_watching_.store(true);
+  {
+    const life_word::holder alive(page_->life);
+    while (!stops_watching_.load()) {
+      const rank peer = segment_->first_lost() == k_no_rank ? find_successor() : self_;
+      const shm_page& page = segment_->page(peer);
+      watched_.store(peer);
+      if (page.life.has_ended() && page.state_of_rank.load() != shm_page::closed) {
+        segment_->record_lost(peer);
+        tell_all();
+      } else if (!stops_watching_.load()) {
+        page.life.await_change();
+      }
+    }
+  }
+  is_watching_.store(false);
+}
+
+void shm_endpoint::stop_watching() {
+  stops_watching_.store(true);
+  for (; is_watching_.load(); usleep(50))
+    if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
+}
+
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
 rank shm_endpoint::find_dead_peer() {
   const rank on_record = segment_->first_lost();
   if (on_record != k_no_rank) return on_record;
   const rank lost = find_lost_peer();
   if (lost != k_no_rank) return segment_->record_lost(lost);
-  if (culprit_ != k_no_rank)
+  if (culprit_ != k_no_rank && std::chrono::steady_clock::now() - culprit_since_ > k_longest_exit)
     health_ = status::transport;  // all are alive: it is memory that the system does not let us read
   return k_no_rank;
 }
@@ -520,8 +575,7 @@ rank shm_endpoint::find_lost_peer() {
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
     // Asked first: the peer may close, and then end.
-    const bool is_gone = processes_.has_ended(peer, segment_->page(peer).process.load(), is_awaited);
-    if (is_gone && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
+    if (has_ended(peer, is_awaited) && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
   }
   const auto found = std::ranges::find(expected_of_, expected::in_vain);
   return found == expected_of_.end() ? k_no_rank : static_cast<rank>(found - expected_of_.begin());

@@ -12,6 +12,8 @@
 // value", so polling is one loop over a dense list. docs/transport.md draws the layout.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -30,7 +32,8 @@ struct edge_row;
 struct edge_table;
 
 struct shm_options {
-  bool reads_processes = true;  ///< false: never tries to read another process, as where that is not permitted
+  bool reads_processes = true;    ///< false: never tries to read another process, as where that is not permitted
+  bool watches_processes = true;  ///< false: all ranks are threads of this process
 };
 
 class shm_endpoint final : public endpoint {
@@ -65,6 +68,9 @@ class shm_endpoint final : public endpoint {
   std::size_t poll(std::span<completion> out) override;
   void flush() override { ringer_.settle(); }
   bool is_listening() const override { return !watches_.empty(); }
+  bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
+  void watch_peers() override;
+  void stop_watching() override;
   rank find_dead_peer() override;
   status health() const override { return health_; }
   rank culprit() const override { return culprit_; }
@@ -134,10 +140,13 @@ class shm_endpoint final : public endpoint {
   bool complete(const watch& due, completion& out);
   void add_watch(link_id link, const std::atomic<std::uint64_t>* word, std::uint64_t goal, awaited what);
   void drop_watch(std::uint32_t index);
-  void find_given_up();
+  void find_bad_news();
   void reap();
   bool occupies(std::uint32_t slot) const;
   void publish_released(std::uint32_t id);
+  bool has_ended(rank peer, bool is_awaited) const;
+  rank find_successor() const;
+  void tell_all();
   rank find_lost_peer();
   void find_awaited_peers();
 
@@ -156,13 +165,17 @@ class shm_endpoint final : public endpoint {
   ringer ringer_;  ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
-  peer_processes processes_;
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t records_ = 0;
-  std::uint64_t given_up_seen_ = 0;  ///< shm_given_up::changes
+  std::uint64_t news_seen_ = 0;  ///< shm_bad_news::changes
   status health_ = status::ok;
   std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped
+  /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
+  std::chrono::steady_clock::time_point culprit_since_{};
+
+  std::atomic<bool> is_watching_{false}, stops_watching_{false};
+  std::atomic<rank> watched_{k_no_rank};
 };
 
 }  // namespace lsched

@@ -17,7 +17,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c37;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c38;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { retu
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
 
 constexpr std::uint64_t k_rank_bytes = round_up(sizeof(shm_page), k_page_bytes);
-constexpr std::uint64_t k_pages_offset = k_page_bytes + round_up(sizeof(shm_given_up), k_page_bytes);
+constexpr std::uint64_t k_pages_offset = k_page_bytes + round_up(sizeof(shm_bad_news), k_page_bytes);
 
 constexpr std::uint64_t data_offset_of(std::int64_t ranks) {
   return k_pages_offset + k_rank_bytes * static_cast<std::uint64_t>(ranks);
@@ -158,8 +158,8 @@ shm_page& shm_segment::page(rank of) const {
   return *std::launder(reinterpret_cast<shm_page*>(base_ + offset));
 }
 
-shm_given_up& shm_segment::given_up() const {
-  return *std::launder(reinterpret_cast<shm_given_up*>(base_ + k_page_bytes));
+shm_bad_news& shm_segment::bad_news() const {
+  return *std::launder(reinterpret_cast<shm_bad_news*>(base_ + k_page_bytes));
 }
 
 std::uint64_t shm_segment::region_start(rank of) const {

@@ -5,7 +5,7 @@
 // has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
 // its start, which means the same in every process.
 //
-//     | header | given up | page 0 | page 1 | … | region 0 | …          region r starts at data_offset + r * stride
+//     | header | bad news | page 0 | page 1 | … | region 0 | …          region r starts at data_offset + r * stride
 //
 // Regions are sparse: `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment
 // out.
@@ -22,6 +22,7 @@
 
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
+#include "libsched/transport/shm/life_word.h"
 #include "libsched/transport/shm/shm_claim.h"
 
 namespace lsched {
@@ -32,6 +33,7 @@ struct shm_page {
   enum state : std::uint32_t { absent, open, closed };
 
   doorbell bell;
+  alignas(64) life_word life;  ///< held by the thread that watches other ranks
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<std::int32_t> process;
   std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
@@ -41,8 +43,8 @@ struct shm_page {
   std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
 };
 
-/// The instances that ranks have given up.
-struct shm_given_up {
+/// What every rank has to hear of: the instances that ranks have given up, and whether a rank is lost.
+struct shm_bad_news {
   std::atomic<std::uint64_t> changes;        ///< grows with each: who has seen the same number has nothing to look for
   shm_cancelled instances[shm_page::k_ids];  ///< by id % k_ids
 };
@@ -78,7 +80,7 @@ class shm_segment {
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
   shm_page& page(rank of) const;
-  shm_given_up& given_up() const;
+  shm_bad_news& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
   std::uint64_t region_start(rank of) const;
