@@ -14,6 +14,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
@@ -73,6 +75,18 @@ class signal_gate {
   sigset_t before_{};
 };
 
+/// Of this process, which has one thread; none where the system does not tell.
+std::vector<pid_t> find_children() {
+  std::ifstream list("/proc/thread-self/children");
+  return {std::istream_iterator<pid_t>(list), {}};
+}
+
+/// /proc may be that of another namespace, where numbers mean other processes.
+bool is_child(pid_t process) {
+  siginfo_t nothing{};
+  return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
@@ -81,6 +95,7 @@ class world_launcher {
       throw command_failure(system_text("--bind: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
     words_.push_back(nullptr);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw command_failure(system_text("prctl"));
   }
   ~world_launcher() {
     for (const child& each : children_) {  // only where not all could be started
@@ -88,6 +103,7 @@ class world_launcher {
       kill(each.process, SIGKILL);
       waitpid(each.process, nullptr, 0);
     }
+    end_orphans();
   }
   world_launcher(const world_launcher&) = delete;
   world_launcher& operator=(const world_launcher&) = delete;
@@ -162,15 +178,19 @@ class world_launcher {
     return nullptr;
   }
 
-  /// Collects everybody who has ended. Of those found at once, deaths by signal come first: the others may well
-  /// have failed because of them.
+  /// Collects everybody who has ended, also what ranks have left behind. Of ranks found at once, deaths by signal come
+  /// first: the others may well have failed because of them.
   void reap() {
     std::vector<child*> ended;
-    for (child& each : children_) {
-      if (!each.is_running || waitpid(each.process, &each.wait_status, WNOHANG) != each.process) continue;
-      each.is_running = false;
-      ended.push_back(&each);
-      sign_off(each.rank);
+    int wait_status = 0;
+    for (pid_t process = 0; (process = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+      const auto is_it = [&](const child& each) { return each.is_running && each.process == process; };
+      const auto found = std::ranges::find_if(children_, is_it);
+      if (found == children_.end()) continue;
+      found->is_running = false;
+      found->wait_status = wait_status;
+      ended.push_back(&*found);
+      sign_off(found->rank);
     }
     std::stable_partition(ended.begin(), ended.end(), [](const child* each) { return WIFSIGNALED(each->wait_status); });
     for (const child* each : ended) report(*each);
@@ -214,6 +234,28 @@ class world_launcher {
     is_late_ = true;
   }
 
+  /// What ranks have left behind: it may end by itself, then it is asked to, then it is made to.
+  void end_orphans() {
+    for (const int signal : {0, SIGTERM}) {
+      const auto deadline = clock::now() + k_grace;
+      while (send_to_orphans(signal) && gate_.next(deadline)) {
+      }
+    }
+    while (send_to_orphans(SIGKILL)) gate_.next(std::nullopt);
+  }
+
+  /// To the parents among them; their children come next. False: there are none that could be sent anything.
+  bool send_to_orphans(int signal) const {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    bool is_any = false;
+    for (const pid_t each : find_children()) {
+      const bool is_stranger = std::ranges::find(strangers_, each) != strangers_.end();
+      if (!is_stranger && is_child(each) && kill(each, signal) == 0) is_any = true;
+    }
+    return is_any;
+  }
+
   /// What a terminal sends has reached every member of our process group already.
   void pass_on(const siginfo_t& news) {
     const bool is_from_terminal = news.si_code == SI_KERNEL;
@@ -231,6 +273,7 @@ class world_launcher {
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
+  const std::vector<pid_t> strangers_ = find_children();  ///< children of the program that executed this one
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
