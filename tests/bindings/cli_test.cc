@@ -1697,7 +1697,7 @@ INSTANTIATE_TEST_SUITE_P(scripts, CommandWrapper,
                          [](const auto& it) { return std::to_string(it.index); });
 
 TEST_P(CommandWrapper, no_rank_outlives_a_launcher_that_a_signal_ends) {
-  for (const int signal : {SIGTERM}) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
     const endless_programs programs;
     program it(shell_ranks({"-n", "3"}, programs.fill_in(GetParam())));
     ASSERT_TRUE(programs.have_joined(3)) << it.err();
@@ -1732,7 +1732,7 @@ TEST(CommandWrapper, ranks_learn_that_a_program_behind_a_script_was_killed) {
 }
 
 TEST(CommandWrapper, a_launcher_that_a_launcher_has_started_ends_with_it) {
-  for (const int signal : {SIGINT}) {
+  for (const int signal : {SIGINT, SIGKILL}) {
     const endless_programs programs;
     program it(lsched({"run", "-n", "2", LSCHED_TEST_COMMAND, "run", "-n", "2", "/bin/sh", "-c",
                        programs.fill_in("PROGRAM & wait")}));

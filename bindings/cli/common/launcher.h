@@ -8,7 +8,10 @@
 //
 //   the launcher ends     processes that ranks have left behind are its children (PR_SET_CHILD_SUBREAPER): it ends
 //                         them when the last rank has ended, and then itself
-//   the launcher is gone  its children are killed (PR_SET_PDEATHSIG)
+//   the launcher is gone  its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world:
+//                         each rank inherits the reading end of a pipe of its own, to which nobody else than the
+//                         launcher can write; the process that opens the world becomes the owner (F_SETOWN) of that
+//                         end, and so gets the signal SIGKILL (F_SETSIG, O_ASYNC) once the writing end is closed
 #pragma once
 
 #include <chrono>
