@@ -20,10 +20,12 @@
 
 namespace lsched {
 
-/// The contract with the local launcher: descriptor of the shared segment, rank, number of ranks.
+/// The contract with the local launcher: descriptor of the shared segment, rank, number of ranks; and, if there is one,
+/// the descriptor through which the process that opens the world ends with its launcher.
 inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
 inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
+inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
 /// What `variable` holds; null where it is not set, or empty.
 inline const char* text_in_environment(const char* variable) {
@@ -62,6 +64,7 @@ struct launch {
   int descriptor = -1;
   rank self = 0;
   rank size = 1;
+  std::optional<std::int32_t> launcher{};  ///< a descriptor; none where whoever started the ranks gives none
 };
 
 /// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
@@ -80,6 +83,9 @@ inline result<std::optional<launch>> find_launch() {
       return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
     *number = **read;
   }
+  const auto launcher = number_in_environment(k_run_launcher);
+  if (!launcher) return launcher.error();
+  found.launcher = *launcher;
   return std::optional(found);
 }
 

@@ -205,12 +205,13 @@ typedef struct lsched_config {
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
 /* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
- * none.  config NULL: defaults. A rank joins its world once, and leaves it for good by closing it.
+ * none.  config NULL: defaults. A rank joins its world once, and leaves it for good by closing it. A process that
+ * has joined is killed (SIGKILL) when `lsched run` ends, if it is still there.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
  * Memory: *world is the caller's until lsched_world_close.
  * Errors: UNSUPPORTED in a process of an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h), or for a oneTBB lane
- * in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM,
- * TIMEOUT (names a rank that did not come). */
+ * in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM, TRANSPORT (also where
+ * `lsched run` has ended), TIMEOUT (names a rank that did not come). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);

@@ -1,6 +1,8 @@
 #include "bindings/c/world.h"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,6 +60,20 @@ result<std::shared_ptr<shm_segment>> adopt_from_launcher(int descriptor) {
   return segment;
 }
 
+/// From now on the kernel kills this process when its launcher is gone: whatever it is doing, whoever is its parent.
+/// The launcher has asked for that signal (F_SETSIG), which marks the descriptor as its own; this process becomes the
+/// one that gets it.
+std::optional<failure> end_with_launcher(int descriptor) {
+  if (fcntl(descriptor, F_GETSIG) != SIGKILL)
+    return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
+  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0 || fcntl(descriptor, F_SETOWN, getpid()) != 0)
+    return failure{status::transport, std::string(k_run_launcher) + ": " + std::strerror(errno)};
+  pollfd launcher{descriptor, 0, 0};
+  if (poll(&launcher, 1, 0) > 0)  // it was gone before the line above
+    return failure{status::transport, "the launcher of this process has ended"};
+  return std::nullopt;
+}
+
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto found = find_launch();
   if (!found) return report(diagnostic, found.error());
@@ -75,6 +91,8 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
   if (!net) return report(diagnostic, net.error());
+  if (where && where->launcher)  // by now nobody else can be this rank
+    if (const auto why = end_with_launcher(*where->launcher)) return report(diagnostic, *why);
   if (const auto why = (*segment)->wait_for_ranks(options.commit_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
   return LSCHED_OK;

@@ -54,6 +54,7 @@ constexpr std::array k_variables{
     variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
     variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},
+    variable{"LSCHED_RUN_LAUNCHER", "", "", "set by `lsched run`: descriptor through which ranks end with it"},
 };
 
 bool takes(const variable& known, std::string_view value) {

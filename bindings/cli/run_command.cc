@@ -62,7 +62,8 @@ void add_run_command(CLI::App& app, command_context& context) {
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"
-      "SIGTERM and SIGHUP are passed on; no rank outlives this command.\n"
+      "SIGTERM and SIGHUP are passed on. No process that has opened a world outlives this command, however it\n"
+      "ends. What else ranks leave behind has a second to end by itself, and one more after SIGTERM.\n"
       "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if\n"
       "signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");

@@ -1143,8 +1143,8 @@ TEST(CommandVerify, notes_are_told) {
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
 }
 
-/// What a terminal gets on which the command runs with both outputs.
-std::string on_terminal(const words& command) {
+/// What a terminal gets on which the command runs with both outputs, and where `typed` is typed after the prompt.
+std::string on_terminal(const words& command, const std::string& prompt = "", std::string typed = "") {
   int reader = -1;
   const pid_t process = forkpty(&reader, nullptr, nullptr, nullptr);
   if (process == 0) {
@@ -1157,8 +1157,12 @@ std::string on_terminal(const words& command) {
   }
   std::string text;
   std::array<char, 4096> piece{};
-  for (ssize_t got = 0; (got = read(reader, piece.data(), piece.size())) > 0;)
+  for (ssize_t got = 0; (got = read(reader, piece.data(), piece.size())) > 0;) {
     text.append(piece.data(), static_cast<std::size_t>(got));
+    if (typed.empty() || !contains(text, prompt)) continue;
+    EXPECT_EQ(write(reader, typed.data(), typed.size()), std::ssize(typed));
+    typed.clear();
+  }
   close(reader);
   waitpid(process, nullptr, 0);
   return text;
@@ -1650,6 +1654,150 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
   EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
   for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
   EXPECT_TRUE(processes_with(seed).empty());
+}
+
+// --- processes behind wrapper scripts ----------------------------------------------------------------------
+
+/// Programs that know nothing of the launcher's end, and would run for ever. Left behind, they end with this object.
+class endless_programs {
+ public:
+  endless_programs() : mark_("7100" + std::to_string(getpid())) {}  // nobody else's word
+  endless_programs(const endless_programs&) = delete;
+  endless_programs& operator=(const endless_programs&) = delete;
+  ~endless_programs() {
+    for (const pid_t each : processes_with(mark_)) kill(each, SIGKILL);
+  }
+
+  /// The script, with PROGRAM in it replaced by a rank that is mostly asleep, and SLEEP by a program that is no rank.
+  std::string fill_in(std::string script) const {
+    const std::string rank = LSCHED_TEST_COMMAND " soak --rounds 1000000000 --delay-us 1000000 --seed " + mark_;
+    for (const auto& [name, command] : {std::pair("PROGRAM", rank), std::pair("SLEEP", "sleep " + mark_)})
+      for (auto at = script.find(name); at != std::string::npos; at = script.find(name))
+        script.replace(at, std::strlen(name), command);
+    return script;
+  }
+
+  std::vector<pid_t> alive() const { return processes_with(mark_); }
+
+  /// Whether that many have opened their world, within 20 s.
+  bool have_joined(std::ptrdiff_t ranks) const {
+    return comes_true([&] {
+      return ranks == std::ranges::count_if(alive(), [](pid_t each) {
+               return contains(content_of("/proc/" + std::to_string(each) + "/maps"), "memfd:libsched");
+             });
+    });
+  }
+
+  /// Whether none is left, within 20 s.
+  bool are_gone() const {
+    return comes_true([&] { return alive().empty(); });
+  }
+
+ private:
+  template <class Condition>
+  static bool comes_true(const Condition& condition) {
+    for (const auto end = clock::now() + 20s; clock::now() < end; usleep(1000))
+      if (condition()) return true;
+    return false;
+  }
+
+  std::string mark_;
+};
+
+/// Programs in the background, where SIGTERM for the script is none for them; in the foreground; in a session of their
+/// own, and not the script's children; as daemons, whose parents have ended.
+class CommandWrapper : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(scripts, CommandWrapper,
+                         testing::Values("PROGRAM & wait", "PROGRAM; true", "setsid sh -c 'PROGRAM; true' & wait",
+                                         "(PROGRAM &); exec sleep 1000"),
+                         [](const auto& it) { return std::to_string(it.index); });
+
+TEST_P(CommandWrapper, no_rank_outlives_a_launcher_that_a_signal_ends) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    const endless_programs programs;
+    program it(shell_ranks({"-n", "3"}, programs.fill_in(GetParam())));
+    ASSERT_TRUE(programs.have_joined(3)) << it.err();
+    it.send(signal);
+    EXPECT_EQ(it.finish(), 128 + signal) << it.err();
+    EXPECT_TRUE(programs.are_gone()) << signal;
+  }
+}
+
+TEST_P(CommandWrapper, no_rank_outlives_the_time_limit) {
+  const endless_programs programs;
+  program it(shell_ranks({"-n", "3", "--timeout", "1"}, programs.fill_in(GetParam())));
+  EXPECT_EQ(it.finish(), 124) << it.err();
+  EXPECT_TRUE(programs.alive().empty());  // already
+}
+
+TEST(CommandWrapper, no_rank_outlives_scripts_of_which_one_fails) {
+  const endless_programs programs;
+  program it(shell_ranks({"-n", "3"}, programs.fill_in("PROGRAM & sleep 1; test $LSCHED_RUN_RANK != 1 || exit 3")));
+  EXPECT_EQ(it.finish(), 3) << it.err();
+  EXPECT_TRUE(programs.alive().empty());
+}
+
+TEST(CommandWrapper, ranks_learn_that_a_program_behind_a_script_was_killed) {
+  const endless_programs programs;
+  program it(shell_ranks({"-n", "3"}, programs.fill_in("PROGRAM; exit $?")));
+  ASSERT_TRUE(programs.have_joined(3)) << it.err();
+  kill(programs.alive().front(), SIGKILL);
+  EXPECT_GT(it.finish(), 0) << it.err();
+  EXPECT_TRUE(contains(it.err(), "LSCHED_ERR_PEER")) << it.err();
+  EXPECT_TRUE(programs.alive().empty());
+}
+
+TEST(CommandWrapper, a_launcher_that_a_launcher_has_started_ends_with_it) {
+  for (const int signal : {SIGINT, SIGKILL}) {
+    const endless_programs programs;
+    program it(lsched({"run", "-n", "2", LSCHED_TEST_COMMAND, "run", "-n", "2", "/bin/sh", "-c",
+                       programs.fill_in("PROGRAM & wait")}));
+    ASSERT_TRUE(programs.have_joined(4)) << it.err();
+    it.send(signal);
+    EXPECT_EQ(it.finish(), 128 + signal) << it.err();
+    EXPECT_TRUE(programs.are_gone()) << signal;
+  }
+}
+
+TEST(CommandWrapper, programs_that_are_no_ranks_do_not_keep_the_output_open) {
+  const endless_programs programs;
+  EXPECT_EQ(run(shell_ranks({"-n", "2", "--timeout", "0.2"}, programs.fill_in("SLEEP & wait"))).status, 124);
+  EXPECT_EQ(run(shell_ranks({"-n", "2"}, programs.fill_in("trap '' TERM; SLEEP & true"))).status, 0);
+  EXPECT_TRUE(programs.alive().empty());
+}
+
+TEST(CommandWrapper, what_nobody_waits_for_has_time_to_end) {
+  const outcome it = run(shell_ranks({"-n", "2"}, "(sleep 0.3; echo late) &"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.out, "late\nlate\n");
+}
+
+/// The script looks for its grandchild, whose parent has ended, while the launcher waits for ranks.
+TEST(CommandWrapper, the_launcher_collects_orphans_and_takes_none_for_a_rank) {
+  const outcome it = run(shell_ranks({"-n", "2"},
+                                     "orphan=$(sh -c '(sleep 0.1; exit 5) >/dev/null & echo $!'); "
+                                     "for i in 1 2 3 4 5 6 7 8 9; do sleep 0.2; test -e /proc/$orphan || exit 0; done; "
+                                     "exit 6"));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.err, "");
+}
+
+TEST(CommandWrapper, children_that_the_launcher_did_not_start_live_on) {
+  const endless_programs programs;
+  const outcome it = run(
+      {"/bin/sh", "-c", programs.fill_in("SLEEP >/dev/null 2>&1 & exec ") + LSCHED_TEST_COMMAND + " run -n 2 true"});
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(programs.alive().size(), 1u);
+}
+
+TEST(CommandWrapper, on_a_terminal_rank_0_reads_and_the_interrupt_key_ends_all) {
+  const endless_programs programs;
+  EXPECT_TRUE(contains(
+      on_terminal(shell_ranks({"-n", "2"}, "echo ready; read word; echo got $word"), "ready", "hello\n"), "got hello"));
+  EXPECT_TRUE(
+      contains(on_terminal(shell_ranks({"-n", "1"}, programs.fill_in("SLEEP & echo ready; wait")), "ready", "\3"),
+               "was killed by signal 2"));
+  EXPECT_TRUE(programs.alive().empty());
 }
 
 TEST(CommandJoin, a_world_of_the_launcher_is_used) {

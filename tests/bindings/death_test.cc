@@ -97,10 +97,68 @@ lsched_world* join(const shm_segment& segment, rank self) {
   return runtime;
 }
 
+/// The launcher as the process of a rank sees it.
+class fake_launcher {
+ public:
+  fake_launcher() {
+    if (pipe(ends_.data()) != 0 || fcntl(ends_[0], F_SETSIG, SIGKILL) != 0 || fcntl(ends_[0], F_SETFL, O_ASYNC) != 0)
+      std::abort();
+    setenv("LSCHED_RUN_LAUNCHER", std::to_string(ends_[0]).c_str(), 1);
+  }
+  fake_launcher(const fake_launcher&) = delete;
+  fake_launcher& operator=(const fake_launcher&) = delete;
+  ~fake_launcher() {
+    unsetenv("LSCHED_RUN_LAUNCHER");
+    for (const int end : ends_) close(end);  // first the one that this process may own
+  }
+
+  void end() { close(std::exchange(ends_[1], -1)); }
+  int descriptor() const { return ends_[0]; }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
+TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gone) {
+  const auto segment = *shm_segment::create(2, 1 << 20);
+  fake_launcher launcher;
+  testing::child_ranks children(1, [&](rank self) {
+    launcher.end();                                    // its copy, as an executed program has none
+    return join(*segment, self) == nullptr ? 10 : 11;  // waits for rank 1
+  });
+  for (const auto end = clock::now() + std::chrono::seconds(20);
+       segment->page(0).state_of_rank.load() == shm_page::absent && clock::now() < end; usleep(1000)) {
+  }
+  launcher.end();
+  EXPECT_EQ(children.wait(), "rank 0 was ended by signal 9; ");
+}
+
+TEST(death, no_world_opens_where_the_launcher_is_gone_or_is_none) {
+  const auto segment = *shm_segment::create(2, 1 << 20);
+  const auto open_fails_with = [&](rank self, lsched_status expected) {
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    lsched_world* world = nullptr;
+    setenv("LSCHED_RUN_FD", std::to_string(fcntl(segment->descriptor(), F_DUPFD, 0)).c_str(), 1);
+    setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
+    setenv("LSCHED_RUN_SIZE", "2", 1);
+    EXPECT_EQ(lsched_world_open(nullptr, &world, &why), expected) << why.text;
+  };
+  testing::child_ranks children(2, [&](rank self) {
+    fake_launcher launcher;
+    if (self == 0) launcher.end();
+    if (self == 1) fcntl(launcher.descriptor(), F_SETSIG, 0);
+    open_fails_with(self, self == 0 ? LSCHED_ERR_TRANSPORT : LSCHED_ERR_ARGUMENT);
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+
 /// Findings, R9: children of ranks kept all ranks' memory.
 TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
   const auto segment = *shm_segment::create(1, 1 << 20);
   const int inherited = fcntl(segment->descriptor(), F_DUPFD, 0);  // as the launcher passes the descriptor on
+  const fake_launcher launcher;
   setenv("LSCHED_RUN_FD", std::to_string(inherited).c_str(), 1);
   setenv("LSCHED_RUN_RANK", "0", 1);
   setenv("LSCHED_RUN_SIZE", "1", 1);
@@ -112,6 +170,7 @@ TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
     if (file.find("memfd:libsched") == std::string::npos) continue;
     EXPECT_EQ(fcntl(std::stoi(entry.path().filename().string()), F_GETFD), FD_CLOEXEC) << entry.path();
   }
+  EXPECT_EQ(fcntl(launcher.descriptor(), F_GETFD), FD_CLOEXEC);
   EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
   for (const char* variable : {"LSCHED_RUN_FD", "LSCHED_RUN_RANK", "LSCHED_RUN_SIZE"}) unsetenv(variable);
   close(inherited);

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
@@ -28,7 +31,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;  ///< between the request to end and the end
+constexpr auto k_grace = 1s;        ///< between the request to end and the end
+constexpr int k_least_number = 10;  ///< of descriptors that ranks inherit: scripts use the smaller ones
 
 struct child {
   std::int32_t rank = 0;
@@ -73,6 +77,18 @@ class signal_gate {
   sigset_t before_{};
 };
 
+/// Of this process, which has one thread; none where the system does not tell.
+std::vector<pid_t> find_children() {
+  std::ifstream list("/proc/thread-self/children");
+  return {std::istream_iterator<pid_t>(list), {}};
+}
+
+/// /proc may be that of another namespace, where numbers mean other processes.
+bool is_child(pid_t process) {
+  siginfo_t nothing{};
+  return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
@@ -81,6 +97,10 @@ class world_launcher {
       throw command_failure(system_text("--bind: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
     words_.push_back(nullptr);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw command_failure(system_text("prctl"));
+    getrlimit(RLIMIT_NOFILE, &descriptors_);
+    const rlimit most{.rlim_cur = descriptors_.rlim_max, .rlim_max = descriptors_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);  // there is one for each rank
   }
   ~world_launcher() {
     for (const child& each : children_) {  // only where not all could be started
@@ -88,6 +108,8 @@ class world_launcher {
       kill(each.process, SIGKILL);
       waitpid(each.process, nullptr, 0);
     }
+    end_orphans();
+    for (const int end : writing_ends_) close(end);
   }
   world_launcher(const world_launcher&) = delete;
   world_launcher& operator=(const world_launcher&) = delete;
@@ -108,14 +130,18 @@ class world_launcher {
 
  private:
   void start(std::int32_t rank) {
-    std::array<int, 2> ends{};  // a successful exec closes the pipe; else the child writes what failed
-    if (pipe2(ends.data(), O_CLOEXEC) != 0)
+    std::array<int, 2> ends{};      // a successful exec closes the pipe; else the child writes what failed
+    std::array<int, 2> lifeline{};  // who owns the reading end is killed once the writing end is closed
+    if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
+        fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
+    writing_ends_.push_back(lifeline[1]);
     const pid_t launcher = getpid();
     const pid_t process = fork();
-    if (process == 0) become(rank, launcher, ends[1]);
+    if (process == 0) become(rank, launcher, lifeline[0], ends[1]);
     std::string why = process < 0 ? system_text("fork") : std::string();
     close(ends[1]);
+    close(lifeline[0]);
     if (process > 0) children_.push_back({.rank = rank, .process = process});
     std::array<char, 256> piece{};
     for (ssize_t got = 1; process > 0 && got != 0;) {
@@ -128,8 +154,8 @@ class world_launcher {
   }
 
   /// In the child: one thread, and nothing of the launcher's is needed any more.
-  [[noreturn]] void become(std::int32_t rank, pid_t launcher, int complaints) {
-    const char* failed = prepare(rank, launcher);
+  [[noreturn]] void become(std::int32_t rank, pid_t launcher, int lifeline, int complaints) {
+    const char* failed = prepare(rank, launcher, lifeline);
     if (failed == nullptr) {
       execv(request_.path.c_str(), words_.data());
       failed = request_.path.c_str();
@@ -139,13 +165,16 @@ class world_launcher {
   }
 
   /// Answers what failed, with errno, or nullptr.
-  const char* prepare(std::int32_t rank, pid_t launcher) {
+  const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
     if (getppid() != launcher) _exit(1);  // it died before the line above
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
+    const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
+    if (inherited < 0) return "passing the launcher's pipe on";
     const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
                                  setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
-                                 setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0;
+                                 setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
+                                 setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0;
     if (!has_environment) return "setting the environment";
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -158,19 +187,24 @@ class world_launcher {
       CPU_SET(core, &only);
       if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
     }
+    setrlimit(RLIMIT_NOFILE, &descriptors_);
     gate_.restore();
     return nullptr;
   }
 
-  /// Collects everybody who has ended. Of those found at once, deaths by signal come first: the others may well
-  /// have failed because of them.
+  /// Collects everybody who has ended, also what ranks have left behind. Of ranks found at once, deaths by signal come
+  /// first: the others may well have failed because of them.
   void reap() {
     std::vector<child*> ended;
-    for (child& each : children_) {
-      if (!each.is_running || waitpid(each.process, &each.wait_status, WNOHANG) != each.process) continue;
-      each.is_running = false;
-      ended.push_back(&each);
-      sign_off(each.rank);
+    int wait_status = 0;
+    for (pid_t process = 0; (process = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+      const auto is_it = [&](const child& each) { return each.is_running && each.process == process; };
+      const auto found = std::ranges::find_if(children_, is_it);
+      if (found == children_.end()) continue;
+      found->is_running = false;
+      found->wait_status = wait_status;
+      ended.push_back(&*found);
+      sign_off(found->rank);
     }
     std::stable_partition(ended.begin(), ended.end(), [](const child* each) { return WIFSIGNALED(each->wait_status); });
     for (const child* each : ended) report(*each);
@@ -214,6 +248,28 @@ class world_launcher {
     is_late_ = true;
   }
 
+  /// What ranks have left behind: it may end by itself, then it is asked to, then it is made to.
+  void end_orphans() {
+    for (const int signal : {0, SIGTERM}) {
+      const auto deadline = clock::now() + k_grace;
+      while (send_to_orphans(signal) && gate_.next(deadline)) {
+      }
+    }
+    while (send_to_orphans(SIGKILL)) gate_.next(std::nullopt);
+  }
+
+  /// To the parents among them; their children come next. False: there are none that could be sent anything.
+  bool send_to_orphans(int signal) const {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    bool is_any = false;
+    for (const pid_t each : find_children()) {
+      const bool is_stranger = std::ranges::find(strangers_, each) != strangers_.end();
+      if (!is_stranger && is_child(each) && kill(each, signal) == 0) is_any = true;
+    }
+    return is_any;
+  }
+
   /// What a terminal sends has reached every member of our process group already.
   void pass_on(const siginfo_t& news) {
     const bool is_from_terminal = news.si_code == SI_KERNEL;
@@ -231,9 +287,12 @@ class world_launcher {
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
+  const std::vector<pid_t> strangers_ = find_children();  ///< children of the program that executed this one
+  rlimit descriptors_{};
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
+  std::vector<int> writing_ends_;  ///< of the pipes that ranks inherit
   std::optional<clock::time_point> deadline_;
   bool is_late_ = false;
   int exit_status_ = 0;

@@ -2,7 +2,16 @@
 //
 // The contract with lsched_world_open: each rank inherits the descriptor of a shared segment and finds in
 // its environment that descriptor's number, its rank and the number of ranks. There are no names, no files
-// and no network. Ranks die with the launcher, however that ends.
+// and no network.
+//
+// Ranks die with the launcher, however that ends, also those that a wrapper script has started:
+//
+//   the launcher ends     processes that ranks have left behind are its children (PR_SET_CHILD_SUBREAPER): it ends
+//                         them when the last rank has ended, and then itself
+//   the launcher is gone  its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world:
+//                         each rank inherits the reading end of a pipe of its own, to which nobody else than the
+//                         launcher can write; the process that opens the world becomes the owner (F_SETOWN) of that
+//                         end, and so gets the signal SIGKILL (F_SETSIG, O_ASYNC) once the writing end is closed
 #pragma once
 
 #include <chrono>
@@ -28,7 +37,8 @@ struct launch_request {
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
-/// passed on to the ranks; one line on standard error tells of each rank that fails.
+/// passed on to the ranks; one line on standard error tells of each rank that fails. What ranks have left behind when
+/// the last of them ends has a second to end by itself, and another one after SIGTERM.
 ///
 /// Answers 0 if all ranks exit with 0, else the status of the one that failed first, 128 + n for death by
 /// signal n; k_exit_timeout if none had failed when the limit passed. Throws command_failure if not all could
