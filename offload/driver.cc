@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <utility>
 
 namespace lsched {
 namespace {
@@ -12,6 +13,7 @@ using namespace std::chrono_literals;
 
 // How often a rank that waits looks whether its peers dump core: of other ends it is told.
 constexpr auto k_liveness_period = 50ms;
+constexpr auto k_long_wait = 50us;        // after which the others are told what a rank waits for
 constexpr auto k_first_poll_nap = 50us;   // between polls of a transport that cannot wake us …
 constexpr auto k_longest_poll_nap = 1ms;  // … growing to this while nothing comes
 constexpr int k_last_looks = 8;           // steps of a leaving owner before it hands over work that keeps coming
@@ -228,12 +230,20 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
       return status::pending;
     }
   }
+  if (std::exchange(has_noted_wait_, false)) engine_.note_end_of_wait();
   let_go();
   return answer_of(inst, round);
 }
 
+void driver::note_long_wait(const instance& inst) {
+  if (has_noted_wait_ || !is_idle_ || clock::now() - idle_since_ < k_long_wait) return;
+  has_noted_wait_ = true;
+  engine_.note_wait(inst);
+}
+
 // The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
 void driver::park(const instance& inst, round_no round, clock::time_point deadline) {
+  note_long_wait(inst);
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   const bool moved = announce_and_look();

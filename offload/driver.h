@@ -86,6 +86,7 @@ class driver {
   void stand_aside();
   bool acquire_or_be_replaced();
   status drive(const instance& inst, round_no round, clock::time_point deadline);
+  void note_long_wait(const instance& inst);
   void park(const instance& inst, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
   status leave(status answer);
@@ -102,7 +103,8 @@ class driver {
   // The owner's:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
-  std::uint32_t yields_ = 0;  ///< while idle
+  std::uint32_t yields_ = 0;     ///< while idle
+  bool has_noted_wait_ = false;  ///< for the other ranks
   clock::time_point last_check_{};
   nanoseconds poll_nap_{0};  ///< grows while a time-driven transport stays silent
 };

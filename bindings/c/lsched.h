@@ -278,6 +278,13 @@ LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats*
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
+/* What this rank waits for, or has failed of, now: the text of a timeout or a failure, a line for each schedule; empty
+ * if there is nothing.  *rank (optional): who is to blame, -1: nobody is known.  *needed (optional) = bytes including
+ * the terminator; at most `bytes` are written, always terminated if bytes > 0.
+ * Thread: any.  Blocks: until the engine is free, a step of it.  Errors: ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, size_t bytes,
+                                             size_t* needed);
+
 /* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event (an op: one
  * or two, a round: two). Recording stops when it is full; the file says so. LSCHED_TRACE=PREFIX in the environment
  * records every world from open to close into PREFIX.RANK.json.

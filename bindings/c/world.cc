@@ -366,6 +366,18 @@ lsched_status lsched_world_describe(lsched_world* world, char* text, size_t byte
   });
 }
 
+lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, size_t bytes, size_t* needed) {
+  if (world == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    std::string whole;
+    lsched::rank blamed = k_no_rank;
+    world->process.driver().with_engine([&] { whole = world->process.engine().describe_waits(&blamed); });
+    if (rank != nullptr) *rank = blamed;
+    copy_out(whole, text, bytes, needed);
+    return LSCHED_OK;
+  });
+}
+
 // --- recording ---
 
 lsched_status lsched_trace_start(lsched_world* world, uint64_t events) {

@@ -579,6 +579,13 @@ class [[nodiscard]] world {
     return text.data();
   }
 
+  /// What this rank waits for, or has failed of, now; empty if there is nothing.
+  std::string diagnose() const {
+    return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
+      return lsched_diagnose(handle(), nullptr, text, bytes, needed);
+    });
+  }
+
   /// Records what this rank's schedules do, up to so many events; write_trace ends that and makes it a file.
   void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle(), events)); }
   void write_trace(const std::string& path) {

@@ -8,11 +8,10 @@ namespace lsched {
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
-  const auto place_of = [this](rank peer) { return std::ranges::lower_bound(node_, peer); };
-  const auto is_near = [&](rank peer) { return place_of(peer) != node_.end() && *place_of(peer) == peer; };
+  const auto is_near = [this](rank peer) { return place_of(peer).has_value(); };
   for (const edge_spec& edge : edges) {
     (is_near(edge.peer) ? near : far).push_back(edge);
-    if (is_near(edge.peer)) near.back().peer = static_cast<rank>(place_of(edge.peer) - node_.begin());
+    if (is_near(edge.peer)) near.back().peer = *place_of(edge.peer);
   }
   auto near_links = near_->attach(id, credits, near);
   if (!near_links) {
@@ -80,6 +79,28 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   pass_on_cancellations();
   if (const rank place = near_->take_loss(); place != k_no_rank) report_lost(node_[static_cast<std::size_t>(place)]);
   return found;
+}
+
+// Of a rank on another node nothing is known.
+std::optional<rank> hybrid_endpoint::place_of(rank who) const {
+  const auto found = std::ranges::lower_bound(node_, who);
+  if (found == node_.end() || *found != who) return std::nullopt;
+  return static_cast<rank>(found - node_.begin());
+}
+
+std::optional<round_no> hybrid_endpoint::entered_by(rank who, std::uint32_t id) const {
+  const auto place = place_of(who);
+  return place ? near_->entered_by(*place, id) : std::nullopt;
+}
+
+wait_note hybrid_endpoint::wait_of(rank who) const {
+  const auto place = place_of(who);
+  return place ? near_->wait_of(*place) : wait_note{};
+}
+
+rank_state hybrid_endpoint::state_of(rank who) const {
+  const auto place = place_of(who);
+  return place ? near_->state_of(*place) : rank_state::unknown;
 }
 
 rank hybrid_endpoint::find_dead_peer() {

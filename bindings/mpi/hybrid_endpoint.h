@@ -66,6 +66,11 @@ class hybrid_endpoint final : public endpoint {
   bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
   void watch_peers() override { near_->watch_peers(); }
   void stop_watching() override { near_->stop_watching(); }
+  void enter(std::uint32_t id, round_no round) override { near_->enter(id, round); }
+  std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
+  void note_wait(const wait_note& what) override { near_->note_wait(what); }
+  wait_note wait_of(rank who) const override;
+  rank_state state_of(rank who) const override;
   rank find_dead_peer() override;
   status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
   rank culprit() const override;
@@ -76,6 +81,7 @@ class hybrid_endpoint final : public endpoint {
   static constexpr bool is_far(link_id link) { return (link & 1) != 0; }
   static constexpr link_id inner(link_id link) { return link >> 1; }
   void pass_on_cancellations();
+  std::optional<rank> place_of(rank who) const;
 
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;

@@ -142,10 +142,15 @@ bool engine::poll_endpoint() {
 void engine::take_bad_news() {
   if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
   while (const auto news = net_.take_cancellation()) {
-    const auto is_it = [&](const auto& inst) { return inst != nullptr && inst->id == news->instance; };
-    const auto found = std::ranges::find_if(instances_, is_it);
-    if (found != instances_.end() && (*found)->phase != phase::closed) fail(**found, status::cancelled, news->by);
+    instance* const given_up = const_cast<instance*>(instance_of(news->instance));
+    if (given_up != nullptr && given_up->phase != phase::closed) fail(*given_up, status::cancelled, news->by);
   }
+}
+
+const instance* engine::instance_of(std::uint32_t id) const {
+  const auto found =
+      std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
+  return found == instances_.end() ? nullptr : found->get();
 }
 
 bool engine::poll_lane() {
@@ -178,6 +183,7 @@ bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
 
 // The application may have called since.
 void engine::look(instance& inst) {
+  if (const round_no called = inst.called.load(); called != inst.entered) net_.enter(inst.id, inst.entered = called);
   if (inst.phase == phase::idle && round_player<interpreter>::may_begin(inst.called.load(), inst.round))
     begin_round(inst);
   interpreter me{*this, inst};

@@ -89,8 +89,16 @@ class engine {
   /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory.
   void fail_all(status why, rank culprit);
 
-  /// For people: what the instance is waiting for, in one line, and one rank it waits for.
+  /// For people: what the instance is waiting for, in one line, and the rank to blame: one that is stopped or being
+  /// ended; or the end of the chain of those that have not entered the round; or one whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
+
+  /// For people: a line for each instance that waits or has failed, and the rank that the first of them blames.
+  std::string describe_waits(rank* waits_for) const;
+
+  /// Notes for the others what the instance waits for, where it does for a while; and that it does no more.
+  void note_wait(const instance& inst);
+  void note_end_of_wait() { net_.note_wait({}); }
 
   /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
   void record(trace_buffer* into);
@@ -111,6 +119,9 @@ class engine {
   bool drain_mailbox();
   bool poll_endpoint();
   bool poll_lane();
+  const instance* instance_of(std::uint32_t id) const;
+  std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
+  rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
   static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
   void look(instance& inst);

@@ -37,34 +37,118 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
+std::string describe_failure(const instance& inst, rank* culprit) {
+  const rank who = inst.culprit.load();
+  if (culprit != nullptr) *culprit = who;
+  return inst.label + ": " + std::string(text_of(inst.failed_with)) +
+         (who == k_no_rank ? "" : ", rank " + std::to_string(who));
+}
+
+/// "rank 3", "ranks 3,5", of at most eight.
+std::string words_for(const std::vector<rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
+  return text + (ranks.size() > 8 ? ",…" : "");
+}
+
+/// Whether the open round waits for the calls of all ranks.
+bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
+
 }  // namespace
+
+/// Those whose application has not called for the round.
+std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
+  std::vector<rank> late;
+  for (const rank r : inst.present) {
+    const auto entered = net_.entered_by(r, inst.id);
+    if (entered && *entered < round) late.push_back(r);
+  }
+  return late;
+}
+
+/// A process that does not run is to blame, whoever else is late. Else who has not entered the round; if that rank
+/// waits in another round, who has not entered that one, and so on.
+rank engine::find_culprit(const instance& inst, std::string& text) const {
+  const auto [self, size] = inst.program->place();
+  for (rank r = 0; r < size; ++r) {
+    const rank_state state = net_.state_of(r);
+    if (state != rank_state::stopped && state != rank_state::ending) continue;
+    text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being ended");
+    return r;
+  }
+  rank culprit = k_no_rank;
+  const instance* where = &inst;
+  round_no round = open_round(inst);
+  for (rank steps = 0; steps < size && where != nullptr && waits_for_all_calls(*where); ++steps) {
+    const std::vector<rank> late = ranks_late_for(*where, round);
+    if (late.empty()) break;
+    culprit = late.front();
+    text += "; not entered by " + words_for(late);
+    const wait_note wait = net_.wait_of(culprit);
+    where = wait.round == 0 ? nullptr : instance_of(wait.instance);
+    round = wait.round;
+    if (where != nullptr)
+      text += "; rank " + std::to_string(culprit) + " waits in " + where->label + ", round " + std::to_string(round);
+  }
+  return culprit;
+}
 
 std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
   const schedule& program = *inst.program;
+  if (inst.phase == phase::failed) return describe_failure(inst, waits_for);
   std::string text = inst.label + ", round " + std::to_string(open_round(inst)) + ":";
-  if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst))
-    return text + describe_start(inst, waits_for);
-  std::size_t unfired = 0;
-  std::vector<rank> ranks;
-  for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running; ++id) {
-    const op& o = program.ops()[id];
-    if (inst.completed[id] == inst.round) continue;
-    const bool is_waiting = has_fired(inst, id);
-    if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
-    if (is_waiting && has_edge(o, program.place().self)) ranks.push_back(o.peer);
+  rank neighbour = k_no_rank;
+  if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst)) {
+    text += describe_start(inst, &neighbour);
+  } else {
+    std::size_t unfired = 0;
+    std::vector<rank> ranks;
+    for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running; ++id) {
+      const op& o = program.ops()[id];
+      if (inst.completed[id] == inst.round) continue;
+      const bool is_waiting = has_fired(inst, id);
+      if (!is_waiting && ++unfired <= 8) text += (unfired == 1 ? " unfired ops " : ",") + std::to_string(id);
+      if (is_waiting && has_edge(o, program.place().self)) ranks.push_back(o.peer);
+    }
+    if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+    if (!ranks.empty()) text += "; waits for " + words_for(ranks);
+    if (!ranks.empty()) neighbour = ranks.front();
+    if (inst.jobs != 0) text += "; " + std::to_string(inst.jobs) + " on the lane";
+    if (inst.phase == phase::idle) text += " not started here";
+    if (inst.phase == phase::closing)
+      text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";
   }
-  if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (!ranks.empty()) text += "; waits for rank";
-  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
-  if (ranks.size() > 8) text += ",…";
-  if (inst.jobs != 0) text += "; " + std::to_string(inst.jobs) + " on the lane";
-  if (inst.phase == phase::idle) text += " not started here";
-  if (inst.phase == phase::closing)
-    text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";
-  if (waits_for != nullptr && !ranks.empty()) *waits_for = ranks.front();
+  const rank culprit = inst.phase == phase::running ? find_culprit(inst, text) : k_no_rank;
+  if (waits_for != nullptr) *waits_for = culprit != k_no_rank ? culprit : neighbour;
   return text;
+}
+
+std::string engine::describe_waits(rank* waits_for) const {
+  std::string text;
+  *waits_for = k_no_rank;
+  for (const auto& inst : instances_) {
+    if (inst == nullptr) continue;
+    const bool is_called = !inst->program->is_partial() || inst->called.load() > inst->finished.load();
+    const bool waits = inst->phase == phase::closing || (inst->phase == phase::running && is_called);
+    rank blamed = k_no_rank;
+    if (waits || inst->phase == phase::failed) text += describe_wait(*inst, &blamed) + "\n";
+    if (*waits_for == k_no_rank) *waits_for = blamed;
+  }
+  return text;
+}
+
+void engine::note_wait(const instance& inst) {
+  wait_note note{.instance = inst.id, .round = open_round(inst)};
+  const schedule& program = *inst.program;
+  for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running && note.op == k_no_op; ++id) {
+    const op& o = program.ops()[id];
+    if (inst.completed[id] == inst.round || !has_fired(inst, id) || !has_edge(o, program.place().self)) continue;
+    note.op = id;
+    note.peer = o.peer;
+  }
+  net_.note_wait(note);
 }
 
 }  // namespace lsched

@@ -146,6 +146,7 @@ struct instance {
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
   std::vector<rank> present;       ///< ranks whose leave is not yet agreed
+  round_no entered = 0;            ///< of the application's calls, as the others were told
   std::uint32_t last_signals = 0;  ///< in-edges that still owe theirs
 
   // --- crossings ---

@@ -75,6 +75,17 @@ struct edge_spec {
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
+/// What a rank waits for. For people, and for the ranks that wait for it.
+struct wait_note {
+  std::uint32_t instance = 0;
+  round_no round = 0;  ///< 0: it does not wait
+  op_id op = k_no_op;
+  rank peer = k_no_rank;
+};
+
+/// What the operating system says of a rank's process.
+enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
+
 /// An instance that a rank has given up, for all ranks.
 struct cancellation {
   std::uint32_t instance = 0;
@@ -167,6 +178,28 @@ class endpoint {
   /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
   /// for idle moments only.
   virtual rank find_dead_peer() { return k_no_rank; }
+
+  // --- where ranks are, for diagnosis ---------------------------------------------------------------------------
+
+  /// Notes for the others that this rank's application has called for a round.
+  virtual void enter(std::uint32_t id, round_no round) { static_cast<void>(id), static_cast<void>(round); }
+  /// The last round that `who` has entered; nothing: the medium does not know.
+  virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
+    static_cast<void>(who), static_cast<void>(id);
+    return std::nullopt;
+  }
+
+  /// Notes for the others what this rank waits for, once it has waited for a while; round 0 takes that back.
+  virtual void note_wait(const wait_note& what) { static_cast<void>(what); }
+  virtual wait_note wait_of(rank who) const {
+    static_cast<void>(who);
+    return {};
+  }
+
+  virtual rank_state state_of(rank who) const {
+    static_cast<void>(who);
+    return rank_state::unknown;
+  }
 
   // --- data path ----------------------------------------------------------------------------------------------
 

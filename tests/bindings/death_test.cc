@@ -313,6 +313,65 @@ TEST(death, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill
 
 TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(120); }
 
+// --- ranks that are stopped ------------------------------------------------------------------------------------------
+
+/// Rounds until one times out. Answers 0 if the stopped rank is named.
+int wait_for_a_stopped_rank(const shm_segment& segment, rank self, work what, rank stopped, shared_board& common) {
+  lsched_world* runtime = join(segment, self);
+  if (runtime == nullptr) return 10;
+  buffers memory;
+  lsched_schedule* schedule = create(runtime, what, memory);
+  if (schedule == nullptr) return 11;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  for (lsched_status answer = LSCHED_OK; answer == LSCHED_OK;) {
+    if (what == work::allreduce) {
+      answer = lsched_run(schedule, 400'000'000, &why);
+    } else {
+      lsched_ticket ticket{};
+      if (lsched_offer(schedule, memory.input.data(), &ticket) != LSCHED_OK) return 12;
+      answer = lsched_collect(ticket, memory.output.data(), 400'000'000, nullptr, &why);
+    }
+    common->rounds[self].fetch_add(1);
+  }
+  common->noticed_at_ns[self].store(now_ns());  // nobody ends before all have noticed
+  for (rank r = 0; r < segment.ranks(); ++r)
+    for (int ms = 0; r != stopped && common->noticed_at_ns[r].load() == 0 && ms < 5000; ++ms) usleep(1000);
+  if (why.status == LSCHED_ERR_TIMEOUT && why.rank == stopped &&
+      std::string(why.text).find("rank " + std::to_string(stopped) + " is stopped") != std::string::npos)
+    return 0;
+  return std::fprintf(stderr, "rank %d: rank %d was stopped, %d is named: %s\n", self, stopped, why.rank, why.text), 13;
+}
+
+void stop_one(work what, std::uint64_t seed) {
+  const std::uint64_t draw = mix(seed);
+  const rank ranks = std::array<rank, 4>{3, 5, 6, 7}[draw % 4];
+  const auto stopped = static_cast<rank>((draw >> 4) % static_cast<std::uint64_t>(ranks));
+  auto segment = shm_segment::create(ranks, 64 << 20);
+  shared_board common;
+  testing::child_ranks children(
+      ranks, [&](rank self) { return wait_for_a_stopped_rank(**segment, self, what, stopped, common); });
+  const auto deadline = clock::now() + std::chrono::seconds(20);
+  while (common->rounds[stopped].load() < 1 + (draw >> 8) % 40 && clock::now() < deadline) usleep(50);
+  for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
+  children.stop(stopped);
+  for (rank r = 0; r < ranks; ++r) {
+    if (r == stopped) continue;
+    EXPECT_EQ(children.wait(r), "") << "seed " << seed << ", work " << static_cast<int>(what);
+  }
+  children.kill(stopped);
+}
+
+void stop_many(std::uint64_t points) {
+  for (std::uint64_t point = 0; point < points && !::testing::Test::HasFailure(); ++point)
+    stop_one(k_works[point % k_works.size()], 7000 + point);
+}
+
+TEST(stop, a_timeout_names_the_rank_that_is_stopped) { stop_many(6); }
+TEST(stop_soak, a_timeout_names_the_rank_that_is_stopped) { stop_many(504); }
+
+// --- deaths in other places ------------------------------------------------------------------------------------------
+
 TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   auto segment = shm_segment::create(3, 64 << 20);
   testing::child_ranks children(3, [&](rank self) {

@@ -45,6 +45,7 @@ scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
 std::string_view name_of(status) { return ""; }
+std::string_view text_of(status) { return ""; }
 
 namespace {
 

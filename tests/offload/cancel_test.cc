@@ -226,6 +226,62 @@ TEST(cancel, gives_pending_offers_back) {
   });
 }
 
+// Not the neighbour, who waits as well, but the rank that everybody waits for in the end.
+TEST(diagnosis, names_who_has_not_entered_the_round) {
+  lsched::testing::as_ranks(5, [](lsched::world& mine) {
+    std::vector<double> data(10);
+    lsched::schedule ring = mine.allreduce<double>(data, LSCHED_SUM, "ring");
+    lsched::schedule barrier = mine.barrier();
+    EXPECT_EQ(mine.diagnose(), "");
+    if (mine.rank() == 3) {
+      std::this_thread::sleep_for(300ms);
+    } else {
+      try {
+        ring.run(150ms);
+      } catch (const lsched::error& why) {
+        EXPECT_EQ(why.diagnostic().rank, 3) << why.what();
+        EXPECT_NE(std::string(why.what()).find("not entered by rank 3"), std::string::npos) << why.what();
+        EXPECT_NE(mine.diagnose().find("not entered by rank 3"), std::string::npos) << mine.diagnose();
+      }
+      std::this_thread::sleep_for(100ms);  // until all have said so
+      ring.cancel();
+    }
+    barrier.run(20s);
+    EXPECT_NE(mine.diagnose().find("a rank has given the schedule up"), std::string::npos) << mine.diagnose();
+    ring.close();
+    barrier.close();
+  });
+}
+
+// Rank 0 runs the two in the other order: it and nobody else is in the way.
+TEST(diagnosis, follows_the_chain_through_other_schedules) {
+  lsched::testing::as_ranks(3, [](lsched::world& mine) {
+    std::vector<double> data(10);
+    lsched::schedule sum = mine.allreduce<double>(data);
+    lsched::schedule barrier = mine.barrier();
+    lsched::schedule end = mine.barrier();
+    lsched::schedule& first = mine.rank() == 1 ? barrier : sum;
+    if (mine.rank() != 2) {
+      EXPECT_THROW(first.run(300ms), lsched::error);
+    } else {
+      std::this_thread::sleep_for(150ms);
+      try {
+        sum.run(50ms);
+        ADD_FAILURE() << "rank 1 is not in the sum";
+      } catch (const lsched::error& why) {
+        EXPECT_NE(std::string(why.what()).find("not entered by rank 1; rank 1 waits in barrier"), std::string::npos)
+            << why.what();
+      }
+    }
+    sum.cancel();
+    barrier.cancel();
+    end.run(20s);
+    sum.close();
+    barrier.close();
+    end.close();
+  });
+}
+
 /// Arithmetic that stays in the middle of its operands until it is told to go on.
 struct slow_reader {
   std::atomic<bool> reads{false}, goes_on{false};

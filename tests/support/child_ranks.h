@@ -48,6 +48,9 @@ class child_ranks {
     waitpid(std::exchange(child, 0), nullptr, 0);
   }
 
+  /// Stops one child, until it is killed.
+  void stop(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGSTOP); }
+
   /// Waits for a child: what went wrong with it, or nothing.
   std::string wait(rank of) {
     pid_t& child = children_[static_cast<std::size_t>(of)];

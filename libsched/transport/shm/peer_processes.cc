@@ -21,13 +21,13 @@ std::uint64_t word_of(std::int32_t process) { return 0x6c73636865643a29 ^ static
 bool is_gone(std::int32_t process) { return kill(process, 0) != 0 && errno == ESRCH; }
 
 // proc(5): the state, and the flags, are the first and the seventh field behind the name.
-bool is_ending(std::int32_t process) {
+rank_state state_of_process(std::int32_t process) {
   constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
-  if (is_gone(process)) return true;
+  if (is_gone(process)) return rank_state::ending;
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
   const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return false;
+  if (file < 0) return rank_state::unknown;
   const ssize_t length = ::read(file, text.data(), text.size() - 1);
   ::close(file);
   text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
@@ -35,8 +35,9 @@ bool is_ending(std::int32_t process) {
   char state = '\0';
   unsigned long flags = 0;
   if (behind_name == nullptr || std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &state, &flags) != 2)
-    return false;
-  return state == 'Z' || state == 'X' || (flags & k_was_signalled) != 0;
+    return rank_state::unknown;
+  if (state == 'Z' || state == 'X' || (flags & k_was_signalled) != 0) return rank_state::ending;
+  return state == 'T' || state == 't' ? rank_state::stopped : rank_state::running;
 }
 
 memory_probe::memory_probe() : word_(word_of(getpid())) {}

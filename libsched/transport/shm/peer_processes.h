@@ -4,14 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "libsched/transport/endpoint.h"
+
 namespace lsched {
 
 /// Whether there is no such process. One that nobody has waited for is there.
 bool is_gone(std::int32_t process);
 
-/// Whether the process has ended, or is about to because a signal has ended it: that takes minutes where there is much
-/// to dump. Reads a file.
-bool is_ending(std::int32_t process);
+/// Reads a file. A process is ending that has ended, or is about to because a signal has ended it: that takes minutes
+/// where there is much to dump. It is stopped by a signal or a debugger.
+rank_state state_of_process(std::int32_t process);
 
 // --- reading the memory of another process: process_vm_readv(2), one copy, made by the kernel on the reader's side ---
 //

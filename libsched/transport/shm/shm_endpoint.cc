@@ -54,6 +54,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   for (; next_id_ < id; ++next_id_) publish_released(next_id_);
   next_id_ = id + 1;
   const std::uint32_t slot = id % shm_page::k_ids;
+  page_->entered[slot].store(0);
   if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
@@ -518,7 +519,7 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   const std::int32_t process = page.process.load();
   if (process == 0 || process == getpid()) return false;
   if (page.life.has_ended()) return true;
-  return (!page.life.is_held() && is_gone(process)) || (is_awaited && is_ending(process));
+  return (!page.life.is_held() && is_gone(process)) || (is_awaited && state_of_process(process) == rank_state::ending);
 }
 
 /// The next rank, in a ring, that is in the world and no thread of this process.
@@ -556,6 +557,33 @@ void shm_endpoint::stop_watching() {
   stops_watching_.store(true);
   for (; is_watching_.load(); usleep(50))
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
+}
+
+std::optional<round_no> shm_endpoint::entered_by(rank who, std::uint32_t id) const {
+  return segment_->page(who).entered[id % shm_page::k_ids].load();
+}
+
+void shm_endpoint::note_wait(const wait_note& what) {
+  page_->wait_op.store(std::uint64_t{what.instance} << 32 | what.op);
+  page_->wait_peer.store(what.peer);
+  page_->wait_round.store(what.round);
+}
+
+wait_note shm_endpoint::wait_of(rank who) const {
+  const shm_page& page = segment_->page(who);
+  const std::uint64_t place = page.wait_op.load();
+  return {.instance = static_cast<std::uint32_t>(place >> 32),
+          .round = page.wait_round.load(),
+          .op = static_cast<op_id>(place),
+          .peer = page.wait_peer.load()};
+}
+
+rank_state shm_endpoint::state_of(rank who) const {
+  const shm_page& page = segment_->page(who);
+  const std::int32_t process = page.process.load();
+  if (process == 0 || process == getpid()) return rank_state::unknown;
+  if (page.life.has_ended()) return rank_state::ending;
+  return state_of_process(process);
 }
 
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.

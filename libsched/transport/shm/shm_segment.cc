@@ -17,7 +17,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c38;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c39;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
@@ -72,7 +72,8 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
   const std::uint64_t stride = round_up(stride_bytes != 0 ? stride_bytes : machine_bytes(), k_page_bytes);
   const std::uint64_t data_offset = data_offset_of(ranks);
-  if (stride_bytes > k_most_bytes || stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
+  if (stride_bytes > k_most_bytes || data_offset > k_most_bytes ||
+      stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
     return failure{status::no_memory, "shared memory: the segment would be larger than an address space"};
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
 

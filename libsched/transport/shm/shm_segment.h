@@ -41,6 +41,12 @@ struct shm_page {
   std::byte record[2][endpoint::record_bytes];
   std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
   std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
+
+  // Where the rank is; written once a round, and once a long wait. A reader may see half of a change.
+  std::atomic<std::uint64_t> entered[k_ids];  ///< the last round of instance id % k_ids that the rank has entered
+  std::atomic<std::uint64_t> wait_op;         ///< instance << 32 | op
+  std::atomic<std::uint64_t> wait_round;      ///< 0: it does not wait
+  std::atomic<std::int32_t> wait_peer;
 };
 
 /// What every rank has to hear of: the instances that ranks have given up, and whether a rank is lost.
