@@ -135,16 +135,16 @@ bool engine::poll_endpoint() {
     if (trace_ != nullptr) note_end(*inst, id);
     advance(*inst);
   }
-  take_bad_news();
+  if (net_.has_bad_news()) take_bad_news();
   return count != 0;
 }
 
 void engine::take_bad_news() {
-  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
   while (const auto news = net_.take_cancellation()) {
     instance* const given_up = const_cast<instance*>(instance_of(news->instance));
     if (given_up != nullptr && given_up->phase != phase::closed) fail(*given_up, status::cancelled, news->by);
   }
+  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
 }
 
 const instance* engine::instance_of(std::uint32_t id) const {
@@ -183,9 +183,9 @@ bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
 
 // The application may have called since.
 void engine::look(instance& inst) {
-  if (const round_no called = inst.called.load(); called != inst.entered) net_.enter(inst.id, inst.entered = called);
-  if (inst.phase == phase::idle && round_player<interpreter>::may_begin(inst.called.load(), inst.round))
-    begin_round(inst);
+  const round_no called = inst.called.load();
+  if (inst.entered != nullptr) inst.entered->store(called, std::memory_order_relaxed);
+  if (inst.phase == phase::idle && round_player<interpreter>::may_begin(called, inst.round)) begin_round(inst);
   interpreter me{*this, inst};
   for (const op_id call : inst.calls) {
     const bool is_armed = inst.completed[call] != inst.round && has_fired(inst, call);

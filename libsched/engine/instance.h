@@ -145,9 +145,9 @@ struct instance {
   round_calls whose;         ///< calls count in this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
-  std::vector<rank> present;       ///< ranks whose leave is not yet agreed
-  round_no entered = 0;            ///< of the application's calls, as the others were told
-  std::uint32_t last_signals = 0;  ///< in-edges that still owe theirs
+  std::vector<rank> present;                 ///< ranks whose leave is not yet agreed
+  std::atomic<round_no>* entered = nullptr;  ///< where the others read `called`
+  std::uint32_t last_signals = 0;            ///< in-edges that still owe theirs
 
   // --- crossings ---
   std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave

@@ -14,6 +14,7 @@
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -146,6 +147,9 @@ class endpoint {
   /// rank that has the instance attached learns of it by take_cancellation(), once, this one, too.
   virtual void cancel(std::uint32_t id, rank by) = 0;
 
+  /// Whether poll() has heard of a cancellation, or of a rank that is lost.
+  bool has_bad_news() const { return has_bad_news_; }
+
   /// The next cancellation that poll() has found.
   std::optional<cancellation> take_cancellation() {
     if (cancellations_.empty()) return std::nullopt;
@@ -172,8 +176,11 @@ class endpoint {
   /// Ends watch_peers(), and waits until it has ended. Any thread.
   virtual void stop_watching() {}
 
-  /// The lost rank of which poll() has heard, once; k_no_rank: none.
-  rank take_loss() { return std::exchange(lost_, k_no_rank); }
+  /// The lost rank of which poll() has heard, once; k_no_rank: none. Asked last: there is no bad news any more.
+  rank take_loss() {
+    has_bad_news_ = false;
+    return std::exchange(lost_, k_no_rank);
+  }
 
   /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
   /// for idle moments only.
@@ -181,8 +188,12 @@ class endpoint {
 
   // --- where ranks are, for diagnosis ---------------------------------------------------------------------------
 
-  /// Notes for the others that this rank's application has called for a round.
-  virtual void enter(std::uint32_t id, round_no round) { static_cast<void>(id), static_cast<void>(round); }
+  /// Where this rank writes, for the others, the last round of an attached instance that its application has called
+  /// for; null: nobody reads it.
+  virtual std::atomic<round_no>* entered(std::uint32_t id) {
+    static_cast<void>(id);
+    return nullptr;
+  }
   /// The last round that `who` has entered; nothing: the medium does not know.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
@@ -250,10 +261,17 @@ class endpoint {
   virtual void close() = 0;
 
  protected:
-  void report_cancelled(const cancellation& what) { cancellations_.push_back(what); }
-  void report_lost(rank peer) { lost_ = peer; }
+  void report_cancelled(const cancellation& what) {
+    cancellations_.push_back(what);
+    has_bad_news_ = true;
+  }
+  void report_lost(rank peer) {
+    lost_ = peer;
+    has_bad_news_ = true;
+  }
 
  private:
+  bool has_bad_news_ = false;
   rank lost_ = k_no_rank;
   std::vector<cancellation> cancellations_;
 };

@@ -86,14 +86,18 @@ class shared_memory_names {
 };
 
 /// As the local launcher does it.
-lsched_world* join(const shm_segment& segment, rank self) {
+lsched_status join(const shm_segment& segment, rank self, lsched_world** runtime, lsched_diagnostic* why) {
   setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
   setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
   setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+  return lsched_world_open(nullptr, runtime, why);
+}
+
+lsched_world* join(const shm_segment& segment, rank self) {
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   lsched_world* runtime = nullptr;
-  if (lsched_world_open(nullptr, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
+  if (join(segment, self, &runtime, &why) != LSCHED_OK) std::fprintf(stderr, "rank %d: %s\n", self, why.text);
   return runtime;
 }
 
@@ -182,12 +186,12 @@ struct buffers {
   std::vector<double> input = std::vector<double>(k_count, 1), output = std::vector<double>(k_count);
 };
 
-lsched_schedule* create(lsched_world* runtime, work what, buffers& memory) {
-  lsched_schedule* schedule = nullptr;
+lsched_status create(lsched_world* runtime, work what, buffers& memory, lsched_schedule** schedule,
+                     lsched_diagnostic* why) {
   if (what == work::allreduce) {
     const lsched_allreduce_desc desc{
         sizeof desc, memory.input.data(), memory.output.data(), k_count, LSCHED_F64, LSCHED_SUM, nullptr};
-    return lsched_allreduce_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
+    return lsched_allreduce_create(runtime, &desc, schedule, why);
   }
   const lsched_partial_desc desc{.struct_size = sizeof desc,
                                  .count = k_count,
@@ -196,7 +200,12 @@ lsched_schedule* create(lsched_world* runtime, work what, buffers& memory) {
                                  .activation = what == work::solo ? "solo" : "majority",
                                  .seed = 5,
                                  .lag = LSCHED_ACCUMULATE};
-  return lsched_partial_create(runtime, &desc, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
+  return lsched_partial_create(runtime, &desc, schedule, why);
+}
+
+lsched_schedule* create(lsched_world* runtime, work what, buffers& memory) {
+  lsched_schedule* schedule = nullptr;
+  return create(runtime, what, memory, &schedule, nullptr) == LSCHED_OK ? schedule : nullptr;
 }
 
 lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsched_diagnostic* why) {
@@ -211,7 +220,9 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
 }
 
 /// A child's life: rounds without end. Survivors answer 0, and otherwise which expectation failed.
-int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common) {
+int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common,
+         std::size_t victims_bytes = 0) {
+  const std::vector<std::byte> much(self == victim ? victims_bytes : 0, std::byte{1});
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
   buffers memory;
@@ -233,13 +244,14 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
 }
 
 /// Milliseconds until the last survivor knew, or a failure.
-double kill_one(work what, std::uint64_t seed) {
+double kill_one(work what, std::uint64_t seed, std::size_t victims_bytes = 0) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % k_ranks);
   const std::uint64_t rounds = 1 + (draw >> 8) % 40;
   auto segment = shm_segment::create(k_ranks, 64 << 20);
   shared_board common;
-  testing::child_ranks children(k_ranks, [&](rank self) { return live(**segment, self, what, victim, common); });
+  testing::child_ranks children(k_ranks,
+                                [&](rank self) { return live(**segment, self, what, victim, common, victims_bytes); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
   while (common->rounds[victim].load() < rounds && clock::now() < deadline) usleep(50);
   EXPECT_GE(common->rounds[victim].load(), rounds) << "the world never got going";
@@ -254,14 +266,16 @@ double kill_one(work what, std::uint64_t seed) {
   return longest;
 }
 
-void kill_many(std::uint64_t points) {
+void kill_many(std::uint64_t points, std::size_t victims_bytes = 0) {
   const shared_memory_names names;
-  double longest = 0;
+  std::vector<double> notices{0};
   for (std::uint64_t point = 0; point < points && !::testing::Test::HasFailure(); ++point)
-    longest = std::max(longest, kill_one(k_works[point % k_works.size()], 100 + point));
-  EXPECT_LT(longest, k_longest_notice_ms);
-  ::testing::Test::RecordProperty("longest_notice_us", static_cast<int>(longest * 1000));
-  std::printf("the slowest survivor noticed after %.0f ms\n", longest);
+    notices.push_back(kill_one(k_works[point % k_works.size()], 100 + point, victims_bytes));
+  std::ranges::sort(notices);
+  EXPECT_LT(notices.back(), k_longest_notice_ms);
+  ::testing::Test::RecordProperty("longest_notice_us", static_cast<int>(notices.back() * 1000));
+  std::printf("the slowest survivor noticed after %.2f ms (half of the worlds), %.2f ms (99 of 100), %.2f ms (all)\n",
+              notices[notices.size() / 2], notices[notices.size() * 99 / 100], notices.back());
   EXPECT_EQ(names.left_behind(), "");
 }
 
@@ -269,7 +283,8 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
   kill_many(std::getenv("LSCHED_TEST_FULL") != nullptr ? 32 : 8);
 }
 
-TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(96); }
+TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
+TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, std::size_t{2} << 30); }
 
 /// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
@@ -311,7 +326,7 @@ void kill_one_of_many_worlds(std::uint64_t worlds) {
 
 TEST(death, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(8); }
 
-TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(120); }
+TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) { kill_one_of_many_worlds(300); }
 
 // --- ranks that are stopped ------------------------------------------------------------------------------------------
 
@@ -370,7 +385,61 @@ void stop_many(std::uint64_t points) {
 TEST(stop, a_timeout_names_the_rank_that_is_stopped) { stop_many(6); }
 TEST(stop_soak, a_timeout_names_the_rank_that_is_stopped) { stop_many(504); }
 
-// --- deaths in other places ------------------------------------------------------------------------------------------
+// --- deaths at any moment --------------------------------------------------------------------------------------------
+
+/// Opens, creates, runs, destroys and closes, and begins again to create. Answers 0 if all went well, or the rank that
+/// was killed is named; a rank that has come to its end knows of no death.
+int live_once(const shm_segment& segment, rank self, rank victim, shared_board& common) {
+  common->rounds[self].fetch_add(1);
+  buffers memory;
+  lsched_world* runtime = nullptr;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  const auto is_named = [&] {
+    if (why.status == LSCHED_ERR_PEER && why.rank == victim) return true;
+    std::fprintf(stderr, "rank %d blames rank %d: %s\n", self, why.rank, why.text);
+    return false;
+  };
+  if (join(segment, self, &runtime, &why) != LSCHED_OK) return is_named() ? 0 : 10;
+  common->rounds[self].fetch_add(1);
+  for (int turn = 0; turn < 6; ++turn) {
+    const work what = k_works[static_cast<std::size_t>(turn) % k_works.size()];
+    lsched_schedule* schedule = nullptr;
+    if (create(runtime, what, memory, &schedule, &why) != LSCHED_OK) return is_named() ? 0 : 11;
+    common->rounds[self].fetch_add(1);
+    for (int round = 0; round < 5; ++round)
+      if (run_one(schedule, what, memory, &why) != LSCHED_OK) return is_named() ? 0 : 12;
+    common->rounds[self].fetch_add(1);
+    if (lsched_schedule_destroy(schedule, k_limit_ns, &why) != LSCHED_OK) return is_named() ? 0 : 13;
+    common->rounds[self].fetch_add(1);
+  }
+  return lsched_world_close(runtime) == LSCHED_OK ? 0 : 14;
+}
+
+void kill_anywhere(std::uint64_t seed) {
+  const std::uint64_t draw = mix(seed);
+  const auto ranks = static_cast<rank>(3 + draw % 4);
+  const auto victim = static_cast<rank>((draw >> 4) % static_cast<std::uint64_t>(ranks));
+  const std::uint64_t steps = 1 + (draw >> 8) % 20;
+  auto segment = shm_segment::create(ranks, 64 << 20);
+  shared_board common;
+  testing::child_ranks children(ranks, [&](rank self) { return live_once(**segment, self, victim, common); });
+  const auto deadline = clock::now() + std::chrono::seconds(20);
+  // Before it has taken its place, nobody but its launcher knows of it.
+  while (((*segment)->page(victim).process.load() == 0 || common->rounds[victim].load() < steps) &&
+         clock::now() < deadline)
+    sched_yield();
+  for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
+  children.kill(victim);
+  EXPECT_EQ(children.wait(), "") << "seed " << seed << ", " << steps << " steps";
+}
+
+void kill_anywhere_often(std::uint64_t worlds) {
+  for (std::uint64_t seed = 1; seed <= worlds && !::testing::Test::HasFailure(); ++seed) kill_anywhere(seed);
+}
+
+TEST(death, survivors_name_who_was_killed_at_any_moment) { kill_anywhere_often(20); }
+TEST(death_soak, survivors_name_who_was_killed_at_any_moment) { kill_anywhere_often(1000); }
 
 TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   auto segment = shm_segment::create(3, 64 << 20);

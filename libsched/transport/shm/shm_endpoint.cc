@@ -389,6 +389,15 @@ bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arriva
   return false;
 }
 
+namespace {
+
+template <class T>
+T read_once(const T& word) {
+  return *static_cast<const volatile T*>(&word);
+}
+
+}  // namespace
+
 // Whether what a peer has written can be followed.
 bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) const {
   if (what.null != 0) return true;
@@ -406,8 +415,12 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) co
 bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
-  shm_message what = cell.what;
-  std::atomic_signal_fence(std::memory_order_acq_rel);  // what follows looks at the copy
+  shm_message what{.bytes = read_once(cell.what.bytes),
+                   .source = 0,
+                   .tally = cell.what.tally,
+                   .null = read_once(cell.what.null),
+                   .place = read_once(cell.what.place)};
+  if (what.place != payload_place::cell) what.source = read_once(cell.what.source);
   if (!is_sound(state, what)) {
     health_ = status::transport;
     culprit_ = state.spec.peer;

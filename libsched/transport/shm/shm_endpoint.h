@@ -70,9 +70,7 @@ class shm_endpoint final : public endpoint {
   bool is_listening() const override { return !watches_.empty(); }
   bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
   void watch_peers() override;
-  void enter(std::uint32_t id, round_no round) override {
-    page_->entered[id % shm_page::k_ids].store(round, std::memory_order_relaxed);
-  }
+  std::atomic<round_no>* entered(std::uint32_t id) override { return &page_->entered[id % shm_page::k_ids]; }
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override;
   wait_note wait_of(rank who) const override;

@@ -14,6 +14,8 @@
 #include <thread>
 #include <utility>
 
+#include "libsched/transport/shm/peer_processes.h"
+
 namespace lsched {
 namespace {
 
@@ -146,6 +148,9 @@ std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limi
   const auto deadline = clock::now() + limit;
   for (rank r = 0; r < ranks(); ++r) {
     while (page(r).state_of_rank.load() == shm_page::absent) {
+      const std::int32_t process = page(r).process.load();
+      if (process != 0 && state_of_process(process) == rank_state::ending)
+        return failure{status::peer, "rank " + std::to_string(r) + " died before it had opened its world", r};
       if (clock::now() > deadline)
         return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
       std::this_thread::sleep_for(std::chrono::microseconds(100));

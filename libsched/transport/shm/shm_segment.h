@@ -82,7 +82,7 @@ class shm_segment {
   rank record_lost(rank who);
 
   /// Waits, asleep, until every rank has opened its endpoint: the first commit looks at all of them. TIMEOUT names
-  /// a rank that has not come within the limit.
+  /// a rank that has not come within the limit, PEER one that has ended on its way.
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
   shm_page& page(rank of) const;
