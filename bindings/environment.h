@@ -27,9 +27,12 @@ inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
 inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
+/// As getenv; null in a program that runs with other rights than who has started it (AT_SECURE).
+inline const char* in_environment(const char* variable) { return secure_getenv(variable); }
+
 /// What `variable` holds; null where it is not set, or empty.
 inline const char* text_in_environment(const char* variable) {
-  const char* const set = std::getenv(variable);
+  const char* const set = in_environment(variable);
   return set == nullptr || *set == '\0' ? nullptr : set;
 }
 
@@ -37,7 +40,7 @@ inline const char* text_in_environment(const char* variable) {
 /// anything else, or one that is not from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
-  const char* const set = std::getenv(variable);
+  const char* const set = in_environment(variable);
   if (set == nullptr) return std::optional<std::int32_t>();
   const std::string_view text(set);
   std::int32_t value = 0;
@@ -74,7 +77,7 @@ inline result<std::optional<launch>> find_launch() {
   const std::pair<const char*, std::int32_t*> contract[]{
       {k_run_descriptor, &found.descriptor}, {k_run_rank, &found.self}, {k_run_size, &found.size}};
   bool is_started = false;
-  for (const auto& [variable, number] : contract) is_started |= std::getenv(variable) != nullptr;
+  for (const auto& [variable, number] : contract) is_started |= in_environment(variable) != nullptr;
   if (!is_started) return std::optional<launch>();
   for (const auto& [variable, number] : contract) {
     const auto read = number_in_environment(variable);

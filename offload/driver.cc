@@ -215,6 +215,7 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
     if (polls % 16 != 15 && (moved || !policy_.is_crowded())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
+      take_back_note();
       let_go();
       return is_over(inst, round) ? answer_of(inst, round) : status::timeout;
     }
@@ -230,7 +231,7 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
       return status::pending;
     }
   }
-  if (std::exchange(has_noted_wait_, false)) engine_.note_end_of_wait();
+  take_back_note();
   let_go();
   return answer_of(inst, round);
 }
@@ -239,6 +240,10 @@ void driver::note_long_wait(const instance& inst) {
   if (has_noted_wait_ || !is_idle_ || clock::now() - idle_since_ < k_long_wait) return;
   has_noted_wait_ = true;
   engine_.note_wait(inst);
+}
+
+void driver::take_back_note() {
+  if (std::exchange(has_noted_wait_, false)) engine_.note_end_of_wait();
 }
 
 // The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
@@ -270,6 +275,7 @@ void driver::wait_for_owner(const instance& inst, round_no round, clock::time_po
 status driver::leave(status answer) {
   if (try_acquire()) {
     take_over();
+    take_back_note();
     let_go();
   }
   return answer;

@@ -87,6 +87,7 @@ class driver {
   bool acquire_or_be_replaced();
   status drive(const instance& inst, round_no round, clock::time_point deadline);
   void note_long_wait(const instance& inst);
+  void take_back_note();
   void park(const instance& inst, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
   status leave(status answer);

@@ -70,7 +70,8 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
 }
 
 /// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.
-std::optional<failure> joined_world::await_readers(const instance& given_up) {
+/// For this rank's own lane there is no limit: what it has begun it ends.
+std::optional<failure> joined_world::await_readers(instance& given_up) {
   const auto deadline = driver::clock::now() + k_longest_read;
   for (auto nap = std::chrono::microseconds(0);;
        nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
@@ -78,23 +79,26 @@ std::optional<failure> joined_world::await_readers(const instance& given_up) {
     status answer = status::internal;
     process_.driver().with_engine([&] { answer = process_.engine().check_readers(given_up, &reader); });
     if (answer == status::ok) return std::nullopt;
-    if (driver::clock::now() < deadline) {
+    const bool is_own_lane = answer == status::pending && reader == k_no_rank;
+    if (is_own_lane || driver::clock::now() < deadline) {
       std::this_thread::sleep_for(nap);
       continue;
     }
     if (answer == status::unsupported)
       return failure{answer, given_up.label + ": MPI still moves a long message from or into this rank's memory"};
-    const std::string who =
-        reader == k_no_rank ? "this rank's lane computes in" : "rank " + std::to_string(reader) + " reads";
-    return failure{status::busy, given_up.label + ": " + who + " this rank's memory", reader};
+    return failure{status::busy, given_up.label + ": rank " + std::to_string(reader) + " reads this rank's memory",
+                   reader};
   }
 }
 
 std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
   std::optional<failure> why;
-  for (instance** one : gone)
-    if (*one != nullptr && (*one)->verdict.load() != status::ok)
-      if (why = await_readers(**one); why && why->code == status::busy) return why;
+  for (instance** one : gone) {
+    if (*one == nullptr || (*one)->verdict.load() == status::ok) continue;
+    auto held = await_readers(**one);
+    if (held && held->code == status::busy) return held;
+    if (held) why = std::move(held);
+  }
   process_.driver().with_engine([&] {
     (void)process_.engine().step();  // the mailbox may still hold one of them
     for (instance** one : gone) {

@@ -42,7 +42,7 @@ class joined_world {
 
  private:
   result<instance*> commit_once(const commit_request& request);
-  std::optional<failure> await_readers(const instance& given_up);
+  std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;
   const std::chrono::nanoseconds commit_timeout_;

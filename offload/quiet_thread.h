@@ -13,16 +13,19 @@ namespace lsched {
 /// letters.
 template <class Body>
 std::thread start_quietly(const char* name, Body body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
-  std::thread started([name, body = std::move(body)] {
+  struct blocked_signals {  // which the new thread inherits
+    sigset_t before;
+    blocked_signals() {
+      sigset_t all;
+      sigfillset(&all);
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~blocked_signals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } const while_it_starts;
+  return std::thread([name, body = std::move(body)] {
     pthread_setname_np(pthread_self(), name);
     body();
   });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return started;
 }
 
 }  // namespace lsched

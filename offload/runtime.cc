@@ -1,5 +1,7 @@
 #include "offload/runtime.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -30,9 +32,9 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
       engine_(*net_, lane_.get()),
       driver_(engine_, make_idle_policy(options_.idle, around.ranks, around.cores)) {
   if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
+  if (options_.wants_thread && around.may_have_thread)
+    thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
   if (net_->has_peers_to_watch()) watcher_ = start_quietly("lsched-watcher", [this] { net_->watch_peers(); });
-  if (!options_.wants_thread || !around.may_have_thread) return;
-  thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
 }
 
 runtime::~runtime() {
@@ -46,7 +48,10 @@ runtime::~runtime() {
   net_->close();
   if (!watcher_.joinable()) return;
   net_->stop_watching();
-  watcher_.join();
+  if (getpid() == process_)
+    watcher_.join();
+  else
+    watcher_.detach();  // in a forked child there is no such thread
 }
 
 std::string runtime::describe() const {

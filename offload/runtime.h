@@ -2,6 +2,8 @@
 // the bottom up and torn down in reverse. What belongs to one world is in offload/joined_world.h.
 #pragma once
 
+#include <unistd.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,6 +54,7 @@ class runtime {
  private:
   const runtime_options options_;
   const std::string remark_;
+  const int process_ = getpid();
   std::unique_ptr<endpoint> net_;
   std::unique_ptr<lane> lane_;
   lsched::engine engine_;

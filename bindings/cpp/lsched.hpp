@@ -85,7 +85,8 @@ inline void expect(lsched_status status) { call()(status); }
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
-    if (lsched_schedule_destroy(schedule, 0, nullptr) == LSCHED_OK) return;
+    const lsched_status ended = lsched_schedule_destroy(schedule, 0, nullptr);
+    if (ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED) return;  // it is gone
     if (lsched_cancel(schedule, nullptr) != LSCHED_ERR_BUSY)
       static_cast<void>(lsched_schedule_destroy(schedule, 0, nullptr));
   }
@@ -231,8 +232,9 @@ class [[nodiscard]] schedule_base {
   explicit schedule_base(lsched_schedule* handle) : handle_(handle) {}
   void end(std::uint64_t ns) {
     detail::call call;
-    call(lsched_schedule_destroy(handle(), ns, call.diagnostic()));
-    static_cast<void>(handle_.release());
+    const lsched_status ended = lsched_schedule_destroy(handle(), ns, call.diagnostic());
+    if (ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED) static_cast<void>(handle_.release());
+    call(ended);
   }
 
  private:

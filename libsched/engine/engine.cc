@@ -139,12 +139,15 @@ bool engine::poll_endpoint() {
   return count != 0;
 }
 
+// A loss explains what is given up because of it.
 void engine::take_bad_news() {
+  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
   while (const auto news = net_.take_cancellation()) {
     instance* const given_up = const_cast<instance*>(instance_of(news->instance));
-    if (given_up != nullptr && given_up->phase != phase::closed) fail(*given_up, status::cancelled, news->by);
+    if (given_up == nullptr || given_up->phase == phase::closed) continue;
+    given_up->is_given_up = true;
+    fail(*given_up, status::cancelled, news->by);
   }
-  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
 }
 
 const instance* engine::instance_of(std::uint32_t id) const {
@@ -507,14 +510,20 @@ void engine::publish_failure(instance& inst) {
   published_ = true;
 }
 
+void engine::give_up(instance& inst) {
+  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, net_.place().self);
+}
+
 void engine::cancel(instance& inst) {
-  if (inst.phase == phase::failed || inst.phase == phase::closed) return;
-  net_.cancel(inst.id, net_.place().self);
+  if (inst.phase == phase::closed) return;
+  give_up(inst);
   step();
 }
 
-status engine::check_readers(const instance& inst, rank* reader) const {
+// Whatever the instance has failed of: who has not read this rank's memory yet must not do it any more.
+status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
+  if (inst.phase == phase::failed) give_up(inst);
   return inst.jobs != 0 ? status::pending : net_.check_readers(inst.id, reader);
 }
 

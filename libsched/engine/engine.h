@@ -64,9 +64,10 @@ class engine {
   /// Gives the instance up on all ranks, unless it has ended: its verdict is CANCELLED, by whoever was first.
   void cancel(instance& inst);
 
-  /// Whether the memory of an instance that has failed is the caller's again (endpoint::check_readers). PENDING: the
-  /// lane still computes, or `reader` still reads.
-  status check_readers(const instance& inst, rank* reader) const;
+  /// Whether the memory of an instance that has failed is the caller's again (endpoint::check_readers): from here on no
+  /// peer begins to read it, and all are told that the instance was given up, if they do not know. PENDING: the lane
+  /// still computes, or `reader` still reads.
+  status check_readers(instance& inst, rank* reader);
 
   // --- data path ------------------------------------------------------------------------------------------------
 
@@ -123,6 +124,7 @@ class engine {
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
+  void give_up(instance& inst);
   static bool has_fired(const instance& inst, op_id id, std::uint32_t more = 0);
   void look(instance& inst);
   void advance(instance& inst);

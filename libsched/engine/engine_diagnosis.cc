@@ -79,13 +79,16 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = k_no_rank;
   const instance* where = &inst;
   round_no round = open_round(inst);
-  for (rank steps = 0; steps < size && where != nullptr && waits_for_all_calls(*where); ++steps) {
+  std::vector<const instance*> looked_at;
+  while (where != nullptr && waits_for_all_calls(*where) && std::ranges::find(looked_at, where) == looked_at.end()) {
+    looked_at.push_back(where);
     const std::vector<rank> late = ranks_late_for(*where, round);
     if (late.empty()) break;
     culprit = late.front();
     text += "; not entered by " + words_for(late);
     const wait_note wait = net_.wait_of(culprit);
     where = wait.round == 0 ? nullptr : instance_of(wait.instance);
+    if (where != nullptr && where->phase == phase::failed) where = nullptr;
     round = wait.round;
     if (where != nullptr)
       text += "; rank " + std::to_string(culprit) + " waits in " + where->label + ", round " + std::to_string(round);

@@ -113,6 +113,7 @@ struct instance {
   std::uint32_t jobs = 0;           ///< of these: on the lane, which reads and writes the instance's memory
   status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
+  bool is_given_up = false;  ///< all ranks were told
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
   std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once

@@ -59,7 +59,7 @@ status session::offer(std::span<const source_part> contribution, round_no* round
 }
 
 status session::withdraw(std::uint64_t* offers) {
-  if (is_in_common_call()) return status::state;
+  if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
   *offers = all_.rounds->offers->withdraw();
   return status::ok;
 }

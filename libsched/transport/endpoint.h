@@ -152,6 +152,7 @@ class endpoint {
 
   /// The next cancellation that poll() has found.
   std::optional<cancellation> take_cancellation() {
+    has_bad_news_ = cancellations_.size() > 1 || lost_ != k_no_rank;
     if (cancellations_.empty()) return std::nullopt;
     const cancellation next = cancellations_.back();
     cancellations_.pop_back();
@@ -176,9 +177,9 @@ class endpoint {
   /// Ends watch_peers(), and waits until it has ended. Any thread.
   virtual void stop_watching() {}
 
-  /// The lost rank of which poll() has heard, once; k_no_rank: none. Asked last: there is no bad news any more.
+  /// The lost rank of which poll() has heard, once; k_no_rank: none. Asked first: what is left are cancellations.
   rank take_loss() {
-    has_bad_news_ = false;
+    has_bad_news_ = !cancellations_.empty();
     return std::exchange(lost_, k_no_rank);
   }
 

@@ -215,6 +215,7 @@ class world_launcher {
   void sign_off(std::int32_t rank) {
     std::uint32_t state = shm_page::absent;
     segment_->page(rank).state_of_rank.compare_exchange_strong(state, shm_page::closed);
+    segment_->page(rank).life.wake();
   }
 
   void report(const child& ended) {

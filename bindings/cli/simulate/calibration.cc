@@ -73,17 +73,25 @@ round_times time_rounds(cpp::schedule of) {
   return {quantile(rounds, k_quick), quantile(starts, k_quick)};
 }
 
+/// Where buffers lie: long messages take another way from either.
+enum class memory_kind : std::uint8_t { malloced, shared };
+constexpr std::array k_kinds{memory_kind::malloced, memory_kind::shared};
+constexpr const char* name_of(memory_kind kind) { return kind == memory_kind::shared ? "lsched_alloc" : "malloc"; }
+
 /// Every rank is a thread with memory of so many elements. `make` makes the schedule of one rank.
 template <class Make>
-round_times time_world(std::int32_t ranks, std::uint64_t elements, const Make& make) {
+round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind kind, const Make& make) {
   lsched_config config = cpp::world::default_config();
   config.progress = LSCHED_PROGRESS_CALLER;
   std::vector<cpp::world> worlds = cpp::world::open_threads(ranks, config);
   std::vector<std::future<round_times>> threads;
   for (cpp::world& each : worlds)
-    threads.push_back(std::async(std::launch::async, [&each, &make, elements] {
-      std::vector<float> memory(elements);
-      return time_rounds(make(each, std::span(memory)));
+    threads.push_back(std::async(std::launch::async, [&each, &make, elements, kind] {
+      std::vector<float> malloced(kind == memory_kind::malloced ? elements : 0);
+      std::span<float> memory(malloced);
+      if (kind == memory_kind::shared) memory = each.allocate<float>(elements);
+      std::ranges::fill(memory, 0.0f);
+      return time_rounds(make(each, memory));
     }));
   std::vector<round_times> seen;
   for (auto& thread : threads) seen.push_back(thread.get());
@@ -91,16 +99,16 @@ round_times time_world(std::int32_t ranks, std::uint64_t elements, const Make& m
 }
 
 /// Allreduces of so many bytes.
-round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint64_t bytes) {
+round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint64_t bytes, memory_kind kind) {
   const std::uint64_t count = bytes / sizeof(float);
-  return time_world(ranks, 2 * count, [&](cpp::world& here, std::span<float> memory) {
+  return time_world(ranks, 2 * count, kind, [&](cpp::world& here, std::span<float> memory) {
     return here.allreduce<float>(memory.first(count), memory.last(count), LSCHED_SUM, algorithm);
   });
 }
 
 /// Rank 0 sends `messages` to rank 1, which answers with one when it has them all.
 round_times time_burst(std::uint32_t messages) {
-  return time_world(2, k_short / sizeof(float), [&](cpp::world& here, std::span<float> memory) {
+  return time_world(2, k_short / sizeof(float), memory_kind::malloced, [&](cpp::world& here, std::span<float> memory) {
     const bool is_first = here.rank() == 0;
     cpp::builder steps(here, "burst");
     const lsched_region payload{steps.input<std::uint8_t>(k_short), 0, k_short};
@@ -117,19 +125,22 @@ round_times time_burst(std::uint32_t messages) {
 
 // --- the model beside it -------------------------------------------------------------------------------------
 
+constexpr std::size_t index_of(memory_kind kind) { return static_cast<std::size_t>(kind); }
+
 struct calibration {
   double L_ns = 0, o_ns = 0, g_ns = 0;
-  double G_ns_per_byte = 0;  ///< includes combining a byte
-  double spread = 0;         ///< of a short round over the repetitions: (longest - shortest) / median
+  std::array<double, k_kinds.size()> G_ns_per_byte{};  ///< by kind of memory; includes combining a byte
+  double spread = 0;  ///< of a short round over the repetitions: (longest - shortest) / median
 };
 
 /// What the same schedules take on the machine that was found.
-double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes) {
+double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes,
+                memory_kind kind) {
   auto model = simulate_options{}.model;
   model.where.levels[0].cost = {.L = static_cast<picoseconds>(found.L_ns * 1e3),
                                 .o = static_cast<picoseconds>(found.o_ns * 1e3),
                                 .g = static_cast<picoseconds>(found.g_ns * 1e3),
-                                .G = static_cast<femtoseconds>(found.G_ns_per_byte * 1e6)};
+                                .G = static_cast<femtoseconds>(found.G_ns_per_byte[index_of(kind)] * 1e6)};
   std::vector<schedule_ptr> programs;
   for (rank r = 0; r < ranks; ++r)
     programs.push_back(require(
@@ -138,12 +149,14 @@ double model_us(const calibration& found, const char* algorithm, std::int32_t ra
 }
 
 calibration fit() {
-  std::vector<double> shorts, starts, longs, gaps;
+  std::vector<double> shorts, starts, gaps;
+  std::array<std::vector<double>, k_kinds.size()> longs;
   for (std::size_t i = 0; i < k_repetitions; ++i) {
-    const round_times short_one = time_allreduce("recursive_doubling", 2, k_short);
+    const round_times short_one = time_allreduce("recursive_doubling", 2, k_short, memory_kind::malloced);
     shorts.push_back(short_one.round_ns);
     starts.push_back(short_one.start_ns);
-    longs.push_back(time_allreduce("recursive_doubling", 2, k_long).round_ns);
+    for (const memory_kind kind : k_kinds)
+      longs[index_of(kind)].push_back(time_allreduce("recursive_doubling", 2, k_long, kind).round_ns);
     gaps.push_back((time_burst(k_burst).round_ns - time_burst(1).round_ns) / (k_burst - 1));
   }
   const double round = median(shorts);
@@ -152,7 +165,8 @@ calibration fit() {
   found.o_ns = std::min(median(starts), round / 2);
   found.L_ns = std::max(1.0, round - 2 * found.o_ns);
   found.g_ns = std::max(0.0, median(gaps));
-  found.G_ns_per_byte = std::max(0.0, (median(longs) - round) / (k_long - k_short));
+  for (const memory_kind kind : k_kinds)
+    found.G_ns_per_byte[index_of(kind)] = std::max(0.0, (median(longs[index_of(kind)]) - round) / (k_long - k_short));
   return found;
 }
 
@@ -179,23 +193,26 @@ json compare(const calibration& found) {
            {"L_ns", found.L_ns},
            {"o_ns", found.o_ns},
            {"g_ns", found.g_ns},
-           {"G_ns_per_byte", found.G_ns_per_byte},
+           {"G_ns_per_byte", found.G_ns_per_byte[index_of(memory_kind::malloced)]},
+           {"G_alloc_ns_per_byte", found.G_ns_per_byte[index_of(memory_kind::shared)]},
            {"spread", found.spread}};
   const auto cores = static_cast<std::int32_t>(std::thread::hardware_concurrency());
   double worst = 0;
   for (const std::int32_t ranks : {2, 3, 4})
     for (const char* algorithm : {"recursive_doubling", "tree"})
-      for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}}) {
-        const double measured = time_allreduce(algorithm, ranks, bytes).round_ns / 1e3;
-        const double modelled = model_us(found, algorithm, ranks, bytes);
-        if (ranks <= cores) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
-        all["predictions"].push_back({{"algorithm", algorithm},
-                                      {"ranks", ranks},
-                                      {"bytes", bytes},
-                                      {"measured_us", measured},
-                                      {"modelled_us", modelled},
-                                      {"is_crowded", ranks > cores}});
-      }
+      for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}})
+        for (const memory_kind kind : k_kinds) {
+          const double measured = time_allreduce(algorithm, ranks, bytes, kind).round_ns / 1e3;
+          const double modelled = model_us(found, algorithm, ranks, bytes, kind);
+          if (ranks <= cores) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
+          all["predictions"].push_back({{"algorithm", algorithm},
+                                        {"ranks", ranks},
+                                        {"bytes", bytes},
+                                        {"memory", name_of(kind)},
+                                        {"measured_us", measured},
+                                        {"modelled_us", modelled},
+                                        {"is_crowded", ranks > cores}});
+        }
   if (const std::string error = error_of(found, worst); !error.empty()) all["not_usable"] = error;
   return all;
 }
@@ -203,8 +220,10 @@ json compare(const calibration& found) {
 void print(const calibration& found, const json& predictions) {
   std::printf(
       "Measured between two threads of this machine, quick rounds, medians of repetitions (spread %.0f%%):\n"
-      "  --L %.0f --o %.0f --g %.0f --G %.4f\n\nAllreduces, measured and modelled; crowded: by more ranks than cores\n",
-      100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte);
+      "  --L %.0f --o %.0f --g %.0f --G %.4f\nand --G %.4f for buffers from lsched_alloc\n\nAllreduces, measured and "
+      "modelled; crowded: by more ranks than cores\n",
+      100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte[index_of(memory_kind::malloced)],
+      found.G_ns_per_byte[index_of(memory_kind::shared)]);
   for (const json& row : predictions) std::printf("  %s\n", text_of(row).c_str());
   std::printf(
       "\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"

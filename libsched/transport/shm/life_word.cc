@@ -26,9 +26,8 @@ life_word::holder::~holder() {
   word_.wake();
 }
 
-void life_word::await_change() const {
-  const std::uint32_t now = word_.load();
-  if ((now & FUTEX_OWNER_DIED) == 0) syscall(SYS_futex, &word_, FUTEX_WAIT, now, nullptr, nullptr, 0);
+void life_word::await_change(std::uint32_t seen) const {
+  syscall(SYS_futex, &word_, FUTEX_WAIT, seen, nullptr, nullptr, 0);
 }
 
 void life_word::wake() const { syscall(SYS_futex, &word_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }

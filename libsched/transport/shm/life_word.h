@@ -20,8 +20,10 @@ class life_word {
   /// Whether the thread that held it has ended without letting go.
   bool has_ended() const { return (word_.load() & FUTEX_OWNER_DIED) != 0; }
 
-  /// Sleeps until the word changes, or somebody calls wake(); may return for nothing. At once if has_ended().
-  void await_change() const;
+  std::uint32_t value() const { return word_.load(); }
+
+  /// Sleeps while the word is what was `seen`, until somebody calls wake(); may return for nothing.
+  void await_change(std::uint32_t seen) const;
   void wake() const;
 
   /// Held by the calling thread while this lives; the thread holds no other, nor a robust mutex.

@@ -20,24 +20,46 @@ std::uint64_t word_of(std::int32_t process) { return 0x6c73636865643a29 ^ static
 
 bool is_gone(std::int32_t process) { return kill(process, 0) != 0 && errno == ESRCH; }
 
+namespace {
+
+struct process_stat {
+  char state = '\0';  ///< '\0': unknown
+  unsigned long flags = 0;
+};
+
 // proc(5): the state, and the flags, are the first and the seventh field behind the name.
-rank_state state_of_process(std::int32_t process) {
-  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
-  if (is_gone(process)) return rank_state::ending;
+process_stat stat_of(std::int32_t process) {
   std::array<char, 256> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
   const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return rank_state::unknown;
+  if (file < 0) return {};
   const ssize_t length = ::read(file, text.data(), text.size() - 1);
   ::close(file);
   text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
   const char* const behind_name = std::strrchr(text.data(), ')');
-  char state = '\0';
-  unsigned long flags = 0;
-  if (behind_name == nullptr || std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &state, &flags) != 2)
-    return rank_state::unknown;
-  if (state == 'Z' || state == 'X' || (flags & k_was_signalled) != 0) return rank_state::ending;
-  return state == 'T' || state == 't' ? rank_state::stopped : rank_state::running;
+  process_stat found;
+  const bool is_read = behind_name != nullptr &&
+                       std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &found.state, &found.flags) == 2;
+  return is_read ? found : process_stat{};
+}
+
+}  // namespace
+
+bool is_killed(std::int32_t process) {
+  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
+  return is_gone(process) || (stat_of(process).flags & k_was_signalled) != 0;
+}
+
+rank_state state_of_process(std::int32_t process) {
+  if (is_killed(process)) return rank_state::ending;
+  switch (stat_of(process).state) {
+    case '\0': return rank_state::unknown;
+    case 'Z':
+    case 'X': return rank_state::ending;
+    case 'T':
+    case 't': return rank_state::stopped;
+    default: return rank_state::running;
+  }
 }
 
 memory_probe::memory_probe() : word_(word_of(getpid())) {}

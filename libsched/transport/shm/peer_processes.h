@@ -11,8 +11,12 @@ namespace lsched {
 /// Whether there is no such process. One that nobody has waited for is there.
 bool is_gone(std::int32_t process);
 
-/// Reads a file. A process is ending that has ended, or is about to because a signal has ended it: that takes minutes
-/// where there is much to dump. It is stopped by a signal or a debugger.
+/// Whether a signal has ended the process, though it may take minutes until it is gone, where there is much to dump.
+/// Reads a file.
+bool is_killed(std::int32_t process);
+
+/// Reads a file. A process is ending that is_killed(), or whose first thread has ended: others may live on. It is
+/// stopped by a signal or a debugger.
 rank_state state_of_process(std::int32_t process);
 
 // --- reading the memory of another process: process_vm_readv(2), one copy, made by the kernel on the reader's side ---

@@ -36,6 +36,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
     : segment_(std::move(segment)),
       heap_(segment_, self),
       self_(self),
+      process_(static_cast<std::int32_t>(getpid())),
       page_(&segment_->page(self)),
       options_(options),
       reach_(static_cast<std::size_t>(segment_->ranks())),
@@ -44,7 +45,10 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
 
 shm_endpoint::~shm_endpoint() { close(); }
 
-void shm_endpoint::close() { page_->state_of_rank.store(shm_page::closed); }
+// A child that the process has forked is not in the world.
+void shm_endpoint::close() {
+  if (getpid() == process_) page_->state_of_rank.store(shm_page::closed);
+}
 
 // --- commit -----------------------------------------------------------------------------------------------------
 
@@ -54,8 +58,8 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   for (; next_id_ < id; ++next_id_) publish_released(next_id_);
   next_id_ = id + 1;
   const std::uint32_t slot = id % shm_page::k_ids;
-  page_->entered[slot].store(0);
   if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
+  page_->entered[slot].store(0);
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
       publish_released(id);
@@ -300,7 +304,8 @@ void shm_endpoint::abandon(std::uint32_t id) {
   for (const link_id link : blocks_.at(id).links) {
     link_state& state = links_[link];
     disarm(link);
-    if (!state.spec.outgoing && state.exposed != 0) release(link, state.exposed);
+    if (state.spec.outgoing || std::exchange(state.exposed, 0) == 0 || state.claim == nullptr) continue;
+    state.claim->let_go();  // not consumed: the sender has to hear why
   }
 }
 
@@ -392,8 +397,8 @@ bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arriva
 namespace {
 
 template <class T>
-T read_once(const T& word) {
-  return *static_cast<const volatile T*>(&word);
+T read_once(T& word) {
+  return std::atomic_ref<T>(word).load(std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -458,6 +463,7 @@ bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;
   links_[link].claim->let_go();
+  links_[link].exposed = 0;
   add_watch(link, &cell.stamp, k_never, awaited::message);
   return false;
 }
@@ -532,7 +538,8 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   const std::int32_t process = page.process.load();
   if (process == 0 || process == getpid()) return false;
   if (page.life.has_ended()) return true;
-  return (!page.life.is_held() && is_gone(process)) || (is_awaited && state_of_process(process) == rank_state::ending);
+  if (page.life.is_held()) return is_awaited && is_killed(process);
+  return is_gone(process) || (is_awaited && state_of_process(process) == rank_state::ending);
 }
 
 /// The next rank, in a ring, that is in the world and no thread of this process.
@@ -555,11 +562,13 @@ void shm_endpoint::watch_peers() {
       const rank peer = segment_->first_lost() == k_no_rank ? find_successor() : self_;
       const shm_page& page = segment_->page(peer);
       watched_.store(peer);
-      if (page.life.has_ended() && page.state_of_rank.load() != shm_page::closed) {
+      const std::uint32_t seen = page.life.value();  // before the state: a peer closes, and then changes its word
+      if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
+      if (page.life.has_ended()) {
         segment_->record_lost(peer);
         tell_all();
       } else if (!stops_watching_.load()) {
-        page.life.await_change();
+        page.life.await_change(seen);
       }
     }
   }
@@ -567,6 +576,7 @@ void shm_endpoint::watch_peers() {
 }
 
 void shm_endpoint::stop_watching() {
+  if (getpid() != process_) return;
   stops_watching_.store(true);
   for (; is_watching_.load(); usleep(50))
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
@@ -594,9 +604,11 @@ wait_note shm_endpoint::wait_of(rank who) const {
 rank_state shm_endpoint::state_of(rank who) const {
   const shm_page& page = segment_->page(who);
   const std::int32_t process = page.process.load();
-  if (process == 0 || process == getpid()) return rank_state::unknown;
-  if (page.life.has_ended()) return rank_state::ending;
-  return state_of_process(process);
+  const bool has_closed = page.state_of_rank.load() == shm_page::closed;
+  if (process == 0 || process == getpid() || has_closed) return rank_state::unknown;
+  if (page.life.has_ended() || is_killed(process)) return rank_state::ending;
+  const rank_state state = state_of_process(process);
+  return state == rank_state::ending && page.life.is_held() ? rank_state::running : state;
 }
 
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.

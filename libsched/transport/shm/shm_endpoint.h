@@ -158,6 +158,7 @@ class shm_endpoint final : public endpoint {
   std::shared_ptr<shm_segment> segment_;
   shm_heap heap_;
   rank self_;
+  const std::int32_t process_;
   shm_page* page_;
   shm_options options_;
   memory_probe probe_;
