@@ -211,7 +211,7 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * Memory: *world is the caller's until lsched_world_close.
  * Errors: UNSUPPORTED in a process of an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h), or for a oneTBB lane
  * in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM, TRANSPORT (also where
- * `lsched run` has ended), TIMEOUT (names a rank that did not come). */
+ * `lsched run` has ended), TIMEOUT (names a rank that did not come), PEER (names one that died on its way). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);
@@ -440,7 +440,8 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
  * finished stay finished; every other call on the schedule answers CANCELLED there, and names the rank that was first
  * to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and before
  * that, on a partial schedule, lsched_withdraw.  docs/cancel.md has the whole story.
- * Thread: any; waits on the schedule in other threads return.  Blocks: at most 100 ms.
+ * Thread: any but one inside a combine function; waits on the schedule in other threads return.  Blocks: until the
+ * engine is free and what this rank's lane has begun is done, and then at most 100 ms for peers that read.
  * Memory: this rank's buffers are the caller's again: nobody writes or reads them any more.
  * Errors: BUSY: the schedule is dead, but a peer (named) still reads a buffer; call again. UNSUPPORTED: likewise, but
  * MPI moves a message of more than 16 KiB, and the buffers stay in use until the world is closed. */
@@ -449,8 +450,8 @@ LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_dia
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
  * leaves first if lsched_leave has not been called, then serves until every rank has left.  One that has failed or was
  * cancelled: local.
- * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial), at most
- * 100 ms (failed).
+ * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial), as
+ * lsched_cancel (failed).
  * Memory: the schedule is gone, and its buffers are the caller's again.
  * Errors: BUSY while a round runs (wait for it, or lsched_cancel), or, of a failed schedule, while a peer (named) reads
  * a buffer; TIMEOUT: nothing is gone, call again. UNSUPPORTED: the schedule is gone, but as lsched_cancel says. */
