@@ -36,6 +36,12 @@ inline const char* text_in_environment(const char* variable) {
   return set == nullptr || *set == '\0' ? nullptr : set;
 }
 
+/// Where the recording is to be; empty: in no file.
+inline std::string recorder_in_environment() {
+  const char* const set = text_in_environment("LSCHED_RECORDER");
+  return set == nullptr ? "" : set;
+}
+
 /// The whole number that `variable` holds; nothing where it is not set. ARGUMENT, with both names, where it holds
 /// anything else, or one that is not from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(

@@ -239,7 +239,7 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
 void driver::note_long_wait(const instance& inst) {
   if (has_noted_wait_ || !is_idle_ || clock::now() - idle_since_ < k_long_wait) return;
   has_noted_wait_ = true;
-  engine_.note_wait(inst);
+  engine_.note_wait(inst, static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count()));
 }
 
 void driver::take_back_note() {

@@ -28,6 +28,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
                                {.uses_mpi_alone = transport == LSCHED_MPI_ONLY,
                                 .ranks_per_node = options.ranks_per_node,
                                 .region_bytes = options.region_bytes,
+                                .recorder = options.recorder,
                                 .shm = options.shm},
                                &around);
   if (!net) return report(diagnostic, net.error());

@@ -84,8 +84,8 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(**size) +
                                                         " started by an MPI launcher: open the world with "
                                                         "lsched_world_open_mpi, or start it with `lsched run`"});
-  auto segment =
-      where ? adopt_from_launcher(where->descriptor) : shm_segment::create(1, options.region_bytes, usable_cores());
+  auto segment = where ? adopt_from_launcher(where->descriptor)
+                       : shm_segment::create(1, options.region_bytes, usable_cores(), options.recorder);
   if (!segment) return report(diagnostic, segment.error());
   if (where && where->size != (*segment)->ranks())
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
@@ -208,6 +208,7 @@ result<open_options> read_config(const lsched_config* config) {
                                   .arithmetic = known->lane,
                                   .trace_prefix = prefix == nullptr ? "" : prefix},
                       .region_bytes = known->region_bytes,
+                      .recorder = recorder_in_environment(),
                       .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
                       .shm = {.reads_processes = *reads},
                       .choose_by = std::move(*choose_by),
@@ -277,7 +278,7 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
       return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its handles"});
     const auto options = read_config(config);
     if (!options) return report(diagnostic, options.error());
-    auto segment = shm_segment::create(ranks, options->region_bytes, usable_cores());
+    auto segment = shm_segment::create(ranks, options->region_bytes, usable_cores(), options->recorder);
     if (!segment) return report(diagnostic, segment.error());
     std::vector<std::unique_ptr<lsched_world>> opened;
     for (rank r = 0; r < ranks; ++r) {

@@ -24,6 +24,7 @@ namespace lsched {
 struct open_options {
   runtime_options process;
   std::uint64_t region_bytes = 0;
+  std::string recorder{};  ///< the file for the recording; empty: none
   std::chrono::nanoseconds commit_timeout{};
   shm_options shm;
   selection choose_by;      ///< all but the topology

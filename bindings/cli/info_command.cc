@@ -50,6 +50,7 @@ constexpr std::array k_variables{
     variable{"LSCHED_ALGORITHM", "", "", "what auto is: collective=algorithm,..."},
     variable{"LSCHED_TUNING", "", "", "file with the tuning table that auto goes by"},
     variable{"LSCHED_TRACE", "", "", "prefix: every rank writes a trace to PREFIX.RANK.json"},
+    variable{"LSCHED_RECORDER", "", "", "file for `lsched postmortem`: where each rank is, also after its end"},
     variable{"LSCHED_RANKS_PER_NODE", "", "", "every that many ranks make a node of their own"},
     variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},

@@ -34,6 +34,7 @@ void add_commands(CLI::App& app, command_context& context) {
   add_list_command(app, context);
   add_show_command(app, context);
   add_run_command(app, context);
+  add_postmortem_command(app, context);
   add_simulate_command(app, context);
   add_trace_command(app, context);
   add_soak_command(app, context);

@@ -66,7 +66,9 @@ class hybrid_endpoint final : public endpoint {
   bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
   void watch_peers() override { near_->watch_peers(); }
   void stop_watching() override { near_->stop_watching(); }
-  std::atomic<round_no>* entered(std::uint32_t id) override { return near_->entered(id); }
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) override {
+    return near_->put_on_record(id, label);
+  }
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override { near_->note_wait(what); }
   wait_note wait_of(rank who) const override;

@@ -35,9 +35,11 @@ class owned_comm {
 
 /// Options are equal everywhere if all are those of rank 0.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
-  constexpr std::array<const char*, 3> names{"the transport", "the region size", "the ranks per node"};
-  const std::array<std::int64_t, names.size()> own{
-      options.uses_mpi_alone, static_cast<std::int64_t>(options.region_bytes), options.ranks_per_node};
+  constexpr std::array<const char*, 4> names{"the transport", "the region size", "the ranks per node",
+                                             "whether there is a recorder"};
+  const std::array<std::int64_t, names.size()> own{options.uses_mpi_alone,
+                                                   static_cast<std::int64_t>(options.region_bytes),
+                                                   options.ranks_per_node, !options.recorder.empty()};
   std::array<std::int64_t, names.size()> first = own;
   if (!broadcast(first.data(), sizeof first, all, 0)) return mpi_failure("MPI_Ibcast");
   std::optional<failure> why;
@@ -146,13 +148,23 @@ bool is_seen_by_all(const shm_segment& segment) {
   return true;
 }
 
-/// Makes the ranks of `node` share a segment, and takes this rank's place in it. Collective; all ranks return the same
-/// status, and on failure the same text, with the rank of `node` that failed first as the peer.
-result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, rank size, const mpi_options& options) {
+/// Each node has a file of its own.
+std::string recorder_of(const mpi_options& options, const std::vector<rank>& members, rank size) {
+  const bool is_one_node = static_cast<rank>(members.size()) == size;
+  return options.recorder.empty() || is_one_node ? options.recorder
+                                                 : options.recorder + "." + std::to_string(members.front());
+}
+
+/// Makes the ranks of `node` share a segment, and takes this rank's place in it. `members`: their ranks in the world,
+/// which has `all`. Collective; all ranks return the same status, and on failure the same text, with the rank of `node`
+/// that failed first as the peer.
+result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::vector<rank>& members, rank all,
+                                                    const mpi_options& options) {
+  const auto size = static_cast<rank>(members.size());
   rank self = 0;
   if (MPI_Comm_rank(node, &self) != MPI_SUCCESS) return mpi_failure("MPI_Comm_rank");
   opened_segment segment(failure{status::transport, "the node's first rank has no segment"});
-  if (self == 0) segment = shm_segment::create(size, options.region_bytes);
+  if (self == 0) segment = shm_segment::create(size, options.region_bytes, 0, recorder_of(options, members, all));
   segment_source source = segment ? source_of(**segment) : segment_source{};
   if (!broadcast(&source, static_cast<int>(sizeof source), node, 0)) return mpi_failure("MPI_Ibcast");
   if (self != 0 && source.process != 0) segment = open_segment(source, size);
@@ -163,6 +175,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, rank size, co
     why = segment.error();
   } else if (auto opened = shm_endpoint::open(*segment, self, options.shm); opened) {
     near = std::move(*opened);
+    (*segment)->record(self).rank_in_world.store(members[static_cast<std::size_t>(self)]);
   } else {
     why = opened.error();
   }
@@ -193,7 +206,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     found.remark = "MPI with everybody: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
-  auto near = share_segment(node.comm, static_cast<rank>(members->size()), options);
+  auto near = share_segment(node.comm, *members, size, options);
   if (!near) {
     found.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
                    std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
@@ -222,6 +235,14 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   rank lowest = place.self;
   auto opened = open_suitable(std::move(*far), options, discovered, lowest);
   if (!opened) return opened;  // MPI has failed
+  if (!options.recorder.empty()) {
+    const bool has_recording = (*opened)->name() != "mpi";
+    if (auto why = agree(all, has_recording ? std::nullopt
+                                            : std::optional(failure{status::unsupported,
+                                                                    "the recorder needs shared memory, but there is " +
+                                                                        discovered.remark})))
+      return *why;
+  }
   if (auto why = find_nodes(all, place.size, lowest, discovered)) return *why;
   if (found != nullptr) *found = std::move(discovered);
   return opened;

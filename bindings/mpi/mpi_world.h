@@ -8,6 +8,7 @@
 #include <mpi.h>
 
 #include <memory>
+#include <string>
 
 #include "bindings/mpi/mpi_endpoint.h"
 #include "libsched/transport/endpoint.h"
@@ -21,6 +22,7 @@ struct mpi_options {
   bool uses_mpi_alone = false;     ///< false: shared memory inside nodes, MPI between them
   rank ranks_per_node = 0;         ///< 0: real nodes; k: every k consecutive ranks that share a node play one
   std::uint64_t region_bytes = 0;  ///< address space of a rank in shared memory; 0: the machine's memory size
+  std::string recorder{};          ///< the file for the recording, FILE.RANK on several nodes; empty: none
   mpi_limits limits{};
   shm_options shm{};  ///< may differ
 };

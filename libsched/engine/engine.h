@@ -98,7 +98,7 @@ class engine {
   std::string describe_waits(rank* waits_for) const;
 
   /// Notes for the others what the instance waits for, where it does for a while; and that it does no more.
-  void note_wait(const instance& inst);
+  void note_wait(const instance& inst, std::uint64_t since_ns);
   void note_end_of_wait() { net_.note_wait({}); }
 
   /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.

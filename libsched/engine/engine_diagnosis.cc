@@ -142,14 +142,15 @@ std::string engine::describe_waits(rank* waits_for) const {
   return text;
 }
 
-void engine::note_wait(const instance& inst) {
-  wait_note note{.instance = inst.id, .round = open_round(inst)};
+void engine::note_wait(const instance& inst, std::uint64_t since_ns) {
+  wait_note note{.instance = inst.id, .round = open_round(inst), .since_ns = since_ns};
   const schedule& program = *inst.program;
   for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running && note.op == k_no_op; ++id) {
     const op& o = program.ops()[id];
     if (inst.completed[id] == inst.round || !has_fired(inst, id) || !has_edge(o, program.place().self)) continue;
     note.op = id;
     note.peer = o.peer;
+    note.kind = o.kind;
   }
   net_.note_wait(note);
 }

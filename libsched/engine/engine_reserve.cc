@@ -67,7 +67,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   const std::vector<edge_spec> edges = edges_of(inst);
   auto links = net_.attach(inst.id, !program.is_synchronising(), edges);
   if (!links) return links.error();
-  inst.entered = net_.entered(inst.id);
+  inst.entered = net_.put_on_record(inst.id, inst.label);
   for (std::size_t i = 0; i < edges.size(); ++i) inst.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());

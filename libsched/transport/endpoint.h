@@ -26,6 +26,7 @@
 
 #include "libsched/transport/doorbell.h"
 #include "ops/base.h"
+#include "ops/op.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -80,8 +81,10 @@ struct edge_spec {
 struct wait_note {
   std::uint32_t instance = 0;
   round_no round = 0;  ///< 0: it does not wait
-  op_id op = k_no_op;
+  op_id op = k_no_op;  ///< k_no_op: for something else than an op that communicates
   rank peer = k_no_rank;
+  op_kind kind = op_kind::nop;
+  std::uint64_t since_ns = 0;  ///< of the machine's monotonic clock
 };
 
 /// What the operating system says of a rank's process.
@@ -189,10 +192,10 @@ class endpoint {
 
   // --- where ranks are, for diagnosis ---------------------------------------------------------------------------
 
-  /// Where this rank writes, for the others, the last round of an attached instance that its application has called
-  /// for; null: nobody reads it.
-  virtual std::atomic<round_no>* entered(std::uint32_t id) {
-    static_cast<void>(id);
+  /// Puts an attached instance on record, by a name for people. Answers where this rank writes, for the others, the
+  /// last round that its application has called for; null: nobody reads it.
+  virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) {
+    static_cast<void>(id), static_cast<void>(label);
     return nullptr;
   }
   /// The last round that `who` has entered; nothing: the medium does not know.

@@ -89,6 +89,7 @@ class program {
   bool wait_for_error(const std::string& text, int times) { return wait_for(1, text, times); }
 
   void send(int signal) const { ::kill(process_, signal); }
+  pid_t process() const { return process_; }
   const std::string& out() const { return streams_[0].text; }
   const std::string& err() const { return streams_[1].text; }
 
@@ -1654,6 +1655,88 @@ TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_be
   EXPECT_EQ(it.finish(), 128 + SIGKILL) << it.err();
   for (const auto end = clock::now() + 10s; !processes_with(seed).empty() && clock::now() < end;) usleep(1000);
   EXPECT_TRUE(processes_with(seed).empty());
+}
+
+// --- postmortem --------------------------------------------------------------------------------------------
+
+/// What `lsched postmortem` says, once it contains the text; or what it said last.
+outcome postmortem_with(const std::string& text, const std::string& source) {
+  outcome it;
+  for (const auto end = clock::now() + 20s; clock::now() < end; usleep(10'000)) {
+    it = run(lsched({"postmortem", source}));
+    if (contains(it.out, text)) break;
+  }
+  return it;
+}
+
+TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_after_they_were_killed) {
+  const temporary_file file("");
+  program it(endless_ranks("test $LSCHED_RUN_RANK != 1 || echo pid $$"), {{"LSCHED_RECORDER", file.path}});
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  const pid_t victim = std::stoi(it.out().substr(4));
+  ASSERT_GT(victim, 1);
+  kill(victim, SIGSTOP);
+  const std::string stopped = "rank 1 (pid " + std::to_string(victim) + ", stopped): ";
+  for (const std::string& source : {std::to_string(it.process()), file.path}) {
+    const outcome asked = postmortem_with(", rank 1) since ", source);
+    EXPECT_EQ(asked.status, 0) << asked.err;
+    EXPECT_TRUE(contains(asked.out, stopped)) << asked.out;
+    EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
+    EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
+  }
+  it.send(SIGKILL);
+  EXPECT_EQ(it.finish(), 128 + SIGKILL);
+  const outcome after = postmortem_with("rank 1 (pid " + std::to_string(victim) + ", ended): ", file.path);
+  EXPECT_TRUE(contains(after.out, ", ended): in ")) << after.out;
+  EXPECT_FALSE(contains(after.out, ", runs)")) << after.out;
+
+  const json all = json::parse(run(lsched({"postmortem", "--json", file.path})).out);
+  ASSERT_EQ(all["ranks"].size(), 3u);
+  EXPECT_EQ(all["ranks"][1]["pid"], victim);
+  EXPECT_EQ(all["ranks"][1]["state"], "ended");
+  EXPECT_FALSE(all["ranks"][1]["schedules"].empty());
+  const json trace = json::parse(run(lsched({"postmortem", "--trace", file.path})).out);
+  EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
+}
+
+TEST(CommandPostmortem, of_ranks_that_ended_well_says_so) {
+  const temporary_file file("");
+  const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "10"}), {{"LSCHED_RECORDER", file.path}});
+  ASSERT_EQ(it.status, 0) << it.err;
+  const outcome asked = run(lsched({"postmortem", file.path}));
+  EXPECT_EQ(asked.status, 0) << asked.err;
+  EXPECT_TRUE(contains(asked.out, ", closed its world): has no schedule\n")) << asked.out;
+}
+
+TEST(CommandPostmortem, names_what_it_cannot_read) {
+  const temporary_file file("no recording");
+  const std::vector<std::pair<std::string, std::string>> mistakes{
+      {file.path, "this is no recording of this version"},
+      {"/nowhere/at/all", "/nowhere/at/all: no such file"},
+      {"1", "process 1"},
+      {std::to_string(getpid()), "has made no world"},
+      {"2147483647", "process 2147483647: No such file or directory"}};
+  for (const auto& [source, why] : mistakes) {
+    const outcome it = run(lsched({"postmortem", source}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_TRUE(contains(it.err, why)) << source << ": " << it.err;
+    EXPECT_TRUE(it.out.empty());
+  }
+  EXPECT_EQ(run(lsched({"postmortem"})).status, 2);
+  EXPECT_EQ(run(lsched({"postmortem", "--json", "--trace", file.path})).status, 2);
+}
+
+TEST(CommandRun, refuses_a_recorder_that_cannot_be_written_and_says_where_ranks_were_when_time_is_up) {
+  const temporary_file file("something else");
+  const outcome refused = run(shell_ranks({"-n", "2"}, "echo started"), {{"LSCHED_RECORDER", file.path}});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, file.path)) << refused.err;
+  EXPECT_TRUE(refused.out.empty());
+  const outcome late =
+      run(shell_ranks({"-n", "2", "--timeout", "2"}, "exec " LSCHED_TEST_COMMAND " soak --rounds 1000000000000"));
+  EXPECT_EQ(late.status, 124) << late.err;
+  EXPECT_TRUE(contains(late.err, "lsched run: rank 1 (pid ")) << late.err;
+  EXPECT_TRUE(contains(late.err, "partial_allreduce/recursive_doubling #1")) << late.err;
 }
 
 // --- processes behind wrapper scripts ----------------------------------------------------------------------

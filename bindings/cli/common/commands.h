@@ -29,6 +29,7 @@ void add_baselines();
 void add_bench_command(CLI::App& app, command_context& context);
 void add_info_command(CLI::App& app, command_context& context);
 void add_list_command(CLI::App& app, command_context& context);
+void add_postmortem_command(CLI::App& app, command_context& context);
 void add_run_command(CLI::App& app, command_context& context);
 void add_show_command(CLI::App& app, command_context& context);
 void add_simulate_command(CLI::App& app, command_context& context);

@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/recording_words.h"
 #include "bindings/environment.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
@@ -92,7 +93,8 @@ bool is_child(pid_t process) {
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
-      : request_(request), segment_(require(shm_segment::create(request.ranks, 0, usable_cores()))) {
+      : request_(request),
+        segment_(require(shm_segment::create(request.ranks, 0, usable_cores(), recorder_in_environment()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--bind: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
@@ -227,9 +229,25 @@ class world_launcher {
     if (number == 0) return;
     const std::string name = "rank " + std::to_string(ended.rank) + " (pid " + std::to_string(ended.process) + ") ";
     if (is_signal)
-      tell(name + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")");
+      tell(name + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
+           (is_late_ ? "" : place_of(ended.rank)));
     else
       tell(name + "exited with status " + std::to_string(number));
+  }
+
+  /// ": in allreduce/ring #0, round 17, …": where the rank is, or was when it ended.
+  std::string place_of(std::int32_t rank) const {
+    const std::string place = words_for_place(read_record(segment_->record(rank)), wall_offset_ns());
+    return place.empty() ? "" : ": " + place;
+  }
+
+  /// Of some of those that still run.
+  void tell_places() const {
+    constexpr int k_most = 16;
+    int lines = 0;
+    for (const child& each : children_)
+      if (each.is_running && ++lines <= k_most)
+        tell("rank " + std::to_string(each.rank) + " (pid " + std::to_string(each.process) + ")" + place_of(each.rank));
   }
 
   /// First a request, then the end.
@@ -241,6 +259,7 @@ class world_launcher {
       std::snprintf(text.data(), text.size(), "%g s", seconds);
       tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
            counted(request_.ranks, "rank"));
+      tell_places();
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
     }
     for (const child& each : children_)

@@ -92,7 +92,7 @@ fig9_points read_measured(const std::string& path, const fig9_request& request) 
 }
 
 /// Of the same world and policy; nullptr if there is none.
-const fig9_point* find(const fig9_points& measured, const fig9_point& point) {
+const fig9_point* find_point(const fig9_points& measured, const fig9_point& point) {
   const auto found = std::ranges::find_if(
       measured, [&](const fig9_point& each) { return each.ranks == point.ranks && each.curve == point.curve; });
   return found == measured.end() ? nullptr : &*found;
@@ -181,7 +181,7 @@ void print(const fig9_request& request, const fig9_points& points, const fig9_po
   for (const fig9_point& point : points) {
     std::printf("%10d  %-12s %14.6g %14.6g %12.1f", point.ranks, point.curve->name, point.latency_ms, point.formula_ms,
                 point.active);
-    const fig9_point* beside = find(measured, point);
+    const fig9_point* beside = find_point(measured, point);
     if (beside != nullptr) std::printf(" | %14.6g", beside->latency_ms);
     if (beside != nullptr && beside->active > 0) std::printf(" %12.1f", beside->active);
     std::printf("\n");
@@ -201,7 +201,7 @@ void plot(const picture& png, const fig9_request& request, const fig9_points& po
       if (point.curve != &curve) continue;
       add(std::string(curve.name) + ", modelled",
           "linespoints linewidth 2 linecolor rgb '" + std::string(curve.color) + "'", point);
-      if (const fig9_point* beside = find(measured, point))
+      if (const fig9_point* beside = find_point(measured, point))
         add(std::string(curve.name_in_file) + ", measured",
             "points pointtype 7 pointsize 1.5 linecolor rgb '" + std::string(curve.measured_color) + "'", *beside);
     }

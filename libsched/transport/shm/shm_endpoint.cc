@@ -28,6 +28,8 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
                    self};
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
+  made->record_->rank_in_world.store(self);
+  made->record_->process.store(made->process_);
   page.state_of_rank.store(shm_page::open);
   return made;
 }
@@ -38,6 +40,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
       self_(self),
       process_(static_cast<std::int32_t>(getpid())),
       page_(&segment_->page(self)),
+      record_(&segment_->record(self)),
       options_(options),
       reach_(static_cast<std::size_t>(segment_->ranks())),
       ringer_(static_cast<std::size_t>(segment_->ranks())),
@@ -47,7 +50,9 @@ shm_endpoint::~shm_endpoint() { close(); }
 
 // A child that the process has forked is not in the world.
 void shm_endpoint::close() {
-  if (getpid() == process_) page_->state_of_rank.store(shm_page::closed);
+  if (getpid() != process_) return;
+  if (record_->closed_ns.load() == 0) record_->closed_ns.store(monotonic_ns());
+  page_->state_of_rank.store(shm_page::closed);
 }
 
 // --- commit -----------------------------------------------------------------------------------------------------
@@ -59,7 +64,6 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   next_id_ = id + 1;
   const std::uint32_t slot = id % shm_page::k_ids;
   if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
-  page_->entered[slot].store(0);
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
       publish_released(id);
@@ -238,6 +242,7 @@ void shm_endpoint::detach(std::uint32_t id) {
     disarm(link);
     free_links_.push_back(link);
   }
+  record_->set_label(id % shm_page::k_ids, {});
   retired_.emplace_back(id, std::move(found->second));
   blocks_.erase(found);
   publish_released(id);
@@ -582,24 +587,19 @@ void shm_endpoint::stop_watching() {
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
 }
 
+std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::string_view label) {
+  const std::uint32_t slot = id % shm_page::k_ids;
+  record_->set_label(slot, label);
+  return &record_->entered[slot];
+}
+
 std::optional<round_no> shm_endpoint::entered_by(rank who, std::uint32_t id) const {
-  return segment_->page(who).entered[id % shm_page::k_ids].load();
+  return segment_->record(who).entered[id % shm_page::k_ids].load();
 }
 
-void shm_endpoint::note_wait(const wait_note& what) {
-  page_->wait_op.store(std::uint64_t{what.instance} << 32 | what.op);
-  page_->wait_peer.store(what.peer);
-  page_->wait_round.store(what.round);
-}
+void shm_endpoint::note_wait(const wait_note& what) { record_->note(what); }
 
-wait_note shm_endpoint::wait_of(rank who) const {
-  const shm_page& page = segment_->page(who);
-  const std::uint64_t place = page.wait_op.load();
-  return {.instance = static_cast<std::uint32_t>(place >> 32),
-          .round = page.wait_round.load(),
-          .op = static_cast<op_id>(place),
-          .peer = page.wait_peer.load()};
-}
+wait_note shm_endpoint::wait_of(rank who) const { return segment_->record(who).wait(); }
 
 rank_state shm_endpoint::state_of(rank who) const {
   const shm_page& page = segment_->page(who);

@@ -70,7 +70,7 @@ class shm_endpoint final : public endpoint {
   bool is_listening() const override { return !watches_.empty(); }
   bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
   void watch_peers() override;
-  std::atomic<round_no>* entered(std::uint32_t id) override { return &page_->entered[id % shm_page::k_ids]; }
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) override;
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override;
   wait_note wait_of(rank who) const override;
@@ -160,6 +160,7 @@ class shm_endpoint final : public endpoint {
   rank self_;
   const std::int32_t process_;
   shm_page* page_;
+  shm_record* record_;
   shm_options options_;
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <new>
 #include <string>
@@ -19,7 +21,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c39;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c40;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
@@ -30,12 +32,18 @@ constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
 constexpr std::uint64_t k_rank_bytes = round_up(sizeof(shm_page), k_page_bytes);
 constexpr std::uint64_t k_pages_offset = k_page_bytes + round_up(sizeof(shm_bad_news), k_page_bytes);
 
-constexpr std::uint64_t data_offset_of(std::int64_t ranks) {
+std::uint64_t recording_offset_of(std::int64_t ranks) {
   return k_pages_offset + k_rank_bytes * static_cast<std::uint64_t>(ranks);
 }
 
+std::uint64_t data_offset_of(std::int64_t ranks) { return recording_offset_of(ranks) + recording_bytes(ranks); }
+
 std::size_t machine_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+bool write_at(int file, std::uint64_t offset, const void* from, std::size_t bytes) {
+  return pwrite(file, from, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
 /// A descriptor that is closed unless it is given away.
@@ -50,6 +58,46 @@ failure system_failure(const char* what) {
   return {status::transport, std::string("shared memory: ") + what + ": " + std::strerror(errno)};
 }
 
+/// Where the recording is, if it is in a file. Device and inode tell that file from any other of the same name.
+struct recorder_file {
+  std::array<char, 1024> path;
+  std::uint64_t device, inode;
+
+  bool exists() const { return path.front() != '\0'; }
+};
+
+/// Makes the file. Processes that map the segment may have another working directory.
+result<recorder_file> create_recorder(const std::string& name, std::int64_t ranks) {
+  std::error_code error;
+  const std::string path = std::filesystem::absolute(name, error);
+  recorder_file made{};
+  if (error || path.size() >= made.path.size())
+    return failure{status::argument, "the recorder's file " + name + ": the path is too long"};
+  const auto file = create_recording(path, ranks);
+  if (!file) return file.error();
+  struct stat info {};
+  fstat(*file, &info);
+  ::close(*file);
+  std::ranges::copy(path, made.path.begin());
+  made.device = info.st_dev;
+  made.inode = info.st_ino;
+  return made;
+}
+
+/// Puts the file in the place of the recording that is mapped there.
+std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* place, std::uint64_t bytes) {
+  const owned_descriptor file{::open(recorder.path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+  struct stat info {};
+  if (file.number < 0 || fstat(file.number, &info) != 0) return system_failure("opening the recorder's file");
+  if (info.st_dev != recorder.device || info.st_ino != recorder.inode ||
+      static_cast<std::uint64_t>(info.st_size) != bytes)
+    return failure{status::transport, std::string("the recorder's file ") + recorder.path.data() +
+                                          " is another one than the world was opened with"};
+  if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.number, 0) == MAP_FAILED)
+    return system_failure("mapping the recorder's file");
+  return std::nullopt;
+}
+
 }  // namespace
 
 struct shm_segment::header {
@@ -59,6 +107,7 @@ struct shm_segment::header {
   std::int64_t ranks;
   std::uint64_t cores;
   std::atomic<std::int64_t> lost;  // the rank, plus one
+  recorder_file recorder;
 
   // Nothing of it is believed before it fits the file: a descriptor may be anything.
   bool describes(std::uint64_t bytes) const {
@@ -70,7 +119,8 @@ struct shm_segment::header {
   }
 };
 
-result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores) {
+result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores,
+                                                         const std::string& recorder) {
   if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
   const std::uint64_t stride = round_up(stride_bytes != 0 ? stride_bytes : machine_bytes(), k_page_bytes);
   const std::uint64_t data_offset = data_offset_of(ranks);
@@ -82,9 +132,15 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
   if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
-  header first{k_magic, stride, data_offset, ranks, cores};
-  if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 ||
-      pwrite(file.number, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first))
+  header first{k_magic, stride, data_offset, ranks, cores, {}, {}};
+  if (!recorder.empty()) {
+    const auto made = create_recorder(recorder, ranks);
+    if (!made) return made.error();
+    first.recorder = *made;
+  }
+  const std::vector<std::byte> recording = recording_header(ranks);
+  if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 || !write_at(file.number, 0, &first, sizeof first) ||
+      !write_at(file.number, recording_offset_of(ranks), recording.data(), recording.size()))
     return system_failure("sizing the segment");
   if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("sealing the segment");
   auto mapped = map(file.number);
@@ -110,13 +166,15 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
                    "shared memory: the segment may change its size, so that no process may trust it"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED) return system_failure("mapping the segment");
-  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
-  if (madvise(base, bytes, MADV_DONTDUMP) != 0) {
-    const failure why = system_failure("keeping the segment out of core dumps");
-    munmap(base, bytes);
-    return why;
+  const std::shared_ptr<shm_segment> segment(new shm_segment(static_cast<std::byte*>(base), bytes));
+  if (first.recorder.exists()) {
+    first.recorder.path.back() = '\0';
+    const std::uint64_t offset = recording_offset_of(first.ranks);
+    if (auto why = map_recorder(first.recorder, segment->at(offset), recording_bytes(first.ranks))) return *why;
   }
-  return std::shared_ptr<shm_segment>(new shm_segment(static_cast<std::byte*>(base), bytes));
+  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
+  if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("keeping the segment out of core dumps");
+  return segment;
 }
 
 shm_segment::~shm_segment() {
@@ -162,6 +220,12 @@ std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limi
 shm_page& shm_segment::page(rank of) const {
   const std::size_t offset = k_pages_offset + k_rank_bytes * static_cast<std::size_t>(of);
   return *std::launder(reinterpret_cast<shm_page*>(base_ + offset));
+}
+
+shm_record& shm_segment::record(rank of) const { return record_in(at(recording_offset_of(ranks())), of); }
+
+std::span<const std::byte> shm_segment::recording() const {
+  return {at(recording_offset_of(ranks())), recording_bytes(ranks())};
 }
 
 shm_bad_news& shm_segment::bad_news() const {

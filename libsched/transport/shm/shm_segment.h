@@ -5,10 +5,10 @@
 // has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
 // its start, which means the same in every process.
 //
-//     | header | bad news | page 0 | page 1 | … | region 0 | …          region r starts at data_offset + r * stride
+//     | header | bad news | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
-// Regions are sparse: `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment
-// out.
+// The recording may lie in a file instead, which every process maps in its place (shm_recording.h). Regions are sparse:
+// `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment out.
 #pragma once
 
 #include <atomic>
@@ -19,17 +19,21 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/life_word.h"
 #include "libsched/transport/shm/shm_claim.h"
+#include "libsched/transport/shm/shm_recording.h"
 
 namespace lsched {
 
 /// What each rank shows its peers. All zeroes: not there yet.
 struct shm_page {
-  static constexpr std::size_t k_ids = 4096;  ///< instances that may exist at once (ids are taken modulo this)
+  static constexpr std::size_t k_ids =
+      shm_record::k_ids;  ///< instances that may exist at once (ids are taken modulo this)
   enum state : std::uint32_t { absent, open, closed };
 
   doorbell bell;
@@ -41,12 +45,6 @@ struct shm_page {
   std::byte record[2][endpoint::record_bytes];
   std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
   std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
-
-  // Where the rank is; written once a round, and once a long wait. A reader may see half of a change.
-  std::atomic<std::uint64_t> entered[k_ids];  ///< the last round of instance id % k_ids that the rank has entered
-  std::atomic<std::uint64_t> wait_op;         ///< instance << 32 | op
-  std::atomic<std::uint64_t> wait_round;      ///< 0: it does not wait
-  std::atomic<std::int32_t> wait_peer;
 };
 
 /// What every rank has to hear of: the instances that ranks have given up, and whether a rank is lost.
@@ -59,7 +57,9 @@ class shm_segment {
  public:
   /// A new segment for `ranks` ranks of one process, or of processes that will inherit or receive `descriptor()`.
   /// `stride_bytes` 0 chooses the machine's memory size. `cores`: what the ranks share, if the creator knows.
-  static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0);
+  /// `recorder`: the file that is to hold the recording; empty: none does.
+  static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
+                                                     const std::string& recorder = {});
 
   /// Maps a segment that another process created, and closes the descriptor, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
@@ -86,6 +86,9 @@ class shm_segment {
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
   shm_page& page(rank of) const;
+  shm_record& record(rank of) const;
+  /// For parse_recording.
+  std::span<const std::byte> recording() const;
   shm_bad_news& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }

@@ -1,0 +1,171 @@
+#include "libsched/transport/shm/shm_recording.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_magic = 0x31636572736c;  // the layout; changes with it
+constexpr std::uint64_t k_page_bytes = 4096;
+constexpr std::uint64_t k_record_bytes = (sizeof(shm_record) + k_page_bytes - 1) / k_page_bytes * k_page_bytes;
+
+struct header {
+  std::uint64_t magic;
+  std::int64_t ranks;
+  std::int64_t wall_offset_ns;
+  std::array<char, 40> boot;
+};
+
+std::int64_t now_of(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+/// Different after each start of the machine; all zeroes where the system does not tell.
+std::array<char, 40> boot_of_machine() {
+  std::array<char, 40> boot{};
+  const int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return boot;
+  if (read(file, boot.data(), boot.size() - 1) < 0) boot = {};
+  close(file);
+  return boot;
+}
+
+failure file_failure(status code, const std::string& path, const std::string& why) {
+  return {code, "the recorder's file " + path + ": " + why};
+}
+
+/// Whether the file may go: it is not there, empty, or a recording.
+bool may_be_replaced(const std::string& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return errno == ENOENT;
+  struct stat info {};
+  std::uint64_t magic = 0;
+  const bool is_file = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  const bool is_ours =
+      is_file && (info.st_size == 0 || (pread(file, &magic, sizeof magic, 0) == sizeof magic && magic == k_magic));
+  close(file);
+  return is_ours;
+}
+
+/// Whatever a damaged recording holds.
+op_kind kind_of(std::uint32_t word) {
+  return word <= static_cast<std::uint32_t>(op_kind::capture) ? static_cast<op_kind>(word) : op_kind::nop;
+}
+
+}  // namespace
+
+void shm_record::note(const wait_note& what) {
+  wait_op.store(std::uint64_t{what.instance} << 32 | what.op);
+  wait_peer.store(what.peer);
+  wait_kind.store(static_cast<std::uint32_t>(what.kind));
+  wait_since_ns.store(what.since_ns);
+  wait_round.store(what.round);
+}
+
+wait_note shm_record::wait() const {
+  const std::uint64_t place = wait_op.load();
+  return {.instance = static_cast<std::uint32_t>(place >> 32),
+          .round = wait_round.load(),
+          .op = static_cast<op_id>(place),
+          .peer = wait_peer.load(),
+          .kind = kind_of(wait_kind.load()),
+          .since_ns = wait_since_ns.load()};
+}
+
+void shm_record::set_label(std::uint32_t slot, std::string_view text) {
+  entered[slot].store(0);
+  const std::size_t length = std::min(text.size(), k_label_bytes - 1);
+  std::copy_n(text.begin(), length, label[slot]);
+  label[slot][length] = '\0';
+}
+
+std::uint64_t monotonic_ns() { return static_cast<std::uint64_t>(now_of(CLOCK_MONOTONIC)); }
+
+std::int64_t wall_offset_ns() { return now_of(CLOCK_REALTIME) - now_of(CLOCK_MONOTONIC); }
+
+std::uint64_t recording_bytes(std::int64_t ranks) {
+  return k_page_bytes + k_record_bytes * static_cast<std::uint64_t>(ranks);
+}
+
+std::vector<std::byte> recording_header(std::int64_t ranks) {
+  const header first{k_magic, ranks, wall_offset_ns(), boot_of_machine()};
+  std::vector<std::byte> bytes(sizeof first);
+  std::memcpy(bytes.data(), &first, sizeof first);
+  return bytes;
+}
+
+shm_record& record_in(std::byte* recording, rank who) {
+  return *std::launder(
+      reinterpret_cast<shm_record*>(recording + k_page_bytes + k_record_bytes * static_cast<std::uint64_t>(who)));
+}
+
+result<int> create_recording(const std::string& path, std::int64_t ranks) {
+  if (!may_be_replaced(path))
+    return file_failure(status::argument, path, "there is something else, or it cannot be read");
+  const std::string draft = path + "." + std::to_string(getpid());
+  const int file = open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (file < 0) return file_failure(status::argument, path, std::strerror(errno));
+  const std::vector<std::byte> first = recording_header(ranks);
+  int error = posix_fallocate(file, 0, static_cast<off_t>(recording_bytes(ranks)));
+  if (error == 0 && (pwrite(file, first.data(), first.size(), 0) != static_cast<ssize_t>(first.size()) ||
+                     rename(draft.c_str(), path.c_str()) != 0))
+    error = errno;
+  if (error == 0) return file;
+  unlink(draft.c_str());
+  close(file);
+  return file_failure(error == ENOSPC ? status::no_memory : status::argument, path, std::strerror(error));
+}
+
+recorded_rank read_record(const shm_record& record) {
+  recorded_rank one{.number = record.rank_in_world.load(),
+                    .process = record.process.load(),
+                    .closed_ns = record.closed_ns.load(),
+                    .wait = record.wait()};
+  for (std::uint32_t slot = 0; slot < shm_record::k_ids; ++slot) {
+    const char* const label = record.label[slot];
+    if (label[0] == '\0') continue;
+    one.schedules.push_back(
+        {slot, std::string(label, strnlen(label, shm_record::k_label_bytes)), record.entered[slot].load()});
+  }
+  return one;
+}
+
+const recorded_schedule* recorded_rank::find(std::uint32_t slot) const {
+  const auto found = std::ranges::find(schedules, slot, &recorded_schedule::slot);
+  return found == schedules.end() ? nullptr : &*found;
+}
+
+result<recording> parse_recording(std::span<const std::byte> bytes) {
+  header first{};
+  const failure unknown{status::version, "this is no recording of this version of libsched"};
+  if (bytes.size() < sizeof first) return unknown;
+  std::memcpy(&first, bytes.data(), sizeof first);
+  if (first.magic != k_magic || first.ranks < 1 || first.ranks > std::numeric_limits<rank>::max() ||
+      bytes.size() != recording_bytes(first.ranks))
+    return unknown;
+  recording all{.is_of_this_boot = first.boot == boot_of_machine() && first.boot.front() != '\0',
+                .wall_offset_ns = first.wall_offset_ns};
+  // A copy, one record at a time: the bytes may be those of a file, at any address.
+  const auto record = std::make_unique<shm_record>();
+  for (std::int64_t r = 0; r < first.ranks; ++r) {
+    const std::size_t offset = k_page_bytes + k_record_bytes * static_cast<std::uint64_t>(r);
+    std::memcpy(static_cast<void*>(record.get()), bytes.data() + offset, sizeof *record);
+    all.ranks.push_back(read_record(*record));
+  }
+  return all;
+}
+
+}  // namespace lsched
