@@ -45,10 +45,14 @@ class activation_check {
       if (auto known = memo->find(key)) return known;
     auto found = std::make_shared<wake_cost>();
     found->hops.assign(captures_.size(), 0);
+    std::uint64_t signals = 0;
     for (rank first = 0; first < all_.size() && !out_.is_full(); ++first) {
-      call(first, arrivals_);
-      check_woken(*found);
-      found->signals.push_back(signals_sent());
+      if (first == 0 || arrivals_ < all_.size()) {  // else they are the same set
+        call(first, arrivals_);
+        check_woken(*found);
+        signals = signals_sent();
+      }
+      found->signals.push_back(signals);
       if (arrivals_ == 1) continue;
       call(first, arrivals_ - 1);
       check_asleep();

@@ -30,6 +30,8 @@ assembly::assembly(std::span<const schedule_ptr> programs)
     const schedule& mine = program(r);
     owner_.insert(owner_.end(), mine.ops().size(), r);
     for (op_id id = 0; id < mine.ops().size(); ++id) {
+      ops_.push_back(&mine.ops()[id]);
+      is_exit_.push_back(id == mine.exit());
       kind_.push_back(mine.ops()[id].kind);
       need_.push_back(mine.ops()[id].need);
       for (const op_id next : mine.successors(id)) after_.push_back(number(r, next));

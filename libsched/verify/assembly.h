@@ -28,10 +28,11 @@ class assembly {
   world_op number(rank r, op_id id) const { return first_[static_cast<std::size_t>(r)] + id; }
   rank rank_of(world_op id) const { return owner_[id]; }
   op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
-  const op& at(world_op id) const { return program(owner_[id]).ops()[id_of(id)]; }
   bool is_call(world_op id) const { return lsched::is_call(at(id), owner_[id]); }
 
   // What the passes over the whole world ask most often, without a detour over the schedules.
+  const op& at(world_op id) const { return *ops_[id]; }
+  bool is_exit(world_op id) const { return is_exit_[id]; }
   op_kind kind(world_op id) const { return kind_[id]; }
   std::uint32_t need(world_op id) const { return need_[id]; }
   std::span<const world_op> successors(world_op id) const {
@@ -62,6 +63,8 @@ class assembly {
   std::span<const schedule_ptr> programs_;
   std::vector<world_op> first_;  ///< by rank, and one more
   std::vector<rank> owner_;
+  std::vector<const op*> ops_;
+  std::vector<bool> is_exit_;
   std::vector<op_kind> kind_;
   std::vector<std::uint32_t> need_;
   std::vector<world_op> partner_;

@@ -14,15 +14,15 @@ struct progress::interpreter {
   const op& at(world_op id) const { return in.all_.at(id); }
   std::uint32_t need(world_op id) const { return in.all_.need(id); }
   std::span<const world_op> successors(world_op id) const { return in.all_.successors(id); }
-  bool is_exit(world_op id) const { return in.all_.id_of(id) == in.all_.program(in.all_.rank_of(id)).exit(); }
+  bool is_exit(world_op id) const { return in.all_.is_exit(id); }
   rank rank_of(world_op id) const { return in.all_.rank_of(id); }
 
-  std::uint32_t add_token(world_op id, world_op) { return in.tokens_[id].add(in.round_); }
-  void mark(world_op id) { in.completed_[id] = in.round_; }
+  std::uint32_t add_token(world_op id, world_op) { return in.ops_[id].tokens.add(in.round_); }
+  void mark(world_op id) { in.ops_[id].completed = in.round_; }
   void add_outstanding(world_op, int) {}
   void exited(world_op) {}
   void enqueue(world_op id) {
-    in.enabled_[id] = in.round_;
+    in.ops_[id].enabled = in.round_;
     if (!in.has_fired(id)) round_player(*this).fire(id);
   }
 
@@ -35,7 +35,7 @@ struct progress::interpreter {
   static const std::vector<rank>* present() { return nullptr; }
 
   outcome complete_soon(world_op id) {
-    in.fired_[id] = in.round_;
+    in.ops_[id].fired = in.round_;
     in.queue_.push_back(id);
     return outcome::pending;
   }
@@ -44,7 +44,7 @@ struct progress::interpreter {
   outcome capture(world_op id, const op&) { return complete_soon(id); }
   outcome take_signal(world_op id, const op&) { return complete_soon(id); }
   outcome pass_over(world_op id, const op&) {
-    in.void_[id] = in.round_;
+    in.ops_[id].passed_over = in.round_;
     return complete_soon(id);
   }
   outcome signal(world_op id, const op&) {
@@ -54,27 +54,19 @@ struct progress::interpreter {
   outcome send(world_op id, const op&) {
     in.later_.push_back(in.all_.partner(id));
     if (in.how_ == sending::eager || in.has_slot(id)) return complete_soon(id);
-    in.fired_[id] = in.round_;
+    in.ops_[id].fired = in.round_;
     return outcome::pending;
   }
   outcome receive(world_op id, const op&) {
-    if (in.arrived_[id] == in.round_) return complete_soon(id);
-    in.fired_[id] = in.round_;
+    if (in.has_arrived(id)) return complete_soon(id);
+    in.ops_[id].fired = in.round_;
     return outcome::pending;
   }
-  round_no listen(world_op id, const op&) const { return in.arrived_[id] == in.round_ ? round() : 0; }
+  round_no listen(world_op id, const op&) const { return in.has_arrived(id) ? round() : 0; }
 };
 
 progress::progress(const assembly& all, sending how, const buffering& buffers)
-    : all_(all),
-      how_(how),
-      tokens_(all.op_count()),
-      enabled_(all.op_count(), 0),
-      arrived_(all.op_count(), 0),
-      fired_(all.op_count(), 0),
-      completed_(all.op_count(), 0),
-      void_(all.op_count(), 0),
-      hops_(all.op_count(), 0) {
+    : all_(all), how_(how), ops_(all.op_count()) {
   for (world_op id = 0; id < all.op_count(); ++id) {
     const op& o = all.at(id);
     if (all.is_call(id)) calls_.push_back(id);
@@ -126,7 +118,7 @@ void progress::run(const round_start& start) {
   if (!start.is_woken)  // the callers' registers say so from the beginning
     for (const world_op call : calls_)
       if (start.callers == nullptr || (*start.callers)[static_cast<std::size_t>(all_.rank_of(call))])
-        arrived_[call] = round_;
+        ops_[call].arrived = round_;
   interpreter me{*this};
   round_player(me).begin(roots_);
   for (const world_op call : calls_)
@@ -156,7 +148,7 @@ void progress::drain() {
 
 /// A message or a signal.
 void progress::arrive(world_op id) {
-  arrived_[id] = round_;
+  ops_[id].arrived = round_;
   if (all_.kind(id) == op_kind::recv) {
     if (has_fired(id) && !was_void(id)) queue_.push_back(id);
   } else if (!has_fired(id) && is_armed(id)) {
@@ -166,9 +158,9 @@ void progress::arrive(world_op id) {
 }
 
 void progress::finish(world_op id) {
-  hops_[id] = now_;
+  ops_[id].hops = now_;
   order_.push_back(id);
-  completed_[id] = round_;  // before sends that wait for this receive, or for this reader, are looked at
+  ops_[id].completed = round_;  // before sends that wait for this receive, or for this reader, are looked at
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
   if (has_slots() && all_.kind(id) == op_kind::recv) clear_slot(all_.partner(id));
@@ -198,7 +190,7 @@ void progress::clear_slot(world_op send) {
     cleared_[send] = round_;
     send = next_in_slot_[send];
     if (send == k_no_world_op || !has_fired(send) || was_void(send) || has_completed(send)) continue;
-    completed_[send] = round_;  // so that it is not queued again
+    ops_[send].completed = round_;  // so that it is not queued again
     queue_.push_back(send);
   }
 }
@@ -207,7 +199,7 @@ void progress::clear_slot(world_op send) {
 void progress::release(world_op send) {
   if (was_void(send) || reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send)))
     return;
-  completed_[send] = round_;  // so that it is not queued again
+  ops_[send].completed = round_;  // so that it is not queued again
   queue_.push_back(send);
 }
 

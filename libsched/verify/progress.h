@@ -53,12 +53,12 @@ class progress {
   /// One round. Rounds on one object reuse its counters.
   void run(const round_start& start);
 
-  bool has_fired(world_op id) const { return fired_[id] == round_; }
-  bool has_completed(world_op id) const { return completed_[id] == round_; }
+  bool has_fired(world_op id) const { return ops_[id].fired == round_; }
+  bool has_completed(world_op id) const { return ops_[id].completed == round_; }
   /// Whether it fired and did nothing, since its guard does not hold.
-  bool was_void(world_op id) const { return void_[id] == round_; }
+  bool was_void(world_op id) const { return ops_[id].passed_over == round_; }
   /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
-  std::uint32_t hops_to(world_op id) const { return hops_[id]; }
+  std::uint32_t hops_to(world_op id) const { return ops_[id].hops; }
   /// What has completed, each op after all it had to wait for.
   const std::vector<world_op>& order() const { return order_; }
 
@@ -70,8 +70,17 @@ class progress {
   struct interpreter;
   friend struct interpreter;
 
+  /// An op's state, together because a round comes to ops in no order of memory. All but the last are numbers of
+  /// rounds.
+  struct op_state {
+    token_count tokens{};
+    std::uint32_t enabled = 0, arrived = 0, fired = 0, completed = 0, passed_over = 0;
+    std::uint32_t hops = 0;
+  };
+
+  bool has_arrived(world_op id) const { return ops_[id].arrived == round_; }
   /// Of a signal receive: whether it has its tokens. One that needs none is looked at when its signal arrives.
-  bool is_armed(world_op id) const { return all_.need(id) == 0 || enabled_[id] == round_; }
+  bool is_armed(world_op id) const { return all_.need(id) == 0 || ops_[id].enabled == round_; }
   void drain();
   void arrive(world_op id);
   void finish(world_op id);
@@ -100,8 +109,7 @@ class progress {
   std::vector<world_op> slot_of_, next_in_slot_;
   std::vector<std::uint32_t> cleared_;  ///< by send: in which round its slot was last free for the next one
   round_calls whose_;
-  std::vector<token_count> tokens_;
-  std::vector<std::uint32_t> enabled_, arrived_, fired_, completed_, void_, hops_;
+  std::vector<op_state> ops_;
   std::vector<bool> is_unsent_;          ///< empty: none is
   std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
   std::vector<world_op> order_;

@@ -1,19 +1,40 @@
 #include "libsched/verify/rank_sets.h"
 
 #include <algorithm>
-#include <array>
+#include <iterator>
+#include <numeric>
 
 namespace lsched {
 
 rank_sets::id rank_sets::united(id x, id y) {
   if (x == y || y == k_empty) return x;
   if (x == k_empty) return y;
-  return in_at_least(1, std::array{x, y});
+  const auto [known, is_new] = unions_.try_emplace(std::uint64_t{std::min(x, y)} << 32 | std::max(x, y), k_empty);
+  if (is_new) known->second = keep(merged(*contents_[x], *contents_[y]));
+  return known->second;
+}
+
+rank_sets::content rank_sets::merged(const content& x, const content& y) {
+  content all;
+  all.reserve(x.size() + y.size());
+  std::ranges::merge(x, y, std::back_inserter(all));
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].first <= all[last].end)
+      all[last].end = std::max(all[last].end, all[i].end);
+    else
+      all[++last] = all[i];
+  }
+  all.resize(last + 1);
+  return all;
 }
 
 rank_sets::id rank_sets::in_at_least(std::size_t least, std::span<const id> sets) {
   if (sets.size() < least) return k_empty;
   if (std::ranges::all_of(sets, [&](id set) { return set == sets.front(); })) return sets.front();
+  constexpr std::size_t k_few = 4;  // of many, the unions of the first ones would be of no further use
+  if (least == 1 && sets.size() <= k_few)
+    return std::accumulate(sets.begin() + 1, sets.end(), sets.front(), [&](id x, id y) { return united(x, y); });
   ends_.clear();
   for (const id set : sets)
     for (const interval& part : *contents_[set]) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ops/base.h"
@@ -40,11 +42,14 @@ class rank_sets {
  private:
   using content = std::vector<interval>;
 
+  /// Of two sets that are not empty.
+  static content merged(const content& x, const content& y);
   id keep(const content& wanted);
 
   std::map<content, id> ids_;
-  std::vector<const content*> contents_;    ///< by id; in ids_
-  std::vector<std::pair<rank, int>> ends_;  ///< of the intervals of all sets: +1 begins, -1 ends
+  std::unordered_map<std::uint64_t, id> unions_;  ///< that have been asked for: lesser id << 32 | the other
+  std::vector<const content*> contents_;          ///< by id; in ids_
+  std::vector<std::pair<rank, int>> ends_;        ///< of the intervals of all sets: +1 begins, -1 ends
 };
 
 }  // namespace lsched

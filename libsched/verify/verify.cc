@@ -244,10 +244,9 @@ class proof {
     }
   }
 
-  bool is_exit(world_op id) const { return all_.id_of(id) == all_.program(all_.rank_of(id)).exit(); }
   bool must_fire(world_op id) const {
     const op_kind kind = all_.kind(id);
-    return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture || is_exit(id);
+    return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture || all_.is_exit(id);
   }
   /// The first op that must fire and has not completed; the number of all ops: there is none.
   world_op first_stuck(const progress& round) const {

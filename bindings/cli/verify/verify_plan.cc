@@ -1,10 +1,12 @@
 #include "bindings/cli/verify/verify_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/requests/requests.h"
 #include "bindings/requests/sparse_promises.h"
+#include "libsched/schedule/draw.h"
 #include "ops/counted.h"
 
 namespace lsched::cli {
@@ -13,6 +15,7 @@ namespace {
 constexpr std::uint64_t k_large_count = 1000;
 constexpr std::uint64_t k_seed = 1;
 constexpr rank k_most_quadratic = 129;
+constexpr rank k_most_with_all_variants = 17;
 
 template <class Value>
 std::vector<Value> given_or(const std::vector<Value>& given, std::vector<Value> usual) {
@@ -43,14 +46,19 @@ bool is_partial(const verify_case& world) { return world.starts.policy != activa
 
 // --- dense algorithms --------------------------------------------------------------------------------------
 
-/// About P^2 messages where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world
-/// of some size.
+/// About P^2 messages.
+bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, const activation& starts) {
+  const cost total = cost_of_round(how, size, data, starts);
+  return total.messages + total.signals >= wide(size) * wide(size) / 4;
+}
+
+/// The same where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world of some
+/// size.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
-  const cost total = cost_of_round(how, k_size, with(k_size), {});
   const extents of_one = how.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
-  return total.messages + total.signals >= std::uint64_t{k_size} * k_size / 4 ||
+  return has_quadratic_cost(how, k_size, with(k_size), {}) ||
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
@@ -75,20 +83,36 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
-/// The same data, in place and not, in all variants.
-void add_variants(verify_plan& all, verify_case next) {
+/// The same data, in place and not, in all variants that can be.
+std::vector<verify_case> variants_of(verify_case next, std::string& objection) {
+  std::vector<verify_case> variants;
   for (const bool in_place : {false, true}) {
     if (in_place && !(next.dense->needs.in_place && next.dense->of->moves_data)) continue;
     next.data.in_place = in_place;
-    for (shape& data : variants_of(*next.dense, next.size, next.data)) {
-      if (const auto objection = validate(*next.dense, {.self = 0, .size = next.size}, data, next.starts)) {
-        all.objection = objection->text;
+    for (shape& data : lsched::variants_of(*next.dense, next.size, next.data)) {
+      if (const auto why = validate(*next.dense, {.self = 0, .size = next.size}, data, next.starts)) {
+        objection = why->text;
         continue;
       }
-      all.worlds.push_back(next);
-      all.worlds.back().data = std::move(data);
+      variants.push_back(next);
+      variants.back().data = std::move(data);
     }
   }
+  return variants;
+}
+
+/// All variants of small worlds, and of those whose size was asked for. Of large ones a drawn one, so that every
+/// variant is proved at many sizes and with many counts; but none that is quadratic, as one node of all ranks is in
+/// some algorithms.
+void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
+  std::vector<verify_case> variants = variants_of(next, all.objection);
+  if (wish.sizes.empty() && next.size > k_most_quadratic)
+    std::erase_if(variants, [](const verify_case& one) {
+      return has_quadratic_cost(*one.dense, one.size, one.data, one.starts);
+    });
+  if (wish.sizes.empty() && next.size > k_most_with_all_variants && !variants.empty())
+    variants = {variants[mix(all.worlds.size()) % variants.size()]};
+  std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 
 void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how) {
@@ -104,7 +128,7 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
           verify_case next{.dense = &how, .size = size, .count = count, .starts = starts};
           next.data = typical_shape(*how.of, size, count, dtype::f32, kernel::sum);
           next.data.root = root;
-          add_variants(all, std::move(next));
+          add_variants(all, wish, next);
         }
 }
 

@@ -49,8 +49,9 @@ struct verify_plan {
 /// P^2 messages or blocks are, and for partial sparse allreduces; up to 1024 for other sparse ones. Without counts: 0,
 /// 1, P-1, P, P+1 and 1000; of sparse allreduces 0, 1 and 1000 (partial: 1000), with 0, 1 and 10 items (partial: 10).
 /// In place and not, where both are possible; in all variants (variants_of; of sparse ones with room for equal shares,
-/// and with reused thresholds, where these make a difference); up to 16 ranks three roots, then one; and partial ones
-/// started by every rank's own call, by one, and by half of them.
+/// and with reused thresholds, where these make a difference), beyond 17 ranks in one of the dense variants, drawn anew
+/// for each size, count and activation; up to 16 ranks three roots, then one; and partial ones started by every rank's
+/// own call, by one, and by half of them.
 verify_plan plan(const verify_wish& wish);
 
 std::string_view collective_of(const verify_case& world);
