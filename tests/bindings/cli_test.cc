@@ -1935,6 +1935,29 @@ TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singleto
   EXPECT_TRUE(contains(it.err, "the launcher started 2 ranks, but MPI_COMM_WORLD has 1 rank")) << it.err;
 }
 
+TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_without_shared_memory) {
+  const temporary_file file("");
+  const auto soak = [&](const char* ranks, const char* transport) {
+    return run(
+        {LSCHED_TEST_MPIEXEC, "-n", ranks, LSCHED_TEST_COMMAND, "soak", "--rounds", "20", "--transport", transport},
+        {{"LSCHED_RECORDER", file.path}, {"LSCHED_RANKS_PER_NODE", "2"}});
+  };
+  ASSERT_EQ(soak("4", "auto").status, 0);
+  for (const int first : {0, 2}) {
+    const std::string path = file.path + "." + std::to_string(first);
+    const outcome it = run(lsched({"postmortem", path}));
+    unlink(path.c_str());
+    for (const int rank : {first, first + 1})
+      EXPECT_TRUE(contains(it.out, "rank " + std::to_string(rank) + " (pid ")) << it.out << it.err;
+  }
+  for (const char* ranks : {"2", "3"}) {  // MPI alone; a rank without a neighbour
+    const outcome it = soak(ranks, ranks[0] == '2' ? "mpi" : "auto");
+    EXPECT_NE(it.status, 0);
+    EXPECT_TRUE(contains(it.err, "LSCHED_ERR_UNSUPPORTED: the recorder needs shared memory")) << it.err;
+  }
+  for (const int first : {0, 2}) unlink((file.path + "." + std::to_string(first)).c_str());
+}
+
 TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
   for (const std::string transport : {"auto", "mpi"}) {
     const outcome it =
