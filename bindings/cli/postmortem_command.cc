@@ -85,7 +85,7 @@ std::vector<late_ranks> find_late(const recording& all) {
   for (const recorded_rank& one : all.ranks)
     for (const recorded_schedule& each : one.schedules) {
       late_ranks& entry = by_slot[each.slot];
-      entry.label = each.label;
+      entry.label = name_of(each);
       entry.round = std::max(entry.round, each.entered);
       ++entry.ranks;
     }

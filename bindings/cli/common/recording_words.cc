@@ -15,7 +15,7 @@ constexpr std::size_t k_most_schedules = 4;
 std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns) {
   const wait_note& wait = one.wait;
   const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
-  std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : escaped(in->label)) +
+  std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : name_of(*in)) +
                      ", round " + std::to_string(wait.round);
   if (wait.op != k_no_op)
     text += ", op " + std::to_string(wait.op) + " (" + std::string(name_of(wait.kind)) + ", rank " +
@@ -36,12 +36,14 @@ std::string time_of_day(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns)
   return text.data();
 }
 
+std::string name_of(const recorded_schedule& one) { return escaped(one.label); }
+
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns) {
   if (one.wait.round != 0) return words_for_wait(one, wall_offset_ns);
   std::string text;
   for (std::size_t i = 0; i < one.schedules.size() && i < k_most_schedules; ++i)
     text += (i == 0 ? "last called for round " : ", round ") + std::to_string(one.schedules[i].entered) + " of " +
-            escaped(one.schedules[i].label);
+            name_of(one.schedules[i]);
   if (one.schedules.size() > k_most_schedules)
     text += ", and of " + std::to_string(one.schedules.size() - k_most_schedules) + " more schedules";
   return text;

@@ -242,7 +242,7 @@ void shm_endpoint::detach(std::uint32_t id) {
     disarm(link);
     free_links_.push_back(link);
   }
-  record_->set_label(id % shm_page::k_ids, {});
+  record_->set_label(id % shm_page::k_ids, {});  // the rounds stay on record for peers that still wait
   retired_.emplace_back(id, std::move(found->second));
   blocks_.erase(found);
   publish_released(id);
@@ -589,6 +589,7 @@ void shm_endpoint::stop_watching() {
 
 std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::string_view label) {
   const std::uint32_t slot = id % shm_page::k_ids;
+  record_->entered[slot].store(0);
   record_->set_label(slot, label);
   return &record_->entered[slot];
 }

@@ -86,7 +86,6 @@ wait_note shm_record::wait() const {
 }
 
 void shm_record::set_label(std::uint32_t slot, std::string_view text) {
-  entered[slot].store(0);
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
   std::copy_n(text.begin(), length, label[slot]);
   label[slot][length] = '\0';
@@ -164,6 +163,7 @@ result<recording> parse_recording(std::span<const std::byte> bytes) {
     const std::size_t offset = k_page_bytes + k_record_bytes * static_cast<std::uint64_t>(r);
     std::memcpy(static_cast<void*>(record.get()), bytes.data() + offset, sizeof *record);
     all.ranks.push_back(read_record(*record));
+    if (all.ranks.back().process == 0) all.ranks.back().number = static_cast<rank>(r);
   }
   return all;
 }

@@ -22,7 +22,7 @@ namespace lsched {
 
 /// What one rank writes. All zeroes: it is not there yet. A reader may see half of a change.
 struct shm_record {
-  static constexpr std::size_t k_ids = 4096;  ///< as shm_page::k_ids
+  static constexpr std::size_t k_ids = 4096;  ///< instances that may exist at once (ids are taken modulo this)
   static constexpr std::size_t k_label_bytes = 64;
 
   std::atomic<std::int32_t> process;
@@ -38,7 +38,7 @@ struct shm_record {
 
   void note(const wait_note& what);
   wait_note wait() const;
-  void set_label(std::uint32_t slot, std::string_view text);  ///< of entered[slot], which begins anew; empty: none
+  void set_label(std::uint32_t slot, std::string_view text);  ///< empty: none
 };
 
 /// The machine's monotonic clock: the same for all processes.

@@ -83,6 +83,7 @@ TEST_F(shm_recording, tells_where_a_rank_was_that_has_been_killed) {
     EXPECT_TRUE(of_segment->is_of_this_boot);
     ASSERT_EQ(of_segment->ranks.size(), 2);
     EXPECT_EQ(of_segment->ranks[0].process, 0);
+    EXPECT_EQ(of_segment->ranks[1].number, 1);
     expect_place(of_segment->ranks[1]);
     if (!has_file) continue;
     segment->reset();
@@ -108,6 +109,7 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     EXPECT_EQ(open.schedules[0].label, std::string(shm_record::k_label_bytes - 1, 'x'));
     net->detach(0);
     EXPECT_EQ(parsed(content())->ranks[0].schedules.size(), 1);
+    EXPECT_EQ(net->entered_by(0, 0), 7) << "peers may still wait in a schedule that this rank has destroyed";
   }
   EXPECT_NE(parsed(content())->ranks[0].closed_ns, 0);
 }
@@ -118,6 +120,7 @@ TEST_F(shm_recording, replaces_a_recording_and_leaves_the_old_one_to_those_who_w
   const auto after = *segment_for(3);
   EXPECT_EQ(files(), 1);
   EXPECT_EQ(parsed(content())->ranks.size(), 3);
+  EXPECT_EQ(parsed(content())->ranks[2].number, 2) << "of a rank that has not joined";
   before->record(0).process.store(2);
   EXPECT_EQ(parsed(content())->ranks[0].process, 0);
   EXPECT_EQ(parse_recording(before->recording())->ranks[0].process, 2);
