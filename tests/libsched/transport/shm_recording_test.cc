@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -157,8 +158,8 @@ TEST_F(shm_recording, replaces_nothing_but_recordings) {
 }
 
 TEST_F(shm_recording, names_the_file_that_cannot_be_made) {
-  for (const std::string& name :
-       {folder_ + "/none/ranks", folder_, std::string("/dev/null"), "/" + std::string(2000, 'x')}) {
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
+  for (const std::string& name : {folder_ + "/none/ranks", folder_, folder_ + "/pipe", "/" + std::string(2000, 'x')}) {
     const auto refused = shm_segment::create(1, k_stride, 0, name);
     ASSERT_FALSE(refused) << name;
     EXPECT_EQ(refused.error().code, status::argument);
