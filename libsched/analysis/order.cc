@@ -7,15 +7,8 @@
 namespace lsched {
 namespace {
 
-std::vector<std::vector<op_id>> deps_of(const schedule& program) {
-  std::vector<std::vector<op_id>> deps(program.ops().size());
-  for (op_id id = 0; id < deps.size(); ++id)
-    for (const op_id next : program.successors(id)) deps[next].push_back(id);
-  return deps;
-}
-
 /// All ops have a row, which hands on what is before them. Only those that somebody asks about have a column.
-std::vector<std::uint32_t> columns_of(const schedule& program, const std::vector<std::vector<op_id>>& deps) {
+std::vector<std::uint32_t> columns_of(const schedule& program, const dep_table& deps) {
   std::vector<std::uint32_t> column(deps.size() + 1, 0);
   for (op_id id = 0; id < deps.size(); ++id) {
     const op& o = program.ops()[id];
@@ -28,12 +21,21 @@ std::size_t words_for(const std::vector<std::uint32_t>& column) { return (std::s
 
 }  // namespace
 
+dep_table::dep_table(const schedule& program) : first_(program.ops().size() + 1, 0), all_(program.dep_count()) {
+  for (op_id id = 0; id < size(); ++id)
+    for (const op_id next : program.successors(id)) ++first_[next + 1];
+  for (op_id id = 0; id < size(); ++id) first_[id + 1] += first_[id];
+  std::vector<std::uint32_t> end(first_.begin(), first_.end() - 1);
+  for (op_id id = 0; id < size(); ++id)
+    for (const op_id next : program.successors(id)) all_[end[next]++] = id;
+}
+
 std::uint64_t local_order::bytes_of(const schedule& program) {
-  return program.ops().size() * words_for(columns_of(program, deps_of(program))) * sizeof(std::uint64_t);
+  return program.ops().size() * words_for(columns_of(program, dep_table(program))) * sizeof(std::uint64_t);
 }
 
 local_order::local_order(const schedule& program)
-    : deps_(deps_of(program)),
+    : deps_(program),
       column_(columns_of(program, deps_)),
       words_(words_for(column_)),
       before_(deps_.size() * words_, 0) {

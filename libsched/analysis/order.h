@@ -12,6 +12,20 @@
 
 namespace lsched {
 
+/// The deps of each op, ascending: successors() the other way round.
+class dep_table {
+ public:
+  explicit dep_table(const schedule& program);
+  op_id size() const { return static_cast<op_id>(first_.size() - 1); }
+  std::span<const op_id> operator[](op_id id) const {
+    return std::span(all_).subspan(first_[id], first_[id + 1] - first_[id]);
+  }
+
+ private:
+  std::vector<std::uint32_t> first_;  ///< by op, and one more
+  std::vector<op_id> all_;
+};
+
 /// Memory grows with the square of the number of ops: this many take up to 8 MiB.
 inline constexpr std::size_t k_most_ordered_ops = 8192;
 
@@ -44,10 +58,10 @@ class local_order {
   void add_all(op_id to);
   void add_some(op_id to, std::size_t least);
 
-  std::vector<std::vector<op_id>> deps_;  ///< by op
-  std::vector<std::uint32_t> column_;     ///< by op, and one more: how many ops before it have a column
-  std::size_t words_ = 0;                 ///< of a row
-  std::vector<std::uint64_t> before_;     ///< a row of bits for each op
+  dep_table deps_;
+  std::vector<std::uint32_t> column_;  ///< by op, and one more: how many ops before it have a column
+  std::size_t words_ = 0;              ///< of a row
+  std::vector<std::uint64_t> before_;  ///< a row of bits for each op
   bool waits_for_all_ = true;
 };
 

@@ -64,8 +64,17 @@ class compiler {
 
   // --- order -----------------------------------------------------------------------------------------------
 
+  /// By what they come from, then by what they lead to.
   bool sort_deps() {
-    std::sort(deps_.begin(), deps_.end());
+    std::vector<std::pair<op_id, op_id>> sorted(deps_.size());
+    first_.assign(ops_.size() + 1, 0);
+    for (const auto& [before, after] : deps_) ++first_[before + 1];
+    for (op_id id = 0; id < ops_.size(); ++id) first_[id + 1] += first_[id];
+    std::vector<std::size_t> end(first_.begin(), first_.end() - 1);
+    for (const auto& dep : deps_) sorted[end[dep.first]++] = dep;
+    deps_ = std::move(sorted);
+    const auto at = [this](std::size_t i) { return deps_.begin() + static_cast<std::ptrdiff_t>(i); };
+    for (op_id id = 0; id < ops_.size(); ++id) std::sort(at(first_[id]), at(first_[id + 1]));
     const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
     if (twice == deps_.end()) return true;
     return refuse(status::argument, twice->second,
@@ -89,19 +98,13 @@ class compiler {
     exit_ = static_cast<op_id>(ops_.size());
     ops_.emplace_back();
     for (const op_id leaf : leaves) deps_.emplace_back(leaf, exit_);
-    std::sort(deps_.begin(), deps_.end());
-    return true;
+    return sort_deps();
   }
 
   bool settle_needs() {
-    first_.assign(ops_.size() + 1, 0);
     in_degree_.assign(ops_.size(), 0);
-    for (const auto& [before, after] : deps_) {
-      ++first_[before + 1];
-      ++in_degree_[after];
-    }
+    for (const auto& [before, after] : deps_) ++in_degree_[after];
     for (op_id id = 0; id < ops_.size(); ++id) {
-      first_[id + 1] += first_[id];
       std::uint32_t& need = ops_[id].need;
       if (need > in_degree_[id])
         return refuse(status::argument, id,

@@ -54,34 +54,35 @@ class op_check {
   bool check_regions() {
     for (region op::*which : {&op::a, &op::b, &op::s, &op::c}) {
       const operand_need need = need_of(op_, which);
-      const std::string name = name_of(which);
       const region part = op_.*which;
-      if (!part.exists() && need == operand_need::always) return refuse(name + " names no buffer of this schedule");
-      if (part.exists() && need == operand_need::never) return refuse("has a " + name + ", which it has no use for");
+      if (!part.exists() && need == operand_need::always)
+        return refuse(name_of(which) + " names no buffer of this schedule");
+      if (part.exists() && need == operand_need::never)
+        return refuse("has a " + name_of(which) + ", which it has no use for");
       if (part.exists() && part.buffer() >= in_.buffers.size())
-        return refuse(name + " is of buffer " + std::to_string(part.buffer()) +
+        return refuse(name_of(which) + " is of buffer " + std::to_string(part.buffer()) +
                       ", which does not exist: this schedule has " + std::to_string(in_.buffers.size()));
     }
     return true;
   }
 
   bool check_operands() {
-    for (const operand& part : operands_of(op_, in_.buffers))
+    parts_ = operands_of(op_, in_.buffers);
+    for (const operand& part : parts_)
       if (!check_extent(part) || (part.is_written && !check_write(part.at))) return false;
     return true;
   }
 
   bool check_extent(const operand& part) {
-    const std::string name = name_of(part.which);
     const buffer& under = in_.buffers[part.at.buffer()];
     if (under.type != part.type)
-      return refuse(name + " is " + std::string(name_of(under.type)) + " but " +
+      return refuse(name_of(part.which) + " is " + std::string(name_of(under.type)) + " but " +
                     (part.type == op_.type ? "the op is "
                      : part.is_sums        ? "sums are "
                                            : "lengths are ") +
                     std::string(name_of(part.type)));
     if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
-      return refuse(status::bounds, name + ", " + counted(part.count, "element") + " at b" +
+      return refuse(status::bounds, name_of(part.which) + ", " + counted(part.count, "element") + " at b" +
                                         std::to_string(part.at.buffer()) + "[" + std::to_string(part.at.offset()) +
                                         "], leaves its buffer of " + std::to_string(under.count));
     return true;
@@ -114,16 +115,16 @@ class op_check {
   }
 
   bool check_overlap() {
-    const operand_list parts = operands_of(op_, in_.buffers);
     const auto in_memory = [this](operand part) {
       if (in_.placements.empty()) return part;
       const placement& place = in_.placements[part.at.buffer()];
       part.at = {static_cast<std::uint16_t>(place.memory), place.begin + part.at.offset()};
       return part;
     };
-    for (const operand& x : parts)
-      for (const operand& y : parts)
-        if (straddle(in_memory(x), in_memory(y))) return refuse("has two regions that overlap without being the same");
+    for (const operand* x = parts_.begin(); x != parts_.end(); ++x)
+      for (const operand* y = x + 1; y != parts_.end(); ++y)
+        if (straddle(in_memory(*x), in_memory(*y)))
+          return refuse("has two regions that overlap without being the same");
     return true;
   }
 
@@ -179,6 +180,7 @@ class op_check {
 
   const op& op_;
   const op_context& in_;
+  operand_list parts_{};
   failure why_{};
 };
 

@@ -39,10 +39,10 @@ class activation_check {
   /// It is enough to run, for sets of callers that are just large enough, what comes before the captures, since all
   /// payload moves once every capture is given. More callers only add. Where it takes several, those who count them
   /// count any: sets in which each rank is once the first are enough, and a rank less must not be.
-  std::shared_ptr<const wake_cost> check_calls(wake_memo* memo) {
-    wake_memo::key key = memo == nullptr ? wake_memo::key() : key_of_calls();
-    if (memo != nullptr)
-      if (auto known = memo->find(key)) return known;
+  std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
+    const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
+    if (known != nullptr)
+      if (auto answer = known->find(key)) return answer;
     auto found = std::make_shared<wake_cost>();
     found->hops.assign(captures_.size(), 0);
     std::uint64_t signals = 0;
@@ -57,7 +57,7 @@ class activation_check {
       call(first, arrivals_ - 1);
       check_asleep();
     }
-    if (memo != nullptr && out_.is_empty()) memo->keep(std::move(key), found);
+    if (known != nullptr && out_.is_empty()) known->keep(key, found);
     return found;
   }
 
@@ -155,24 +155,27 @@ class activation_check {
 
   /// The graph of all that completes before the captures if everybody calls: no fewer calls make anything else
   /// complete.
-  wake_memo::key key_of_calls() {
+  fingerprint key_of_calls() {
     wake_.run({.stops_at_captures = true});
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);
     std::vector<world_op> ops = wake_.order();
     std::ranges::sort(ops);
     for (std::uint32_t i = 0; i < ops.size(); ++i) place[ops[i]] = i;
-    wake_memo::key key{static_cast<std::uint32_t>(all_.size()), static_cast<std::uint32_t>(arrivals_),
-                       static_cast<std::uint32_t>(captures_.size())};
+    word_hash key;
+    for (const auto number : {std::size_t{static_cast<std::uint32_t>(all_.size())},
+                              std::size_t{static_cast<std::uint32_t>(arrivals_)}, captures_.size(), ops.size()})
+      key.add(number);
     for (const world_op id : ops) {
       const op& o = all_.at(id);
       const world_op partner = all_.partner(id);
-      key.insert(key.end(), {static_cast<std::uint32_t>(o.kind), static_cast<std::uint32_t>(all_.rank_of(id)), o.need,
-                             all_.is_call(id) ? o.tag : 0, partner == k_no_world_op ? partner : place[partner]});
+      for (const auto word : {static_cast<std::uint32_t>(o.kind), static_cast<std::uint32_t>(all_.rank_of(id)), o.need,
+                              all_.is_call(id) ? o.tag : 0, partner == k_no_world_op ? partner : place[partner]})
+        key.add(word);
       for (const world_op after : all_.successors(id))
-        if (place[after] != k_no_world_op) key.push_back(place[after]);
-      key.push_back(k_no_world_op);
+        if (place[after] != k_no_world_op) key.add(place[after]);
+      key.add(k_no_world_op);
     }
-    return key;
+    return key.value();
   }
 
   const assembly& all_;
@@ -189,23 +192,12 @@ class activation_check {
 
 }  // namespace
 
-std::shared_ptr<const wake_cost> wake_memo::find(const key& activation) const {
-  const std::lock_guard lock(mutex_);
-  const auto known = known_.find(activation);
-  return known == known_.end() ? nullptr : known->second;
-}
-
-void wake_memo::keep(key activation, std::shared_ptr<const wake_cost> cost) {
-  const std::lock_guard lock(mutex_);
-  known_.emplace(std::move(activation), std::move(cost));
-}
-
 void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
-                      wake_memo* memo, cost& total, finding_list& out) {
+                      memo<wake_cost>* known, cost& total, finding_list& out) {
   activation_check check(all, promise, out);
   check.check_rest();
   if (!all.program(0).starts().is_woken()) return;
-  check.check_cost(*check.check_calls(memo), order, total);
+  check.check_cost(*check.check_calls(known), order, total);
   check.check_full_round();
 }
 

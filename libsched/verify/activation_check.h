@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "libsched/postcondition/postcondition.h"
 #include "libsched/verify/assembly.h"
+#include "libsched/verify/memo.h"
 
 namespace lsched {
 
@@ -18,29 +16,15 @@ struct wake_cost {
   std::vector<std::uint64_t> signals{};  ///< by first caller
 };
 
-/// Activations that were found to wake every rank. What comes before the captures is the same in most partial
-/// schedules of as many ranks, whatever they compute; each is tried once. May be used from several threads.
-class wake_memo {
- public:
-  /// All that the cost follows from, word by word.
-  using key = std::vector<std::uint32_t>;
-
-  /// nullptr: not known.
-  std::shared_ptr<const wake_cost> find(const key& activation) const;
-  void keep(key activation, std::shared_ptr<const wake_cost> cost);
-
- private:
-  mutable std::mutex mutex_;
-  std::map<key, std::shared_ptr<const wake_cost>> known_;
-};
-
 /// Property `activation` of a partial world: nobody captures, sends or signals if nobody calls; any calls that are just
 /// enough to start a round wake every rank, with the signals that `promise` declares, and one less wake none; and in
 /// rounds that wait for everybody each rank wakes by its own call alone.
 ///
 /// Adds to `total` the hops of a round, and the signals of a single call. `order`: what fires once every capture is
-/// given, each op after all it waits for, sends before their receives. `memo`: may be nullptr.
+/// given, each op after all it waits for, sends before their receives. `known`: activations that were found to wake
+/// every rank, or nullptr. What comes before the captures is the same in most partial schedules of as many ranks,
+/// whatever they compute; each is tried once.
 void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
-                      wake_memo* memo, cost& total, finding_list& out);
+                      memo<wake_cost>* known, cost& total, finding_list& out);
 
 }  // namespace lsched

@@ -52,8 +52,8 @@ class order_scan {
       std::erase_if(here, [&](const access& one) { return one.end <= begin; });
       const auto kept = static_cast<std::ptrdiff_t>(here.size());
       for (; next != all.end() && next->begin == begin; ++next) here.push_back(*next);
-      std::ranges::stable_sort(here.begin() + kept, here.end(), {}, &access::user);
-      std::ranges::inplace_merge(here, here.begin() + kept, {}, &access::user);
+      std::ranges::sort(here.begin() + kept, here.end(), {}, &access::user);
+      if (kept > 0) std::ranges::inplace_merge(here, here.begin() + kept, {}, &access::user);
       if (!is_piece_ordered(here)) return false;
     }
     return true;

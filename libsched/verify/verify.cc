@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "libsched/verify/form.h"
 #include "libsched/verify/hazards.h"
 #include "libsched/verify/progress.h"
+#include "libsched/verify/world_key.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -102,7 +104,8 @@ class proof {
     round.run(start);
     if (!check_progress(round)) return;
     if (world_.front()->is_partial())
-      check_activation(all_, eager.order(), promise_, options_.memo, answer_.round_cost, out_);
+      check_activation(all_, eager.order(), promise_,
+                       options_.known == nullptr ? nullptr : &options_.known->activations, answer_.round_cost, out_);
 
     const round_ends ends = check_hazards(all_, eager.order(), options_.in_place, out_, notes_);
     if (!out_.is_empty()) return;
@@ -284,13 +287,38 @@ unexpected_bound worst_unexpected(const verification& answer) {
   return worst;
 }
 
-verification verify(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options) {
+namespace {
+
+verification prove(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options) {
   finding_list out(std::max<std::size_t>(1, options.most_findings)), notes = out;
   verification answer;
   if (!world.empty()) check_schedules(world, promise, options.in_place, out);
   if (!world.empty() && out.is_empty()) proof(world, promise, options, out, notes, answer).run();
   answer.findings = out.take();
   answer.notes = notes.take();
+  return answer;
+}
+
+/// The answer for a world whose numbers of elements are changed alike.
+template <class Change>
+verification with_bytes(verification answer, const Change& change) {
+  answer.round_cost.bytes = change(answer.round_cost.bytes);
+  for (unexpected_bound& bound : answer.unexpected) bound.bytes = change(bound.bytes);
+  return answer;
+}
+
+}  // namespace
+
+verification verify(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options) {
+  const bool may_be_known = options.known != nullptr && !options.buffers.exists();
+  const auto key = may_be_known ? key_of(world, promise, options.in_place) : std::nullopt;
+  if (!key) return prove(world, promise, options);
+  if (const auto known = options.known->worlds.find(key->hash))
+    return with_bytes(*known, [&](std::uint64_t bytes) { return bytes * key->unit; });
+  verification answer = prove(world, promise, options);
+  if (answer.holds() && answer.notes.empty())
+    options.known->worlds.keep(key->hash, std::make_shared<const verification>(with_bytes(
+                                              answer, [&](std::uint64_t bytes) { return bytes / key->unit; })));
   return answer;
 }
 

@@ -8,7 +8,7 @@
 //
 // Pure; may be called from any thread. Time and memory are linear in the ops of the world, except for hazards (k^2 / 8
 // bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes is a finding) and
-// partial schedules (a pass over the activation for each initiator, unless options.memo knows it).
+// partial schedules (a pass over the activation for each initiator, unless options.known has it).
 #pragma once
 
 #include <span>
@@ -19,15 +19,18 @@
 #include "libsched/schedule/schedule.h"
 #include "libsched/verify/activation_check.h"
 #include "libsched/verify/finding.h"
+#include "libsched/verify/memo.h"
 #include "libsched/verify/progress.h"
 
 namespace lsched {
+
+struct verify_memo;
 
 struct verify_options {
   aliasing in_place{};             ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
   buffering buffers{};             ///< that messages may count on; none: they wait for their receives
-  wake_memo* memo = nullptr;       ///< of activations, for those who prove many worlds
+  verify_memo* known = nullptr;    ///< for those who prove many worlds
 };
 
 /// What may arrive at a rank before the receive it belongs to is posted: an upper bound.
@@ -46,6 +49,12 @@ struct verification {
   std::vector<unexpected_bound> unexpected{};  ///< by rank
 
   bool holds() const { return findings.empty(); }
+};
+
+/// What was proved before, and need not be again. May be used from several threads.
+struct verify_memo {
+  memo<wake_cost> activations{};
+  memo<verification> worlds{};  ///< by key_of(), those that hold, without notes; bytes divided by the unit
 };
 
 /// Of the rank that may have to keep the most bytes, then messages.

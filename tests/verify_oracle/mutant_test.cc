@@ -9,6 +9,7 @@
 #include <set>
 
 #include "collectives/registry.h"
+#include "libsched/verify/world_key.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/sampling.h"
 #include "tests/verify_oracle/interleavings.h"
@@ -26,10 +27,10 @@ struct subject {
 
 enum class breadth { usual, every_variant };
 
-/// What is known of the activation of one world must hide no fault in another's.
-wake_memo& memo_of_all() {
-  static wake_memo memo;
-  return memo;
+/// What is known of one world must hide no fault in another.
+verify_memo& known_of_all() {
+  static verify_memo known;
+  return known;
 }
 
 /// One world for each request that changes the ops of an algorithm.
@@ -42,7 +43,7 @@ std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dt
                     std::to_string(variant),
                 {},
                 promise_of(it, size, data, starts),
-                {.in_place = aliasing_of(*it.of, size, data), .memo = &memo_of_all()}};
+                {.in_place = aliasing_of(*it.of, size, data), .known = &known_of_all()}};
     for (rank self = 0; self < size; ++self) one.world.push_back(*it.generate({self, size}, data, starts));
     all.push_back(std::move(one));
   };
@@ -191,6 +192,24 @@ TEST(mutant, the_enumeration_is_the_same_every_time_and_names_are_unique) {
       EXPECT_TRUE(std::ranges::equal(once.world(k), again.world(k), {}, content, content));
     }
   }
+}
+
+TEST(mutant, has_another_key_than_the_world_it_was_made_of) {
+  std::size_t keys = 0;
+  for (const rank size : {3, 5})
+    for (const subject& it : all_subjects(size)) {
+      const auto original = key_of(it.world, it.promise, it.options.in_place);
+      const mutant_list list(it.world);
+      for (std::size_t k = 0; original && k < list.size(); ++k) {
+        const auto world = list.world(k);
+        const auto content = [](const schedule_ptr& program) -> const schedule& { return *program; };
+        if (std::ranges::equal(world, it.world, {}, content, content)) continue;  // two equal ops changed places
+        const auto changed = key_of(world, it.promise, it.options.in_place);
+        ++keys;
+        EXPECT_TRUE(!changed || changed->hash != original->hash) << it.name << ": " << list.name(k);
+      }
+    }
+  EXPECT_GT(keys, 1000u);
 }
 
 // --- the trial ---------------------------------------------------------------------------------------------

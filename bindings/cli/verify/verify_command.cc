@@ -267,11 +267,11 @@ int verify_all(const verify_command_options& options) {
   const std::vector<verify_case>& cases = all.worlds;
   if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objection);
   reporter out(options.as_json, cases.size());
-  wake_memo memo;
+  verify_memo known;
   const auto prove = [&](std::size_t i) {
     verify_options how = options_of(cases[i]);
     how.buffers = options.buffers;
-    how.memo = &memo;
+    how.known = &known;
     return verify(generate_world(cases[i]), promise_of(cases[i]), how);
   };
   in_order(cases.size(), prove, [&](std::size_t i, const verification& answer) {

@@ -121,9 +121,9 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
     return;
   }
   for (const rank size : sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096))
-    for (const activation& starts :
-         how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
-      for (const std::uint64_t count : counts_for(wish, how, size))
+    for (const std::uint64_t count : counts_for(wish, how, size))
+      for (const activation& starts :
+           how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
         for (const rank root : roots_for(how, size)) {
           verify_case next{.dense = &how, .size = size, .count = count, .starts = starts};
           next.data = typical_shape(*how.of, size, count, dtype::f32, kernel::sum);

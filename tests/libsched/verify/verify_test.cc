@@ -6,6 +6,7 @@
 #include <array>
 #include <functional>
 
+#include "bindings/requests/requests.h"
 #include "collectives/activation/activation.h"
 #include "collectives/registry.h"
 #include "collectives/rooted/rooted.h"
@@ -335,29 +336,72 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
   const postcondition promise = promise_of(what, 4, data, {.policy = activation_policy::solo});
-  wake_memo memo;  // of the world without the fault
-  EXPECT_TRUE(verify(world, promise, {.memo = &memo}).holds());
+  verify_memo known;  // of the world without the fault
+  EXPECT_TRUE(verify(world, promise, {.known = &known}).holds());
   world[1] = without_dep(one, heard, signal);
-  for (const verify_options& options : {verify_options{}, verify_options{.memo = &memo}}) {
+  for (const verify_options& options : {verify_options{}, verify_options{.known = &known}}) {
     const auto answer = verify(world, promise, options);
     expect_finding(answer, property::activation, "a call of rank 0 alone does not wake rank 3 op");
     expect_finding(answer, property::activation, "a call of rank 0 alone takes 2 signals, not 3");
   }
 }
 
+/// All that an answer says.
+void expect_equal(const verification& x, const verification& y) {
+  EXPECT_EQ(x.holds(), y.holds());
+  EXPECT_EQ(x.round_cost, y.round_cost);
+  EXPECT_EQ(x.is_synchronising, y.is_synchronising);
+  EXPECT_EQ(x.is_eager_safe, y.is_eager_safe);
+  ASSERT_EQ(x.unexpected.size(), y.unexpected.size());
+  for (std::size_t r = 0; r < x.unexpected.size(); ++r) {
+    EXPECT_EQ(x.unexpected[r].messages, y.unexpected[r].messages);
+    EXPECT_EQ(x.unexpected[r].bytes, y.unexpected[r].bytes);
+  }
+}
+
 TEST(verify, answers_with_a_memo_what_it_answers_without) {
-  wake_memo memo;
-  for (int again = 0; again < 2; ++again)
-    for (const char* name : {"tree", "recursive_doubling"})
+  verify_memo known;
+  for (const auto& [collective, name] :
+       {std::pair("allreduce", "recursive_doubling"), std::pair("allreduce", "ring"), std::pair("alltoall", "bruck"),
+        std::pair("gather", "binomial"), std::pair("partial_allreduce", "tree"), std::pair("adasum", "halving")})
+    for (const std::uint64_t count : {0u, 1u, 4u, 6u, 1000u, 4u})
       for (const activation_policy policy : {activation_policy::solo, activation_policy::majority}) {
-        const algorithm& what = *find("partial_allreduce", name);
-        const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
-        const auto world = make_world(what.of->name, name, 6, false, policy);
-        const postcondition promise = promise_of(what, 6, data, {.policy = policy});
-        const auto plain = verify(world, promise), remembered = verify(world, promise, {.memo = &memo});
-        EXPECT_TRUE(remembered.holds());
-        EXPECT_EQ(remembered.round_cost, plain.round_cost);
+        const algorithm& what = *find(collective, name);
+        const activation starts = what.of->activates ? activation{.policy = policy} : activation{};
+        const shape data = typical_shape(*what.of, 6, count, dtype::f32, kernel::sum);
+        SCOPED_TRACE(std::string(collective) + "/" + name + " " + std::to_string(count));
+        const auto world = *generate_world(what, 6, data, starts);
+        const postcondition promise = promise_of(what, 6, data, starts);
+        const auto plain = verify(world, promise), remembered = verify(world, promise, {.known = &known});
+        EXPECT_TRUE(plain.holds());
+        expect_equal(plain, remembered);
       }
+}
+
+TEST(verify, a_memo_of_a_world_says_nothing_of_another_promise) {
+  verify_memo known;
+  const auto world = make_world("allreduce", "recursive_doubling", 6);
+  postcondition promise = sum_of_all(6);
+  EXPECT_TRUE(verify(world, promise, {.known = &known}).holds());
+  const auto fails = [&](const postcondition& other, const aliasing& in_place = {}) {
+    return !verify(world, other, {.in_place = in_place, .known = &known}).holds();
+  };
+  EXPECT_FALSE(fails(promise));
+  promise.ranges.front().how = kernel::max;
+  EXPECT_TRUE(fails(promise));
+  promise = sum_of_all(6);
+  promise.ranges.front().input_begin = 1;
+  EXPECT_TRUE(fails(promise));
+  promise = sum_of_all(6);
+  promise.ranges.front().among = {0, 1, 2};
+  EXPECT_TRUE(fails(promise));
+  promise = sum_of_all(6);
+  promise.round_cost = cost{.messages = 1};
+  EXPECT_TRUE(fails(promise));
+  promise = sum_of_all(6);
+  promise.data = promised_data{dtype::f32, {{k_count, k_count + 1}}};
+  EXPECT_TRUE(fails(promise));
+  EXPECT_TRUE(fails(sum_of_all(6), true));  // made for memories of their own
 }
 
 // --- memory ------------------------------------------------------------------------------------------------

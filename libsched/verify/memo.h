@@ -1,0 +1,55 @@
+// Memos: answers that have been found, by what they follow from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "libsched/postcondition/fingerprint.h"
+
+namespace lsched {
+
+/// A sequence of words, as two polynomials at points that this process has drawn (fingerprint.h), and its length. Two
+/// sequences of n words are taken for each other with a probability of at most (6n / 2^61)^2, whoever wrote them.
+class word_hash {
+ public:
+  /// Of a word below 2^61-1.
+  void add(std::uint64_t word) {
+    for (std::size_t i = 0; i < all_.weights.size(); ++i)
+      all_.weights[i] = modular_sum(modular_product(all_.weights[i], points_[i]), word);
+    ++all_.size;
+  }
+  /// Of any word.
+  void add_wide(std::uint64_t word) {
+    add(word >> 32);
+    add(word & UINT32_MAX);
+  }
+  const fingerprint& value() const { return all_; }
+
+ private:
+  fingerprint all_{};
+  const std::array<std::uint64_t, 2> points_ = the_weights().element_steps;
+};
+
+/// May be used from several threads.
+template <class Answer>
+class memo {
+ public:
+  /// nullptr: not known.
+  std::shared_ptr<const Answer> find(const fingerprint& question) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(question);
+    return known == known_.end() ? nullptr : known->second;
+  }
+  void keep(const fingerprint& question, std::shared_ptr<const Answer> answer) {
+    const std::lock_guard lock(mutex_);
+    known_.emplace(question, std::move(answer));
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<fingerprint, std::shared_ptr<const Answer>> known_;
+};
+
+}  // namespace lsched
