@@ -4,7 +4,9 @@
 // anything. Every survivor has to get LSCHED_ERR_PEER, naming it, and then to end in good order.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/mman.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
@@ -13,16 +15,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <new>
-#include <set>
+#include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "bindings/c/lsched.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
+#include "tests/support/launched_rank.h"
 #include "tests/support/sampling.h"
+#include "tests/support/shared_memory_names.h"
+#include "tests/support/shared_object.h"
 
 namespace lsched {
 namespace {
@@ -46,50 +51,11 @@ struct board {
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_epoch()).count(); }
 
-class shared_board {
- public:
-  shared_board() : place_(mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
-    new (place_) board{};
-  }
-  ~shared_board() { munmap(place_, sizeof(board)); }
-  shared_board(const shared_board&) = delete;
-  shared_board& operator=(const shared_board&) = delete;
-  board* operator->() const { return static_cast<board*>(place_); }
-
- private:
-  void* place_;
-};
-
-/// Notes the names under /dev/shm, and later whether new ones stay. The MPI of a test that runs beside this one has
-/// names there for as long as it starts; only a name that is there at every look is one that was left behind.
-class shared_memory_names {
- public:
-  std::string left_behind() const {
-    std::set<std::string> left = now();
-    for (const auto deadline = clock::now() + std::chrono::seconds(10); clock::now() < deadline; usleep(10'000)) {
-      const std::set<std::string> names = now();
-      std::erase_if(left, [&](const std::string& name) { return before_.contains(name) || !names.contains(name); });
-      if (left.empty()) return {};
-    }
-    return *left.begin();
-  }
-
- private:
-  static std::set<std::string> now() {
-    std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
-      names.insert(entry.path().filename().string());
-    return names;
-  }
-
-  std::set<std::string> before_ = now();
-};
+using shared_board = testing::shared_object<board>;
 
 /// As the local launcher does it.
 lsched_status join(const shm_segment& segment, rank self, lsched_world** runtime, lsched_diagnostic* why) {
-  setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
-  setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
-  setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+  testing::be_launched(segment, self);
   return lsched_world_open(nullptr, runtime, why);
 }
 
@@ -219,10 +185,24 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   return answer != LSCHED_OK ? answer : lsched_collect(ticket, memory.output.data(), k_limit_ns, nullptr, why);
 }
 
+/// How the victim ends.
+struct ending {
+  int signal = SIGKILL;
+  std::size_t bytes = 0;  ///< its memory, beside the world's
+  std::string folder{};   ///< for its core; none is written if there is none
+};
+
+/// This process leaves a core in the folder, and nothing else is there.
+void leave_core_in(const std::string& folder) {
+  for (const auto& earlier : std::filesystem::directory_iterator(folder)) std::filesystem::remove(earlier);
+  const rlimit most{RLIM_INFINITY, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_CORE, &most) != 0 || chdir(folder.c_str()) != 0) std::abort();
+}
+
 /// A child's life: rounds without end. Survivors answer 0, and otherwise which expectation failed.
-int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common,
-         std::size_t victims_bytes = 0) {
-  const std::vector<std::byte> much(self == victim ? victims_bytes : 0, std::byte{1});
+int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common, const ending& how) {
+  const std::vector<std::byte> much(self == victim ? how.bytes : 0, std::byte{1});
+  if (self == victim && !how.folder.empty()) leave_core_in(how.folder);
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
   buffers memory;
@@ -244,20 +224,19 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
 }
 
 /// Milliseconds until the last survivor knew, or a failure.
-double kill_one(work what, std::uint64_t seed, std::size_t victims_bytes = 0) {
+double kill_one(work what, std::uint64_t seed, const ending& how) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % k_ranks);
   const std::uint64_t rounds = 1 + (draw >> 8) % 40;
   auto segment = shm_segment::create(k_ranks, 64 << 20);
   shared_board common;
-  testing::child_ranks children(k_ranks,
-                                [&](rank self) { return live(**segment, self, what, victim, common, victims_bytes); });
+  testing::child_ranks children(k_ranks, [&](rank self) { return live(**segment, self, what, victim, common, how); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
   while (common->rounds[victim].load() < rounds && clock::now() < deadline) usleep(50);
   EXPECT_GE(common->rounds[victim].load(), rounds) << "the world never got going";
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
   const std::int64_t killed_at = now_ns();
-  children.kill(victim);
+  children.kill(victim, how.signal);
   EXPECT_EQ(children.wait(), "") << "seed " << seed << ", work " << static_cast<int>(what);
   double longest = 0;
   for (rank r = 0; r < k_ranks; ++r)
@@ -266,11 +245,11 @@ double kill_one(work what, std::uint64_t seed, std::size_t victims_bytes = 0) {
   return longest;
 }
 
-void kill_many(std::uint64_t points, std::size_t victims_bytes = 0) {
-  const shared_memory_names names;
+void kill_many(std::uint64_t points, const ending& how = {}) {
+  const testing::shared_memory_names names;
   std::vector<double> notices{0};
   for (std::uint64_t point = 0; point < points && !::testing::Test::HasFailure(); ++point)
-    notices.push_back(kill_one(k_works[point % k_works.size()], 100 + point, victims_bytes));
+    notices.push_back(kill_one(k_works[point % k_works.size()], 100 + point, how));
   std::ranges::sort(notices);
   EXPECT_LT(notices.back(), k_longest_notice_ms);
   ::testing::Test::RecordProperty("longest_notice_us", static_cast<int>(notices.back() * 1000));
@@ -284,7 +263,22 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 }
 
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
-TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, std::size_t{2} << 30); }
+TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
+
+/// Where cores go to a file beside the process, as they do unless the machine is told otherwise.
+void dump_many(std::uint64_t points, std::size_t bytes) {
+  std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  kill_many(points, {.signal = SIGABRT, .bytes = bytes, .folder = folder.data()});
+  std::ifstream pattern("/proc/sys/kernel/core_pattern");
+  std::string name;
+  const bool is_here = pattern >> name && name == "core";
+  EXPECT_TRUE(!is_here || !std::filesystem::is_empty(folder.data()));
+  std::filesystem::remove_all(folder.data());
+}
+
+TEST(death, a_rank_that_leaves_a_core_is_missed) { dump_many(2, std::size_t{64} << 20); }
+TEST(death_soak, a_rank_that_leaves_a_core_is_missed_as_soon) { dump_many(100, std::size_t{1} << 30); }
 
 /// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
@@ -541,8 +535,78 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
   EXPECT_EQ(children.wait(), "");
 }
 
+/// Rounds of an allreduce, with naps in which others ask what this process is doing. Answers 0 if all is well.
+int sum_slowly(const shm_segment& segment, rank self, rank slow) {
+  lsched_world* runtime = join(segment, self);
+  if (runtime == nullptr) return 10;
+  buffers memory;
+  lsched_schedule* schedule = create(runtime, work::allreduce, memory);
+  if (schedule == nullptr) return 11;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  for (int round = 0; round < 3; ++round) {
+    if (self == slow) usleep(150'000);
+    if (lsched_run(schedule, k_limit_ns, &why) != LSCHED_OK)
+      return std::fprintf(stderr, "rank %d: %s\n", self, why.text), 12;
+  }
+  if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 13;
+  return lsched_world_close(runtime) == LSCHED_OK ? 0 : 14;
+}
+
+TEST(death, a_rank_whose_first_thread_has_ended_is_alive) {
+  auto segment = shm_segment::create(3, 64 << 20);
+  testing::child_ranks children(3, [&](rank self) {
+    if (self != 1) return sum_slowly(**segment, self, 1);
+    std::thread([&] { _exit(sum_slowly(**segment, 1, 1)); }).detach();
+    syscall(SYS_exit, 0);  // this thread alone
+    return 20;
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+
+TEST(death, a_child_that_a_rank_has_forked_is_not_in_the_world) {
+  auto segment = shm_segment::create(3, 64 << 20);
+  testing::child_ranks children(3, [&](rank self) {
+    lsched_world* runtime = join(**segment, self);
+    if (runtime == nullptr) return 10;
+    if (self == 1) {
+      const pid_t child = fork();
+      if (child == 0) _exit(lsched_world_close(runtime) == LSCHED_OK ? 0 : 1);
+      int how = 0;
+      if (waitpid(child, &how, 0) != child || how != 0) return 20;
+      usleep(150'000);
+    }
+    buffers memory;
+    lsched_schedule* schedule = create(runtime, work::allreduce, memory);
+    if (schedule == nullptr) return 11;
+    if (lsched_run(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 12;
+    if (lsched_schedule_destroy(schedule, k_limit_ns, nullptr) != LSCHED_OK) return 13;
+    return lsched_world_close(runtime) == LSCHED_OK ? 0 : 14;
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+
+TEST(death, where_no_thread_can_be_started_no_world_opens) {
+  auto segment = shm_segment::create(2, 64 << 20);
+  testing::child_ranks children(2, [&](rank self) {
+    pthread_attr_t endless;
+    pthread_attr_init(&endless);
+    pthread_attr_setstacksize(&endless, std::size_t{1} << 46);
+    if (self == 1 && pthread_setattr_default_np(&endless) != 0) return 20;
+    lsched_world* runtime = nullptr;
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    const lsched_status answer = join(**segment, self, &runtime, &why);
+    if (self == 1) return answer == LSCHED_ERR_NOMEM && runtime == nullptr ? 0 : 21;
+    lsched_schedule* schedule = nullptr;
+    if (answer == LSCHED_OK) return lsched_barrier_create(runtime, &schedule, &why) == LSCHED_ERR_PEER ? 0 : 22;
+    return answer == LSCHED_ERR_PEER && why.rank == 1 ? 0 : 23;
+  });
+  EXPECT_EQ(children.wait(), "");
+}
+
 TEST(death, processes_compute_what_threads_do_and_end_without_a_trace) {
-  const shared_memory_names names;
+  const testing::shared_memory_names names;
   auto segment = shm_segment::create(k_ranks, 64 << 20);
   testing::child_ranks children(k_ranks, [&](rank self) {
     lsched_world* runtime = join(**segment, self);

@@ -12,6 +12,7 @@
 #include "bindings/c/world.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
+#include "tests/support/launched_rank.h"
 
 namespace lsched {
 namespace {
@@ -25,9 +26,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
 
 /// A rank's allreduces, of every size around the one from which on there are jobs. What it answers is for exit().
 [[maybe_unused]] int live(const shm_segment& segment, rank self, const char* algorithm, bool is_caller_driven) {
-  setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
-  setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
-  setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+  testing::be_launched(segment, self);
   setenv("LSCHED_LANE", "tbb:2", 1);
   setenv("LSCHED_PROGRESS", is_caller_driven ? "caller" : "thread", 1);
   lsched_world* runtime = nullptr;

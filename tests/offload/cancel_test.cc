@@ -1,165 +1,67 @@
 // Schedules that are given up (docs/cancel.md). Ranks are threads, so that the address sanitizer sees every byte that
-// is touched after it was given back.
+// is touched after it was given back; or processes, which see in what they use the memory for next that it is touched.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <random>
+#include <functional>
 #include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "bindings/cpp/lsched.hpp"
+#include "tests/support/cancel_trials.h"
 #include "tests/support/cpp_ranks.h"
+#include "tests/support/shared_object.h"
 
 namespace {
 
 using namespace std::chrono_literals;
-using std::chrono::microseconds;
+using lsched::testing::trial_end;
 
-/// How a rank has come out of a trial.
-enum class end : std::uint8_t { unknown, finished, timed_out, was_told };
-
-/// Equal on all ranks, by its seed.
-struct trial {
-  explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
-    kind = pick(8);
-    count = std::array<std::size_t, 6>{1, 7, 900, 1500, 5000, 60'000}[pick(6)];
-    late = static_cast<std::int32_t>(pick(static_cast<std::uint64_t>(ranks)));
-    delay = microseconds(pick(1500));
-    patience = microseconds(pick(1000));
-    rounds = 1 + pick(3);
-  }
-  std::uint64_t pick(std::uint64_t below) { return draw() % below; }
-  bool is_partial() const { return kind > 4; }
-
-  std::mt19937_64 draw;
-  std::uint64_t kind;
-  std::size_t count;
-  std::int32_t late;  ///< this rank begins later, by:
-  microseconds delay;
-  microseconds patience;  ///< of the others with a round
-  std::uint64_t rounds;
+/// What became of trials, by trial and rank. Processes share it.
+constexpr std::uint64_t k_most_trials = 2000;
+struct all_ends {
+  std::atomic<trial_end> of[k_most_trials][8];
 };
 
-void expect_all(const std::vector<double>& values, double what) {
-  for (const double one : values) ASSERT_EQ(one, what);
-}
+using way_to_run = std::function<void(std::int32_t ranks, const std::function<void(lsched::world&)>& body)>;
 
-double sum_of_ranks(std::int32_t ranks) { return ranks * (ranks + 1) / 2.0; }
-
-void run_rounds(lsched::world& mine, lsched::schedule run, const trial& how) {
-  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
-  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
-  run.close();
-}
-
-void run_dense(lsched::world& mine, const trial& how, const char* algorithm) {
-  const std::vector<double> input(how.count, mine.rank() + 1.0);
-  std::vector<double> output(how.count);
-  run_rounds(mine, mine.allreduce<double>(input, output, LSCHED_SUM, algorithm), how);
-  expect_all(output, sum_of_ranks(mine.size()));
-}
-
-void run_adasum(lsched::world& mine, const trial& how) {
-  const std::vector<double> input(how.count, 1.0);  // equal vectors: their mean
-  std::vector<double> output(how.count);
-  run_rounds(mine, mine.adasum<double>(input, output), how);
-  for (const double one : output) ASSERT_NEAR(one, 1.0, 1e-9);
-}
-
-void run_sparse(lsched::world& mine, const trial& how) {
-  const std::vector<double> gradient(how.count, 1.0);
-  std::vector<double> update(how.count);
-  auto run = mine.sparse<double>(gradient, update, (how.count + 1) / 2);
-  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
-  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
-  run.close();
-}
-
-/// Of a partial sum any ranks may be missing, but each value is a sum of whole contributions.
-void run_partial(lsched::world& mine, const trial& how, const lsched::partial_options& options) {
-  const std::vector<double> input(how.count, 1.0);
-  std::vector<double> output(how.count);
-  auto run = mine.partial<double>(how.count, options);
-  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
-  for (std::uint64_t round = 0; round < how.rounds; ++round) {
-    const auto called = run.offer(input);
-    const lsched_report got = run.collect(called, output, how.patience);
-    if (got.has_result != 0 && options.collective == "allreduce") expect_all(output, static_cast<double>(got.offers));
-  }
-  run.close(how.patience);
-}
-
-void run_kind(lsched::world& mine, const trial& how) {
-  switch (how.kind) {
-    case 0: return run_dense(mine, how, "ring");
-    case 1: return run_dense(mine, how, "recursive_doubling");
-    case 2: return run_dense(mine, how, "auto");
-    case 3: return run_adasum(mine, how);
-    case 4: return run_sparse(mine, how);
-    case 5: return run_partial(mine, how, {.activation = "solo"});
-    case 6: return run_partial(mine, how, {.activation = "majority", .seed = 3});
-    default: return run_partial(mine, how, {.collective = "adasum", .activation = "full"});
-  }
-}
-
-/// What a rank that was told is told: who.
-end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
-  try {
-    run_kind(mine, how);
-    return end::finished;
-  } catch (const lsched::error& why) {
-    by = why.diagnostic().rank;
-    if (why.status() == LSCHED_ERR_TIMEOUT) return end::timed_out;
-    EXPECT_EQ(why.status(), LSCHED_ERR_CANCELLED) << why.what();
-    return end::was_told;
-  }
-}
-
-/// After each trial its memory is used for something else, and another schedule goes on.
-void try_often(std::int32_t ranks, std::uint64_t trials, std::array<std::uint64_t, 4>& ends) {
-  std::vector<std::array<std::atomic<end>, 8>> came_out(trials);
-  std::atomic<std::uint64_t> counts[4]{};
-  lsched::testing::as_ranks(ranks, [&](lsched::world& mine) {
-    std::vector<double> all_sum(3000);
-    lsched::schedule witness = mine.allreduce<double>(all_sum);
-    for (std::uint64_t i = 0; i < trials; ++i) {
-      const trial how(1000 * i + static_cast<std::uint64_t>(ranks), ranks);
-      std::int32_t by = -1;
-      const end mine_is = come_out(mine, how, by);
-      came_out[i][static_cast<std::size_t>(mine.rank())] = mine_is;
-      ++counts[static_cast<std::size_t>(mine_is)];
-      const std::vector<double> reused(how.count, 42.0), too(how.count, 43.0);
-      std::ranges::fill(all_sum, mine.rank() + 1.0);
-      witness.run(20s);
-      expect_all(all_sum, sum_of_ranks(ranks));
-      expect_all(reused, 42.0);
-      expect_all(too, 43.0);
-      if (mine_is != end::was_told || (how.is_partial() && by == -1)) continue;  // an offer names nobody
-      ASSERT_TRUE(by >= 0 && by < ranks) << "trial " << i;
-      ASSERT_EQ(came_out[i][static_cast<std::size_t>(by)].load(), end::timed_out) << "trial " << i << ", rank " << by;
-    }
-    witness.close();
-  });
-  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] += counts[i];
-}
-
-void try_worlds(std::uint64_t trials) {
+void try_worlds(std::uint64_t trials, const way_to_run& run) {
   std::array<std::uint64_t, 4> ends{};
-  for (const std::int32_t ranks : {3, 5, 6, 7, 2, 4}) try_often(ranks, trials, ends);
-  for (const end one : {end::finished, end::timed_out, end::was_told}) {
+  for (const std::int32_t ranks : {3, 5, 6, 7, 2, 4}) {
+    const lsched::testing::shared_object<all_ends> all;
+    run(ranks, [&](lsched::world& mine) {
+      lsched::testing::run_cancel_trials(
+          mine, trials, SIZE_MAX,
+          {[&](std::uint64_t trial, trial_end mine_is) { all->of[trial][mine.rank()] = mine_is; },
+           [&](std::uint64_t trial, std::int32_t other) { return all->of[trial][other].load(); }});
+    });
+    for (std::uint64_t i = 0; i < trials; ++i)
+      for (std::int32_t r = 0; r < ranks; ++r) ++ends[static_cast<std::size_t>(all->of[i][r].load())];
+  }
+  for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told}) {
     EXPECT_GT(ends[static_cast<std::size_t>(one)], trials / 4) << "trials do not come out in all ways";
     ::testing::Test::RecordProperty("end " + std::to_string(static_cast<int>(one)),
                                     std::to_string(ends[static_cast<std::size_t>(one)]));
   }
 }
 
-TEST(cancel, unwinding_leaves_nothing_behind) { try_worlds(40); }
-TEST(cancel_soak, unwinding_leaves_nothing_behind) { try_worlds(2000); }
+void as_threads(std::int32_t ranks, const std::function<void(lsched::world&)>& body) {
+  lsched::testing::as_ranks(ranks, body);
+}
+
+void as_processes(std::int32_t ranks, const std::function<void(lsched::world&)>& body) {
+  lsched::testing::as_processes(ranks, body, 1000s);
+}
+
+TEST(cancel, unwinding_leaves_nothing_behind) { try_worlds(40, as_threads); }
+TEST(cancel_soak, unwinding_leaves_nothing_behind) { try_worlds(k_most_trials, as_threads); }
+TEST(cancel, processes_that_unwind_leave_nothing_behind) { try_worlds(20, as_processes); }
+TEST(cancel_soak, processes_that_unwind_leave_nothing_behind) { try_worlds(k_most_trials, as_processes); }
 
 // --- one by one --------------------------------------------------------------------------------------------------
 
@@ -174,8 +76,8 @@ TEST(cancel, names_who_has_cancelled_and_keeps_what_was_finished) {
     barrier.run(20s);
     if (mine.rank() == 1) sum.cancel();
     barrier.run(20s);
-    first.wait(20s);  // stays finished
-    expect_all(output, 6);
+    first.wait(20s);                                    // stays finished
+    EXPECT_EQ(output, std::vector<double>(5000, 6.0));
     try {
       sum.run(20s);
       ADD_FAILURE() << "a schedule runs that was cancelled";

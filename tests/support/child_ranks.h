@@ -40,11 +40,11 @@ class child_ranks {
     for (rank r = 0; r < static_cast<rank>(children_.size()); ++r) kill(r);
   }
 
-  /// Ends one child at once, whatever it does.
-  void kill(rank of) {
+  /// Ends one child at once, whatever it does, and waits until it is gone.
+  void kill(rank of, int signal = SIGKILL) {
     pid_t& child = children_[static_cast<std::size_t>(of)];
     if (child <= 0) return;
-    ::kill(child, SIGKILL);
+    ::kill(child, signal);
     waitpid(std::exchange(child, 0), nullptr, 0);
   }
 

@@ -1,4 +1,4 @@
-// Ranks of the C++ interface that are threads of a test.
+// Ranks of the C++ interface that are threads of a test, or processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bindings/cpp/lsched.hpp"
+#include "tests/support/process_ranks.h"
 
 namespace lsched::testing {
 
@@ -34,6 +35,22 @@ inline void as_ranks(std::int32_t ranks, const std::function<void(lsched::world&
   lsched_config config = lsched::world::default_config();
   config.commit_timeout_ns = timeout(std::chrono::seconds(20)).ns();
   as_ranks(lsched::world::open_threads(ranks, config), body);
+}
+
+/// Each rank is a process. What a rank throws, or expects in vain, is the test's failure.
+inline void as_processes(std::int32_t ranks, const std::function<void(lsched::world&)>& body,
+                         std::chrono::seconds limit) {
+  const auto live = [&] {
+    try {
+      lsched::world mine;
+      body(mine);
+      mine.close();
+    } catch (const std::exception& why) {
+      ADD_FAILURE() << why.what();
+    }
+    return ::testing::Test::HasFailure() ? 1 : 0;
+  };
+  EXPECT_EQ(run_processes(ranks, live, limit), "");
 }
 
 /// With so many neighbours on a node.

@@ -1,0 +1,109 @@
+// Schedules that are given up, of ranks that talk through MPI: alone, and with shared memory inside emulated nodes
+// (docs/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/lsched_mpi.h"
+#include "tests/support/cancel_trials.h"
+
+namespace {
+
+using namespace std::chrono_literals;
+using lsched::testing::trial_end;
+
+constexpr std::size_t k_most_copied = 1500;  ///< elements of 8 bytes that are no memory of MPI's while they are sent
+
+lsched::world open_nodes_of(int ranks_per_node) {
+  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
+  lsched_world* world = nullptr;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  if (lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, nullptr, &world, &why) != LSCHED_OK) {
+    ADD_FAILURE() << why.text;
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return lsched::world(world);
+}
+
+template <class Call>
+lsched_status status_of(const Call& call) {
+  try {
+    call();
+    return LSCHED_OK;
+  } catch (const lsched::error& why) {
+    return why.status();
+  }
+}
+
+/// The ranks' ends of one trial.
+class gathered_ends {
+ public:
+  explicit gathered_ends(std::int32_t ranks) : all_(static_cast<std::size_t>(ranks)) {}
+
+  void put(trial_end mine) {
+    MPI_Allgather(&mine, 1, MPI_UINT8_T, all_.data(), 1, MPI_UINT8_T, MPI_COMM_WORLD);
+    for (const trial_end one : all_) ++times_[one];
+  }
+  trial_end look(std::int32_t other) const { return all_[static_cast<std::size_t>(other)]; }
+  std::uint64_t times(trial_end which) { return times_[which]; }
+
+ private:
+  std::vector<trial_end> all_;
+  std::map<trial_end, std::uint64_t> times_;
+};
+
+TEST(cancel_over_mpi, unwinding_leaves_nothing_behind) {
+  const std::uint64_t trials = std::getenv("LSCHED_TEST_FULL") != nullptr ? 2000 : 60;
+  for (const int ranks_per_node : {1, 2}) {
+    lsched::world mine = open_nodes_of(ranks_per_node);
+    gathered_ends ends(mine.size());
+    lsched::testing::run_cancel_trials(mine, trials, k_most_copied,
+                                       {[&](std::uint64_t, trial_end mine_is) { ends.put(mine_is); },
+                                        [&](std::uint64_t, std::int32_t other) { return ends.look(other); }});
+    for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told})
+      EXPECT_GT(ends.times(one), trials / 4) << "trials do not come out in all ways";
+    mine.close();
+  }
+}
+
+// MPI cannot be made to let go of a long message that is on its way: UNSUPPORTED, unless it has arrived by then.
+bool is_end(lsched_status answer) { return answer == LSCHED_OK || answer == LSCHED_ERR_UNSUPPORTED; }
+
+TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_nothing_else) {
+  std::vector<double> large(100'000, 1.0);  // before the world, so it goes after that
+  lsched::world mine = open_nodes_of(1);
+  lsched::schedule sum = mine.allreduce<double>(large, LSCHED_SUM, "ring");
+  lsched::schedule barrier = mine.barrier();
+  if (mine.rank() == 0) {
+    EXPECT_EQ(status_of([&] { sum.run(50ms); }), LSCHED_ERR_TIMEOUT);
+    EXPECT_TRUE(is_end(status_of([&] { sum.cancel(); })));
+  } else {
+    std::this_thread::sleep_for(200ms);
+    EXPECT_EQ(status_of([&] { sum.run(20s); }), LSCHED_ERR_CANCELLED);
+  }
+  EXPECT_TRUE(is_end(status_of([&] { sum.close(); })));
+  barrier.run(20s);
+  barrier.close();
+  mine.close();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  alarm(std::getenv("LSCHED_TEST_FULL") != nullptr ? 3500 : 115);
+  ::testing::InitGoogleTest(&argc, argv);
+  const int answer = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return answer;
+}

@@ -1,0 +1,139 @@
+#include "tests/support/cancel_trials.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace lsched::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::microseconds;
+
+/// Equal on all ranks, by its seed.
+struct trial {
+  explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
+    kind = pick(8);
+    count = std::array<std::size_t, 6>{1, 7, 900, 1500, 5000, 60'000}[pick(6)];
+    late = static_cast<std::int32_t>(pick(static_cast<std::uint64_t>(ranks)));
+    delay = microseconds(pick(1500));
+    patience = microseconds(pick(1000));
+    rounds = 1 + pick(3);
+  }
+  std::uint64_t pick(std::uint64_t below) { return draw() % below; }
+  bool is_partial() const { return kind > 4; }
+
+  std::mt19937_64 draw;
+  std::uint64_t kind;
+  std::size_t count;
+  std::int32_t late;  ///< this rank begins later, by:
+  microseconds delay;
+  microseconds patience;  ///< of the others with a round
+  std::uint64_t rounds;
+};
+
+void expect_all(const std::vector<double>& values, double what) {
+  for (const double one : values) ASSERT_EQ(one, what);
+}
+
+double sum_of_ranks(std::int32_t ranks) { return ranks * (ranks + 1) / 2.0; }
+
+void run_rounds(lsched::world& mine, lsched::schedule run, const trial& how) {
+  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
+  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
+  run.close();
+}
+
+void run_dense(lsched::world& mine, const trial& how, const char* algorithm) {
+  const std::vector<double> input(how.count, mine.rank() + 1.0);
+  std::vector<double> output(how.count);
+  run_rounds(mine, mine.allreduce<double>(input, output, LSCHED_SUM, algorithm), how);
+  expect_all(output, sum_of_ranks(mine.size()));
+}
+
+void run_adasum(lsched::world& mine, const trial& how) {
+  const std::vector<double> input(how.count, 1.0);  // equal vectors: their mean
+  std::vector<double> output(how.count);
+  run_rounds(mine, mine.adasum<double>(input, output), how);
+  for (const double one : output) ASSERT_NEAR(one, 1.0, 1e-9);
+}
+
+void run_sparse(lsched::world& mine, const trial& how) {
+  const std::vector<double> gradient(how.count, 1.0);
+  std::vector<double> update(how.count);
+  auto run = mine.sparse<double>(gradient, update, (how.count + 1) / 2);
+  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
+  for (std::uint64_t round = 0; round < how.rounds; ++round) run.run(how.patience);
+  run.close();
+}
+
+/// Of a partial sum any ranks may be missing, but each value is a sum of whole contributions.
+void run_partial(lsched::world& mine, const trial& how, const lsched::partial_options& options) {
+  const std::vector<double> input(how.count, 1.0);
+  std::vector<double> output(how.count);
+  auto run = mine.partial<double>(how.count, options);
+  if (mine.rank() == how.late) std::this_thread::sleep_for(how.delay);
+  for (std::uint64_t round = 0; round < how.rounds; ++round) {
+    const auto called = run.offer(input);
+    const lsched_report got = run.collect(called, output, how.patience);
+    if (got.has_result != 0 && options.collective == "allreduce") expect_all(output, static_cast<double>(got.offers));
+  }
+  run.close(how.patience);
+}
+
+void run_kind(lsched::world& mine, const trial& how) {
+  switch (how.kind) {
+    case 0: return run_dense(mine, how, "ring");
+    case 1: return run_dense(mine, how, "recursive_doubling");
+    case 2: return run_dense(mine, how, "auto");
+    case 3: return run_adasum(mine, how);
+    case 4: return run_sparse(mine, how);
+    case 5: return run_partial(mine, how, {.activation = "solo"});
+    case 6: return run_partial(mine, how, {.activation = "majority", .seed = 3});
+    default: return run_partial(mine, how, {.collective = "adasum", .activation = "full"});
+  }
+}
+
+/// What a rank that was told is told: who.
+trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
+  try {
+    run_kind(mine, how);
+    return trial_end::finished;
+  } catch (const lsched::error& why) {
+    by = why.diagnostic().rank;
+    if (why.status() == LSCHED_ERR_TIMEOUT) return trial_end::timed_out;
+    EXPECT_EQ(why.status(), LSCHED_ERR_CANCELLED) << why.what();
+    return trial_end::was_told;
+  }
+}
+
+}  // namespace
+
+void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t most_elements, const trial_board& board) {
+  std::vector<double> all_sum(3000);
+  lsched::schedule witness = mine.allreduce<double>(all_sum);
+  for (std::uint64_t i = 0; i < trials; ++i) {
+    trial how(1000 * i + static_cast<std::uint64_t>(mine.size()), mine.size());
+    how.count = std::min(how.count, most_elements);
+    std::int32_t by = -1;
+    const trial_end mine_is = come_out(mine, how, by);
+    board.put(i, mine_is);
+    const std::vector<double> reused(how.count, 42.0), too(how.count, 43.0);
+    std::ranges::fill(all_sum, mine.rank() + 1.0);
+    witness.run(20s);
+    expect_all(all_sum, sum_of_ranks(mine.size()));
+    expect_all(reused, 42.0);
+    expect_all(too, 43.0);
+    if (mine_is != trial_end::was_told || (how.is_partial() && by == -1)) continue;  // an offer names nobody
+    ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
+    ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
+  }
+  witness.close();
+}
+
+}  // namespace lsched::testing

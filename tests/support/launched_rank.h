@@ -1,0 +1,18 @@
+// A process of a test that is told it is a rank, as `lsched run` tells its ranks.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+#include "libsched/transport/shm/shm_segment.h"
+
+namespace lsched::testing {
+
+/// From now on lsched_world_open of this process joins the world of this segment. The segment must outlive that call.
+inline void be_launched(const shm_segment& segment, rank self) {
+  setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
+  setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);
+  setenv("LSCHED_RUN_SIZE", std::to_string(segment.ranks()).c_str(), 1);
+}
+
+}  // namespace lsched::testing

@@ -1,0 +1,39 @@
+// What processes of a test leave in the system's shared memory.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <string>
+
+namespace lsched::testing {
+
+/// Notes the names under /dev/shm, and later whether new ones stay. The MPI of a test that runs beside this one has
+/// names there for as long as it starts; only a name that is there at every look is one that was left behind.
+class shared_memory_names {
+ public:
+  std::string left_behind() const {
+    std::set<std::string> left = now();
+    for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+         std::chrono::steady_clock::now() < deadline; usleep(10'000)) {
+      const std::set<std::string> names = now();
+      std::erase_if(left, [&](const std::string& name) { return before_.contains(name) || !names.contains(name); });
+      if (left.empty()) return {};
+    }
+    return *left.begin();
+  }
+
+ private:
+  static std::set<std::string> now() {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+      names.insert(entry.path().filename().string());
+    return names;
+  }
+
+  std::set<std::string> before_ = now();
+};
+
+}  // namespace lsched::testing
