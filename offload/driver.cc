@@ -188,8 +188,8 @@ status driver::call_for_next(instance& inst, round_no& next) {
 
 status driver::wait(const instance& inst, round_no round, clock::time_point deadline) {
   for (bool first = true;; first = false) {
-    if (is_over(inst, round)) return first ? answer_of(inst, round) : leave(answer_of(inst, round));
-    if (!first && clock::now() >= deadline) return leave(status::timeout);
+    if (is_over(inst, round)) return first ? answer_of(inst, round) : leave(inst, answer_of(inst, round));
+    if (!first && clock::now() >= deadline) return leave(inst, status::timeout);
     if (try_acquire()) {
       take_over();
       if (first) is_idle_ = false;
@@ -215,12 +215,13 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
     if (polls % 16 != 15 && (moved || !policy_.is_crowded())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
-      take_back_note();
+      take_back_note(inst);
       let_go();
       return is_over(inst, round) ? answer_of(inst, round) : status::timeout;
     }
     const bool is_due = !moved && !keep_polling(now);
     if (is_over(inst, round)) break;
+    if (!moved) note_long_wait(inst, now);
     if (is_due) {
       park(inst, round, deadline);
       return status::pending;
@@ -231,24 +232,27 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
       return status::pending;
     }
   }
-  take_back_note();
+  take_back_note(inst);
   let_go();
   return answer_of(inst, round);
 }
 
-void driver::note_long_wait(const instance& inst) {
-  if (has_noted_wait_ || !is_idle_ || clock::now() - idle_since_ < k_long_wait) return;
-  has_noted_wait_ = true;
+// Once for each time in which nothing moves: after that the round waits for something else.
+void driver::note_long_wait(const instance& inst, clock::time_point now) {
+  if (now - idle_since_ < k_long_wait || (noted_.load() == &inst && noted_since_ == idle_since_)) return;
+  noted_.store(&inst);
+  noted_since_ = idle_since_;
   engine_.note_wait(inst, static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count()));
 }
 
-void driver::take_back_note() {
-  if (std::exchange(has_noted_wait_, false)) engine_.note_end_of_wait();
+// By any thread: one that has slept need not own the engine when its round is over.
+void driver::take_back_note(const instance& inst) {
+  const instance* noted = &inst;
+  if (noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr)) engine_.note_end_of_wait();
 }
 
 // The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
 void driver::park(const instance& inst, round_no round, clock::time_point deadline) {
-  note_long_wait(inst);
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   const bool moved = announce_and_look();
@@ -272,10 +276,10 @@ void driver::wait_for_owner(const instance& inst, round_no round, clock::time_po
 }
 
 // A waiter that slept leaves: it may have been the one that was to hear of messages.
-status driver::leave(status answer) {
+status driver::leave(const instance& inst, status answer) {
+  take_back_note(inst);
   if (try_acquire()) {
     take_over();
-    take_back_note();
     let_go();
   }
   return answer;

@@ -86,11 +86,11 @@ class driver {
   void stand_aside();
   bool acquire_or_be_replaced();
   status drive(const instance& inst, round_no round, clock::time_point deadline);
-  void note_long_wait(const instance& inst);
-  void take_back_note();
+  void note_long_wait(const instance& inst, clock::time_point now);
+  void take_back_note(const instance& inst);
   void park(const instance& inst, round_no round, clock::time_point deadline);
   void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
-  status leave(status answer);
+  status leave(const instance& inst, status answer);
   nanoseconds nap_before(clock::time_point deadline, bool is_waiting);
 
   engine& engine_;
@@ -99,13 +99,14 @@ class driver {
   std::atomic<std::uint32_t> owner_{0};
   std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
-  std::atomic<bool> shut_out_{false};  ///< the auxiliary thread was awake and could not have the engine
+  std::atomic<const instance*> noted_{nullptr};  ///< whose wait is on record for the other ranks
+  std::atomic<bool> shut_out_{false};            ///< the auxiliary thread was awake and could not have the engine
 
   // The owner's:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
-  std::uint32_t yields_ = 0;     ///< while idle
-  bool has_noted_wait_ = false;  ///< for the other ranks
+  std::uint32_t yields_ = 0;         ///< while idle
+  clock::time_point noted_since_{};  ///< of the wait on record
   clock::time_point last_check_{};
   nanoseconds poll_nap_{0};  ///< grows while a time-driven transport stays silent
 };

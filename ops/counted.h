@@ -1,9 +1,11 @@
-// Numbers of things, as people read them.
+// Numbers of things, and lists of numbers, as people read them.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lsched {
 
@@ -11,6 +13,16 @@ namespace lsched {
 template <std::integral Number>
 std::string counted(Number number, std::string_view noun) {
   return std::to_string(number).append(" ").append(noun).append(number == 1 ? "" : "s");
+}
+
+/// "rank 3", "ranks 3,5"; of many numbers the first few, then an ellipsis.
+template <std::integral Number>
+std::string listed(const std::vector<Number>& numbers, std::string_view noun) {
+  constexpr std::size_t k_most = 8;
+  std::string text = std::string(noun).append(numbers.size() == 1 ? " " : "s ");
+  for (std::size_t i = 0; i < numbers.size() && i < k_most; ++i)
+    text.append(i == 0 ? "" : ",").append(std::to_string(numbers[i]));
+  return text.append(numbers.size() > k_most ? ",…" : "");
 }
 
 }  // namespace lsched

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "bindings/c/lsched.h"
 #include "bindings/c/sized.h"
@@ -88,6 +89,9 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
     return call();
   } catch (const std::bad_alloc&) {
     return report(diagnostic, {status::no_memory, "out of memory"});
+  } catch (const std::system_error& error) {
+    return report(diagnostic,
+                  {status::no_memory, std::string("the system refuses a thread or random numbers: ") + error.what()});
   } catch (const std::exception& error) {
     return report(diagnostic, {status::internal, error.what()});
   }

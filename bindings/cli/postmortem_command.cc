@@ -1,5 +1,6 @@
 // `lsched postmortem`: where each rank of a node is, or was when it ended.
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -34,26 +35,37 @@ struct postmortem_options {
   bool as_trace = false;
 };
 
+struct owned_file {
+  explicit owned_file(int opened) : number(opened) {}
+  ~owned_file() { close(number); }
+  owned_file(const owned_file&) = delete;
+  owned_file& operator=(const owned_file&) = delete;
+  int number;
+};
+
 // --- finding the recording -------------------------------------------------------------------------------------
 
 /// Out of the segment that a process has made: `lsched run`, or the first rank of a node under MPI.
-recording read_from_process(const std::string& number) {
+std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
+  std::string why = " has made no world: name who made it, `lsched run` or the first rank of a node";
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::error_code gone;
-    if (!std::filesystem::read_symlink(entry.path(), gone).string().starts_with("/memfd:libsched")) continue;
-    const auto segment = shm_segment::adopt(open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
-    return require(parse_recording(require(segment)->recording()));
+    if (std::filesystem::read_symlink(entry.path(), gone) != "/memfd:libsched (deleted)") continue;
+    const owned_file file(open(entry.path().c_str(), O_RDONLY | O_CLOEXEC));
+    const auto content = shm_segment::read_recording(file.number);
+    if (content) return *content;
+    why = ": " + content.error().text;
   }
-  throw command_failure(
-      LSCHED_ERR_ARGUMENT,
-      "process " + number + (error ? ": " + error.message() : " has made no world: name that of `lsched run`"));
+  throw command_failure(LSCHED_ERR_ARGUMENT, "process " + number + (error ? ": " + error.message() : why));
 }
 
 recording read_source(const std::string& source) {
-  if (!std::filesystem::exists(source) && whole_number_in(source)) return read_from_process(source);
-  const std::string content = require(content_of(source, k_most_bytes));
+  const bool is_process = !std::filesystem::exists(source) && whole_number_in(source);
+  if (std::filesystem::exists(source) && !std::filesystem::is_regular_file(source))
+    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": is no file that could be a recording");
+  const std::string content = is_process ? content_from_process(source) : require(content_of(source, k_most_bytes));
   auto all = parse_recording(std::as_bytes(std::span(content)));
   if (!all) throw command_failure(LSCHED_ERR_VERSION, source + ": " + all.error().text);
   return std::move(*all);
@@ -61,10 +73,11 @@ recording read_source(const std::string& source) {
 
 // --- what it says ----------------------------------------------------------------------------------------------
 
-/// Of a rank that has joined.
 std::string state_of(const recording& all, const recorded_rank& one) {
+  if (one.process == 0) return "never joined";
   if (one.closed_ns != 0) return "closed its world";
-  if (!all.is_of_this_boot || is_gone(one.process)) return "ended";
+  if (!all.is_of_this_boot) return "unknown here";
+  if (one.process < 1 || start_of_process(one.process) != one.process_start) return "ended";
   switch (state_of_process(one.process)) {
     case rank_state::stopped: return "stopped";
     case rank_state::ending: return "ended";
@@ -72,38 +85,41 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and who has not called for the latest round of it that any rank has called for.
+/// A schedule, and who keeps the others from its latest round that any rank has called for.
 struct late_ranks {
   std::string label;
   round_no round = 0;
-  std::vector<rank> late;
-  std::size_t ranks = 0;  ///< that have it
+  std::vector<rank> late;     ///< have not called for that round
+  std::vector<rank> without;  ///< do not have it: they have not created it, or have destroyed it
+  std::size_t ranks = 0;      ///< that have it
 };
 
-std::vector<late_ranks> find_late(const recording& all) {
-  std::map<std::uint32_t, late_ranks> by_slot;
+/// By slot; of schedules that a rank has.
+std::map<std::uint32_t, late_ranks> find_schedules(const recording& all) {
+  std::map<std::uint32_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)
     for (const recorded_schedule& each : one.schedules) {
-      late_ranks& entry = by_slot[each.slot];
-      entry.label = name_of(each);
+      if (each.label.empty()) continue;
+      late_ranks& entry = found[each.slot];
+      entry.label = each.label;
       entry.round = std::max(entry.round, each.entered);
       ++entry.ranks;
     }
-  std::vector<late_ranks> found;
-  for (auto& [slot, entry] : by_slot) {
-    for (const recorded_rank& one : all.ranks)
-      if (const recorded_schedule* const its = one.find(slot); its != nullptr && its->entered < entry.round)
-        entry.late.push_back(one.number);
-    if (!entry.late.empty()) found.push_back(entry);
-  }
   return found;
 }
 
-std::string list_of(const std::vector<rank>& ranks) {
-  constexpr std::size_t k_most = 16;
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size() && i < k_most; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
-  return text + (ranks.size() > k_most ? ",…" : "");
+std::vector<late_ranks> find_late(const recording& all) {
+  std::vector<late_ranks> found;
+  for (auto& [slot, entry] : find_schedules(all)) {
+    for (const recorded_rank& one : all.ranks) {
+      const recorded_schedule* const its = one.find(slot);
+      if (its != nullptr && its->entered < entry.round) entry.late.push_back(one.number);
+      const bool has_none = its == nullptr || (its->label.empty() && its->entered < entry.round);
+      if (one.process != 0 && one.closed_ns == 0 && has_none) entry.without.push_back(one.number);
+    }
+    if (!entry.late.empty() || !entry.without.empty()) found.push_back(entry);
+  }
+  return found;
 }
 
 void print(const recording& all) {
@@ -116,26 +132,37 @@ void print(const recording& all) {
     std::printf("rank %d (pid %d, %s): %s\n", one.number, one.process, state_of(all, one).c_str(),
                 place.empty() ? "has no schedule" : place.c_str());
   }
-  for (const late_ranks& each : find_late(all))
-    std::printf("%s, round %llu: not called for by %s, of %s\n", each.label.c_str(),
-                static_cast<unsigned long long>(each.round), list_of(each.late).c_str(),
-                counted(each.ranks, "rank").c_str());
+  for (const late_ranks& each : find_late(all)) {
+    const std::string label = printable(each.label);
+    if (!each.late.empty())
+      std::printf("%s, round %llu: %zu of %s have not called for it: %s\n", label.c_str(),
+                  static_cast<unsigned long long>(each.round), each.late.size(),
+                  counted(all.ranks.size(), "rank").c_str(), listed(each.late, "rank").c_str());
+    if (!each.without.empty())
+      std::printf("%s: %zu of %s do not have it: %s\n", label.c_str(), each.without.size(),
+                  counted(all.ranks.size(), "rank").c_str(), listed(each.without, "rank").c_str());
+  }
 }
 
 json describe(const recording& all, const recorded_rank& one) {
-  json entry{{"rank", one.number}};
+  json entry{{"rank", one.number}, {"state", state_of(all, one)}};
   if (one.process == 0) return entry;
   entry["pid"] = one.process;
-  entry["state"] = state_of(all, one);
-  const auto wall = [&](std::uint64_t ns) { return static_cast<std::int64_t>(ns) + all.wall_offset_ns; };
+  const auto wall = [&](std::uint64_t ns) {
+    return static_cast<std::int64_t>(ns + static_cast<std::uint64_t>(all.wall_offset_ns));
+  };
   if (one.closed_ns != 0) entry["closed_ns"] = wall(one.closed_ns);
   if (const wait_note& wait = one.wait; wait.round != 0) {
-    entry["waits"] = {{"instance", wait.instance}, {"round", wait.round}, {"since_ns", wall(wait.since_ns)}};
+    const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
+    entry["waits"] = {{"schedule", in == nullptr ? "" : in->label},
+                      {"instance", wait.instance},
+                      {"round", wait.round},
+                      {"since_ns", wall(wait.since_ns)}};
     if (wait.op != k_no_op) entry["waits"].update({{"op", wait.op}, {"kind", name_of(wait.kind)}, {"peer", wait.peer}});
   }
   entry["schedules"] = json::array();
   for (const recorded_schedule& each : one.schedules)
-    entry["schedules"].push_back({{"label", each.label}, {"called_for", each.entered}});
+    if (!each.label.empty()) entry["schedules"].push_back({{"schedule", each.label}, {"called_for", each.entered}});
   return entry;
 }
 
@@ -143,7 +170,11 @@ void print_json(const recording& all) {
   json out{{"ranks", json::array()}, {"late", json::array()}};
   for (const recorded_rank& one : all.ranks) out["ranks"].push_back(describe(all, one));
   for (const late_ranks& each : find_late(all))
-    out["late"].push_back({{"schedule", each.label}, {"round", each.round}, {"ranks", each.late}});
+    out["late"].push_back({{"schedule", each.label},
+                           {"round", each.round},
+                           {"not_called", each.late},
+                           {"do_not_have_it", each.without},
+                           {"have_it", each.ranks}});
   std::printf("%s\n", out.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
 }
 
@@ -152,7 +183,8 @@ void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.remark = "open waits of a recording"};
   for (const recorded_rank& one : all.ranks) {
-    if (one.process != 0 && all.is_of_this_boot && !is_gone(one.process)) end = std::max(end, monotonic_ns());
+    if (const std::string state = state_of(all, one); state == "runs" || state == "stopped")
+      end = std::max(end, monotonic_ns());
     end = std::max({end, one.closed_ns, one.wait.since_ns});
   }
   std::vector<trace_event> events;
@@ -168,6 +200,7 @@ void print_trace(const recording& all) {
                       .who = one.number,
                       .op = wait.op,
                       .peer = wait.peer,
+                      .tag = wait.tag,
                       .kind = wait.kind});
   }
   std::fputs(to_trace_json(events, context).c_str(), stdout);
@@ -197,10 +230,10 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
   command->add_flag("--trace", options->as_trace, "Print the open waits as a trace, for https://ui.perfetto.dev")
       ->excludes(as_json);
   command->footer(
-      "A wait is on record once it has lasted 50 us. Ranks of other nodes have a recording of their own.\n"
+      "A wait is on record once it has lasted 50 us to 1 ms. Ranks of other nodes have a recording of their own.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"
-      "          lsched postmortem $(pgrep -f 'lsched run')");
+      "          lsched postmortem $(pgrep -xo lsched)    # the oldest that runs");
   command->callback([&context, options] { context.action = [options] { return report(*options); }; });
 }
 

@@ -3,6 +3,7 @@
 
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/round.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -44,13 +45,6 @@ std::string describe_failure(const instance& inst, rank* culprit) {
          (who == k_no_rank ? "" : ", rank " + std::to_string(who));
 }
 
-/// "rank 3", "ranks 3,5", of at most eight.
-std::string words_for(const std::vector<rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (std::size_t i = 0; i < ranks.size() && i < 8; ++i) text += (i == 0 ? " " : ",") + std::to_string(ranks[i]);
-  return text + (ranks.size() > 8 ? ",…" : "");
-}
-
 /// Whether the open round waits for the calls of all ranks.
 bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
 
@@ -85,7 +79,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
     const std::vector<rank> late = ranks_late_for(*where, round);
     if (late.empty()) break;
     culprit = late.front();
-    text += "; not entered by " + words_for(late);
+    text += "; not entered by " + listed(late, "rank");
     const wait_note wait = net_.wait_of(culprit);
     where = wait.round == 0 ? nullptr : instance_of(wait.instance);
     if (where != nullptr && where->phase == phase::failed) where = nullptr;
@@ -116,7 +110,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (unfired > 8) text += ",… (" + std::to_string(unfired) + ")";
     std::sort(ranks.begin(), ranks.end());
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-    if (!ranks.empty()) text += "; waits for " + words_for(ranks);
+    if (!ranks.empty()) text += "; waits for " + listed(ranks, "rank");
     if (!ranks.empty()) neighbour = ranks.front();
     if (inst.jobs != 0) text += "; " + std::to_string(inst.jobs) + " on the lane";
     if (inst.phase == phase::idle) text += " not started here";
@@ -151,6 +145,7 @@ void engine::note_wait(const instance& inst, std::uint64_t since_ns) {
     note.op = id;
     note.peer = o.peer;
     note.kind = o.kind;
+    note.tag = o.tag;
   }
   net_.note_wait(note);
 }

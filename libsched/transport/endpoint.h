@@ -84,6 +84,7 @@ struct wait_note {
   op_id op = k_no_op;  ///< k_no_op: for something else than an op that communicates
   rank peer = k_no_rank;
   op_kind kind = op_kind::nop;
+  std::uint32_t tag = 0;
   std::uint64_t since_ns = 0;  ///< of the machine's monotonic clock
 };
 

@@ -20,6 +20,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -29,6 +30,8 @@
 #include "bindings/c/lsched.h"
 #include "collectives/algorithm/collective.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/transport/shm/shm_endpoint.h"
+#include "tests/support/shared_memory_names.h"
 
 namespace {
 
@@ -1699,6 +1702,36 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
 }
 
+/// A program among the ranks' that launches ranks of its own has a recording of its own, or none.
+TEST(CommandPostmortem, is_of_the_outer_launcher) {
+  const temporary_file file("");
+  const outcome it = run(lsched({"run", "-n", "2", "/bin/sh", "-c",
+                                 LSCHED_TEST_COMMAND " run -n 1 true; exec " LSCHED_TEST_COMMAND " soak --rounds 10"}),
+                         {{"LSCHED_RECORDER", file.path}});
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", file.path})).out)["ranks"].size(), 2u);
+}
+
+// Rank 1 has destroyed the schedule too early, rank 2 has not created it, and another process has its number by now.
+TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
+  const temporary_file file("");
+  const auto segment = *lsched::shm_segment::create(3, 1 << 20, 0, file.path);
+  std::vector<std::unique_ptr<lsched::shm_endpoint>> ranks;
+  for (lsched::rank r = 0; r < 3; ++r) ranks.push_back(std::move(*lsched::shm_endpoint::open(segment, r)));
+  for (lsched::rank r = 0; r < 2; ++r) {
+    const auto& net = ranks[static_cast<std::size_t>(r)];
+    ASSERT_TRUE(net->attach(0, false, {}));
+    *net->put_on_record(0, "allreduce/ring #0") = 17 - static_cast<lsched::round_no>(r);
+  }
+  ranks[1]->detach(0);
+  segment->record(2).process_start.fetch_add(1);
+  const outcome it = run(lsched({"postmortem", file.path}));
+  EXPECT_TRUE(contains(it.out, ", runs): has called for round 17 of allreduce/ring #0\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, ", ended): has no schedule\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "allreduce/ring #0, round 17: 1 of 3 ranks have not called for it: rank 1\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "allreduce/ring #0: 2 of 3 ranks do not have it: ranks 1,2\n")) << it.out;
+}
+
 TEST(CommandPostmortem, of_ranks_that_ended_well_says_so) {
   const temporary_file file("");
   const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "10"}), {{"LSCHED_RECORDER", file.path}});
@@ -1726,7 +1759,7 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
   EXPECT_EQ(run(lsched({"postmortem", "--json", "--trace", file.path})).status, 2);
 }
 
-TEST(CommandRun, refuses_a_recorder_that_cannot_be_written_and_says_where_ranks_were_when_time_is_up) {
+TEST(CommandRun, refuses_a_recorder_that_is_another_file_and_says_where_ranks_were_when_time_is_up) {
   const temporary_file file("something else");
   const outcome refused = run(shell_ranks({"-n", "2"}, "echo started"), {{"LSCHED_RECORDER", file.path}});
   EXPECT_EQ(refused.status, 1);
@@ -1762,13 +1795,16 @@ class endless_programs {
 
   std::vector<pid_t> alive() const { return processes_with(mark_); }
 
-  /// Whether that many have opened their world, within 20 s.
-  bool have_joined(std::ptrdiff_t ranks) const {
-    return comes_true([&] {
-      return ranks == std::ranges::count_if(alive(), [](pid_t each) {
-               return contains(content_of("/proc/" + std::to_string(each) + "/maps"), "memfd:libsched");
-             });
+  /// How many have opened their world.
+  std::ptrdiff_t joined() const {
+    return std::ranges::count_if(alive(), [](pid_t each) {
+      return contains(content_of("/proc/" + std::to_string(each) + "/maps"), "memfd:libsched");
     });
+  }
+
+  /// Whether that many have, within 20 s.
+  bool have_joined(std::ptrdiff_t ranks) const {
+    return comes_true([&] { return ranks == joined(); });
   }
 
   /// Whether none is left, within 20 s.
@@ -1841,6 +1877,40 @@ TEST(CommandWrapper, a_launcher_that_a_launcher_has_started_ends_with_it) {
     EXPECT_TRUE(programs.are_gone()) << signal;
   }
 }
+
+/// kB of shared memory that the machine has given out.
+std::int64_t shared_memory_kb() {
+  const std::string all = content_of("/proc/meminfo");
+  return std::stoll(all.substr(all.find("Shmem:") + std::strlen("Shmem:")));
+}
+
+/// Of each world everything is killed at once, or the launcher, or one rank: while it starts, or while it runs.
+void kill_worlds(int worlds) {
+  const lsched::testing::shared_memory_names names;
+  const std::int64_t before_kb = shared_memory_kb();
+  std::mt19937 draw(5);
+  int joined = 0;
+  for (int i = 0; i < worlds; ++i) {
+    const endless_programs programs;
+    program it(shell_ranks({"-n", std::to_string(2 + draw() % 4)}, programs.fill_in("exec PROGRAM")));
+    usleep(static_cast<useconds_t>(draw() % 400'000));
+    const std::vector<pid_t> ranks = programs.alive();
+    const auto how = draw() % 3;
+    if (programs.joined() > 0) ++joined;
+    if (how < 2 || ranks.empty()) it.send(SIGKILL);
+    if (how == 0)
+      for (const pid_t each : ranks) kill(each, SIGKILL);
+    if (how == 2 && !ranks.empty()) kill(ranks[draw() % ranks.size()], SIGKILL);
+    EXPECT_GT(it.finish(), 0) << "world " << i;
+    ASSERT_TRUE(programs.are_gone()) << "world " << i;
+  }
+  EXPECT_GT(joined, worlds / 4) << "worlds are killed before there is one";
+  EXPECT_EQ(names.left_behind(), "");
+  EXPECT_LT(shared_memory_kb() - before_kb, std::int64_t{64} << 10);
+}
+
+TEST(CommandWrapper, killed_worlds_leave_nothing_behind) { kill_worlds(12); }
+TEST(CommandWrapperSoak, killed_worlds_leave_nothing_behind) { kill_worlds(10'000); }
 
 TEST(CommandWrapper, programs_that_are_no_ranks_do_not_keep_the_output_open) {
   const endless_programs programs;

@@ -178,6 +178,7 @@ class world_launcher {
                                  setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
                                  setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0;
     if (!has_environment) return "setting the environment";
+    unsetenv("LSCHED_RECORDER");  // the segment says where; a launcher among the ranks' programs has a world of its own
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
@@ -241,13 +242,17 @@ class world_launcher {
     return place.empty() ? "" : ": " + place;
   }
 
-  /// Of some of those that still run.
+  /// Where those ranks are that still run and have a schedule, some of them.
   void tell_places() const {
     constexpr int k_most = 16;
-    int lines = 0;
-    for (const child& each : children_)
-      if (each.is_running && ++lines <= k_most)
-        tell("rank " + std::to_string(each.rank) + " (pid " + std::to_string(each.process) + ")" + place_of(each.rank));
+    int found = 0;
+    for (const child& each : children_) {
+      if (!each.is_running) continue;
+      const std::string place = place_of(each.rank);
+      if (place.empty() || ++found > k_most) continue;
+      tell("rank " + std::to_string(each.rank) + " (pid " + std::to_string(each.process) + ")" + place);
+    }
+    if (found > k_most) tell("and " + counted(found - k_most, "rank") + " more");
   }
 
   /// First a request, then the end.

@@ -1,11 +1,11 @@
 #include "bindings/cli/common/recording_words.h"
 
-#include <time.h>
-
 #include <array>
 #include <cstdio>
+#include <ctime>
 
 #include "libsched/schedule/schedule_file.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -15,37 +15,43 @@ constexpr std::size_t k_most_schedules = 4;
 std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns) {
   const wait_note& wait = one.wait;
   const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
-  std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : name_of(*in)) +
+  std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : printable(in->label)) +
                      ", round " + std::to_string(wait.round);
   if (wait.op != k_no_op)
     text += ", op " + std::to_string(wait.op) + " (" + std::string(name_of(wait.kind)) + ", rank " +
             std::to_string(wait.peer) + ")";
-  return text + " since " + time_of_day(wait.since_ns, wall_offset_ns);
+  return text + " since " + local_time(wait.since_ns, wall_offset_ns);
 }
 
 }  // namespace
 
-std::string time_of_day(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns) {
-  const std::int64_t wall_us = (static_cast<std::int64_t>(monotonic_ns) + wall_offset_ns) / 1000;
+std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns) {
+  constexpr std::int64_t k_end_us = 253'402'300'800'000'000;  // of the year 9999
+  const std::int64_t wall_us =
+      static_cast<std::int64_t>(monotonic_ns + static_cast<std::uint64_t>(wall_offset_ns)) / 1000;
+  if (wall_us < 0 || wall_us >= k_end_us) return "?";
   const time_t seconds = wall_us / 1'000'000;
   tm local{};
   localtime_r(&seconds, &local);
   std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%02d:%02d:%02d.%06d", local.tm_hour, local.tm_min, local.tm_sec,
-                static_cast<int>(wall_us % 1'000'000));
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S", &local);
+  std::snprintf(text.data() + length, text.size() - length, ".%06d", static_cast<int>(wall_us % 1'000'000));
   return text.data();
 }
 
-std::string name_of(const recorded_schedule& one) { return escaped(one.label); }
+std::string printable(const std::string& label) { return escaped(label); }
 
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns) {
   if (one.wait.round != 0) return words_for_wait(one, wall_offset_ns);
   std::string text;
-  for (std::size_t i = 0; i < one.schedules.size() && i < k_most_schedules; ++i)
-    text += (i == 0 ? "last called for round " : ", round ") + std::to_string(one.schedules[i].entered) + " of " +
-            name_of(one.schedules[i]);
-  if (one.schedules.size() > k_most_schedules)
-    text += ", and of " + std::to_string(one.schedules.size() - k_most_schedules) + " more schedules";
+  std::size_t found = 0;
+  for (const recorded_schedule& each : one.schedules) {
+    if (each.label.empty() || ++found > k_most_schedules) continue;
+    text += (found == 1 ? "has called for " : ", for ") +
+            (each.entered == 0 ? std::string("no round") : "round " + std::to_string(each.entered)) + " of " +
+            printable(each.label);
+  }
+  if (found > k_most_schedules) text += ", and has " + counted(found - k_most_schedules, "more schedule");
   return text;
 }
 

@@ -25,11 +25,13 @@ namespace {
 struct process_stat {
   char state = '\0';  ///< '\0': unknown
   unsigned long flags = 0;
+  long threads = 0;
+  unsigned long long start = 0;
 };
 
-// proc(5): the state, and the flags, are the first and the seventh field behind the name.
+// proc(5): these are the first, the seventh, the 18th and the 20th field behind the name.
 process_stat stat_of(std::int32_t process) {
-  std::array<char, 256> text{};
+  std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
   const int file = ::open(text.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return {};
@@ -38,24 +40,30 @@ process_stat stat_of(std::int32_t process) {
   text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
   const char* const behind_name = std::strrchr(text.data(), ')');
   process_stat found;
-  const bool is_read = behind_name != nullptr &&
-                       std::sscanf(behind_name, ") %c %*d %*d %*d %*d %*d %lu", &found.state, &found.flags) == 2;
+  constexpr const char* k_fields = ") %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu";
+  const bool is_read = behind_name != nullptr && std::sscanf(behind_name, k_fields, &found.state, &found.flags,
+                                                             &found.threads, &found.start) == 4;
   return is_read ? found : process_stat{};
+}
+
+bool is_killed(const process_stat& found) {
+  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
+  return (found.flags & k_was_signalled) != 0;
 }
 
 }  // namespace
 
-bool is_killed(std::int32_t process) {
-  constexpr unsigned long k_was_signalled = 0x400;  // PF_SIGNALED
-  return is_gone(process) || (stat_of(process).flags & k_was_signalled) != 0;
-}
+bool is_killed(std::int32_t process) { return is_gone(process) || is_killed(stat_of(process)); }
+
+std::uint64_t start_of_process(std::int32_t process) { return stat_of(process).start; }
 
 rank_state state_of_process(std::int32_t process) {
-  if (is_killed(process)) return rank_state::ending;
-  switch (stat_of(process).state) {
+  const process_stat found = stat_of(process);
+  if (is_gone(process) || is_killed(found)) return rank_state::ending;
+  switch (found.state) {
     case '\0': return rank_state::unknown;
     case 'Z':
-    case 'X': return rank_state::ending;
+    case 'X': return found.threads > 1 ? rank_state::running : rank_state::ending;
     case 'T':
     case 't': return rank_state::stopped;
     default: return rank_state::running;

@@ -15,8 +15,12 @@ bool is_gone(std::int32_t process);
 /// Reads a file.
 bool is_killed(std::int32_t process);
 
-/// Reads a file. A process is ending that is_killed(), or whose first thread has ended: others may live on. It is
-/// stopped by a signal or a debugger.
+/// When it was started, in a unit of the system's; tells it from a later process of its number. 0: unknown. Reads a
+/// file.
+std::uint64_t start_of_process(std::int32_t process);
+
+/// Reads a file. A process is ending that is_killed(), or whose last thread has ended. It is stopped by a signal or a
+/// debugger.
 rank_state state_of_process(std::int32_t process);
 
 // --- reading the memory of another process: process_vm_readv(2), one copy, made by the kernel on the reader's side ---

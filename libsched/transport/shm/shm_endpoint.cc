@@ -29,6 +29,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
   made->record_->rank_in_world.store(self);
+  made->record_->process_start.store(start_of_process(made->process_));
   made->record_->process.store(made->process_);
   page.state_of_rank.store(shm_page::open);
   return made;
@@ -607,9 +608,7 @@ rank_state shm_endpoint::state_of(rank who) const {
   const std::int32_t process = page.process.load();
   const bool has_closed = page.state_of_rank.load() == shm_page::closed;
   if (process == 0 || process == getpid() || has_closed) return rank_state::unknown;
-  if (page.life.has_ended() || is_killed(process)) return rank_state::ending;
-  const rank_state state = state_of_process(process);
-  return state == rank_state::ending && page.life.is_held() ? rank_state::running : state;
+  return page.life.has_ended() ? rank_state::ending : state_of_process(process);
 }
 
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.

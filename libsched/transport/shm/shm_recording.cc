@@ -16,7 +16,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x31636572736c;  // the layout; changes with it
+constexpr std::uint64_t k_magic = 0x32636572736c;  // the layout; changes with it
 constexpr std::uint64_t k_page_bytes = 4096;
 constexpr std::uint64_t k_record_bytes = (sizeof(shm_record) + k_page_bytes - 1) / k_page_bytes * k_page_bytes;
 
@@ -60,34 +60,42 @@ bool may_be_replaced(const std::string& path) {
   return is_ours;
 }
 
-/// Whatever a damaged recording holds.
-op_kind kind_of(std::uint32_t word) {
-  return word <= static_cast<std::uint32_t>(op_kind::capture) ? static_cast<op_kind>(word) : op_kind::nop;
-}
+/// nop where the recording is damaged.
+op_kind kind_of(std::uint32_t word) { return word < k_kinds.size() ? static_cast<op_kind>(word) : op_kind::nop; }
 
 }  // namespace
 
 void shm_record::note(const wait_note& what) {
+  wait_round.store(0);
   wait_op.store(std::uint64_t{what.instance} << 32 | what.op);
   wait_peer.store(what.peer);
   wait_kind.store(static_cast<std::uint32_t>(what.kind));
+  wait_tag.store(what.tag);
   wait_since_ns.store(what.since_ns);
   wait_round.store(what.round);
 }
 
 wait_note shm_record::wait() const {
+  const round_no round = wait_round.load();
+  const std::uint64_t since = wait_since_ns.load();
   const std::uint64_t place = wait_op.load();
-  return {.instance = static_cast<std::uint32_t>(place >> 32),
-          .round = wait_round.load(),
-          .op = static_cast<op_id>(place),
-          .peer = wait_peer.load(),
-          .kind = kind_of(wait_kind.load()),
-          .since_ns = wait_since_ns.load()};
+  const wait_note note{.instance = static_cast<std::uint32_t>(place >> 32),
+                       .round = round,
+                       .op = static_cast<op_id>(place),
+                       .peer = wait_peer.load(),
+                       .kind = kind_of(wait_kind.load()),
+                       .tag = wait_tag.load(),
+                       .since_ns = since};
+  return wait_round.load() == round && wait_since_ns.load() == since ? note : wait_note{};
 }
 
+/// Of a long name its end is kept, too: the instance's number.
 void shm_record::set_label(std::uint32_t slot, std::string_view text) {
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
-  std::copy_n(text.begin(), length, label[slot]);
+  const std::size_t tail = length == text.size() ? 0 : text.size() - std::min(text.rfind(" #"), text.size());
+  const std::size_t kept = std::min(tail, length);
+  std::copy_n(text.begin(), length - kept, label[slot]);
+  std::copy_n(text.end() - static_cast<std::ptrdiff_t>(kept), kept, label[slot] + length - kept);
   label[slot][length] = '\0';
 }
 
@@ -114,8 +122,8 @@ shm_record& record_in(std::byte* recording, rank who) {
 result<int> create_recording(const std::string& path, std::int64_t ranks) {
   if (!may_be_replaced(path))
     return file_failure(status::argument, path, "there is something else, or it cannot be read");
-  const std::string draft = path + "." + std::to_string(getpid());
-  const int file = open(draft.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  std::string draft = path + ".XXXXXX";
+  const int file = mkostemp(draft.data(), O_CLOEXEC);
   if (file < 0) return file_failure(status::argument, path, std::strerror(errno));
   const std::vector<std::byte> first = recording_header(ranks);
   int error = posix_fallocate(file, 0, static_cast<off_t>(recording_bytes(ranks)));
@@ -131,13 +139,14 @@ result<int> create_recording(const std::string& path, std::int64_t ranks) {
 recorded_rank read_record(const shm_record& record) {
   recorded_rank one{.number = record.rank_in_world.load(),
                     .process = record.process.load(),
+                    .process_start = record.process_start.load(),
                     .closed_ns = record.closed_ns.load(),
                     .wait = record.wait()};
   for (std::uint32_t slot = 0; slot < shm_record::k_ids; ++slot) {
     const char* const label = record.label[slot];
-    if (label[0] == '\0') continue;
-    one.schedules.push_back(
-        {slot, std::string(label, strnlen(label, shm_record::k_label_bytes)), record.entered[slot].load()});
+    const round_no entered = record.entered[slot].load();
+    if (label[0] == '\0' && entered == 0) continue;
+    one.schedules.push_back({slot, std::string(label, strnlen(label, shm_record::k_label_bytes)), entered});
   }
   return one;
 }

@@ -26,17 +26,20 @@ struct shm_record {
   static constexpr std::size_t k_label_bytes = 64;
 
   std::atomic<std::int32_t> process;
-  std::atomic<std::int32_t> rank_in_world;  ///< that peers go by here; a world may have other nodes
-  std::atomic<std::uint64_t> closed_ns;     ///< when it closed its world; 0: it has not
-  std::atomic<std::uint64_t> wait_round;    ///< 0: it does not wait
+  std::atomic<std::int32_t> rank_in_world;   ///< differs from its place in the recording where there are several nodes
+  std::atomic<std::uint64_t> process_start;  ///< what tells the process from a later one of its number
+  std::atomic<std::uint64_t> closed_ns;      ///< when it closed its world; 0: it has not
+  std::atomic<std::uint64_t> wait_round;     ///< 0: it does not wait
   std::atomic<std::uint64_t> wait_since_ns;
   std::atomic<std::uint64_t> wait_op;  ///< instance << 32 | op
   std::atomic<std::int32_t> wait_peer;
   std::atomic<std::uint32_t> wait_kind;
+  std::atomic<std::uint32_t> wait_tag;
   alignas(64) std::atomic<std::uint64_t> entered[k_ids];  ///< the last round of instance id % k_ids that was called for
   char label[k_ids][k_label_bytes];                       ///< of attached instances, cut; all others have none
 
   void note(const wait_note& what);
+  /// None also while it changes.
   wait_note wait() const;
   void set_label(std::uint32_t slot, std::string_view text);  ///< empty: none
 };
@@ -62,16 +65,18 @@ result<int> create_recording(const std::string& path, std::int64_t ranks);
 
 // --- reading ----------------------------------------------------------------------------------------------------
 
-/// A schedule that a rank has, and the last round that its application has called for; 0: none.
+/// A schedule that a rank has, or has destroyed before others had, and the last round that its application has called
+/// for; 0: none.
 struct recorded_schedule {
   std::uint32_t slot = 0;  ///< the instance's id % k_ids: equal on all ranks
-  std::string label{};
+  std::string label{};     ///< empty: it is destroyed
   round_no entered = 0;
 };
 
 struct recorded_rank {
-  rank number = 0;              ///< in the world, which may have other nodes
-  std::int32_t process = 0;     ///< 0: it never joined
+  rank number = 0;           ///< in the world, which may have other nodes
+  std::int32_t process = 0;  ///< 0: it never joined
+  std::uint64_t process_start = 0;
   std::uint64_t closed_ns = 0;  ///< 0: it has not closed its world
   wait_note wait{};
   std::vector<recorded_schedule> schedules{};  ///< by slot

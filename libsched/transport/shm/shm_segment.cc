@@ -69,30 +69,40 @@ struct recorder_file {
 /// Makes the file. Processes that map the segment may have another working directory.
 result<recorder_file> create_recorder(const std::string& name, std::int64_t ranks) {
   std::error_code error;
-  const std::string path = std::filesystem::absolute(name, error);
+  std::filesystem::path path = std::filesystem::absolute(name, error);
+  if (!error) path = std::filesystem::weakly_canonical(path, error);
   recorder_file made{};
-  if (error || path.size() >= made.path.size())
-    return failure{status::argument, "the recorder's file " + name + ": the path is too long"};
+  if (error || path.native().size() >= made.path.size())
+    return failure{status::argument,
+                   "the recorder's file " + name + ": " + (error ? error.message() : "the path is too long")};
   const auto file = create_recording(path, ranks);
   if (!file) return file.error();
   struct stat info {};
   fstat(*file, &info);
   ::close(*file);
-  std::ranges::copy(path, made.path.begin());
+  std::ranges::copy(path.native(), made.path.begin());
   made.device = info.st_dev;
   made.inode = info.st_ino;
   return made;
 }
 
-/// Puts the file in the place of the recording that is mapped there.
-std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* place, std::uint64_t bytes) {
-  const owned_descriptor file{::open(recorder.path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK)};
+/// The file of so many bytes. The descriptor is the caller's.
+result<int> open_recorder(const recorder_file& recorder, int access, std::uint64_t bytes) {
+  owned_descriptor file{::open(recorder.path.data(), access | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
   if (file.number < 0 || fstat(file.number, &info) != 0) return system_failure("opening the recorder's file");
   if (info.st_dev != recorder.device || info.st_ino != recorder.inode ||
       static_cast<std::uint64_t>(info.st_size) != bytes)
     return failure{status::transport, std::string("the recorder's file ") + recorder.path.data() +
                                           " is another one than the world was opened with"};
+  return std::exchange(file.number, -1);
+}
+
+/// Puts the file in the place of the recording that is mapped there.
+std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* place, std::uint64_t bytes) {
+  const auto opened = open_recorder(recorder, O_RDWR, bytes);
+  if (!opened) return opened.error();
+  const owned_descriptor file{*opened};
   if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file.number, 0) == MAP_FAILED)
     return system_failure("mapping the recorder's file");
   return std::nullopt;
@@ -224,8 +234,29 @@ shm_page& shm_segment::page(rank of) const {
 
 shm_record& shm_segment::record(rank of) const { return record_in(at(recording_offset_of(ranks())), of); }
 
-std::span<const std::byte> shm_segment::recording() const {
-  return {at(recording_offset_of(ranks())), recording_bytes(ranks())};
+// With system calls: a look at memory that nobody has written yet would allocate it.
+result<std::string> shm_segment::read_recording(int descriptor) {
+  header first{};
+  struct stat info {};
+  if (fstat(descriptor, &info) != 0 ||
+      pread(descriptor, &first, sizeof first, 0) != static_cast<ssize_t>(sizeof first) ||
+      !first.describes(static_cast<std::uint64_t>(info.st_size)))
+    return failure{status::version, "shared memory: the segment was made by another version of libsched"};
+  first.recorder.path.back() = '\0';
+  std::string content(recording_bytes(first.ranks), '\0');
+  const auto opened =
+      first.recorder.exists() ? open_recorder(first.recorder, O_RDONLY, content.size()) : result<int>(-1);
+  if (!opened) return opened.error();
+  const owned_descriptor file{*opened};
+  const std::uint64_t begin = first.recorder.exists() ? 0 : recording_offset_of(first.ranks);
+  std::uint64_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = pread(first.recorder.exists() ? file.number : descriptor, content.data() + done,
+                              content.size() - done, static_cast<off_t>(begin + done));
+    if (got <= 0) return system_failure("reading the recording");
+    done += static_cast<std::uint64_t>(got);
+  }
+  return content;
 }
 
 shm_bad_news& shm_segment::bad_news() const {

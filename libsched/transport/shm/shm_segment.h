@@ -87,8 +87,9 @@ class shm_segment {
 
   shm_page& page(rank of) const;
   shm_record& record(rank of) const;
-  /// For parse_recording.
-  std::span<const std::byte> recording() const;
+  /// The recording of the segment that this descriptor is of, for parse_recording; the descriptor stays the caller's.
+  /// VERSION; TRANSPORT where the recording is a file and another one has its place.
+  static result<std::string> read_recording(int descriptor);
   shm_bad_news& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }

@@ -79,18 +79,17 @@ TEST_F(shm_recording, tells_where_a_rank_was_that_has_been_killed) {
     ASSERT_TRUE(segment) << segment.error().text;
     testing::child_ranks ranks(1, [&](rank) { return wait_and_be_killed(*segment, 1); });
     EXPECT_EQ(ranks.wait(), "rank 0 was ended by signal 9; ");
-    const auto of_segment = parse_recording((*segment)->recording());
-    ASSERT_TRUE(of_segment) << of_segment.error().text;
-    EXPECT_TRUE(of_segment->is_of_this_boot);
-    ASSERT_EQ(of_segment->ranks.size(), 2);
-    EXPECT_EQ(of_segment->ranks[0].process, 0);
-    EXPECT_EQ(of_segment->ranks[1].number, 1);
-    expect_place(of_segment->ranks[1]);
-    if (!has_file) continue;
+    const auto in_segment = shm_segment::read_recording((*segment)->descriptor());
+    ASSERT_TRUE(in_segment) << in_segment.error().text;
     segment->reset();
-    const auto of_file = parsed(content());
-    ASSERT_TRUE(of_file) << of_file.error().text;
-    expect_place(of_file->ranks[1]);
+    EXPECT_TRUE(!has_file || *in_segment == content());
+    const auto read = parsed(*in_segment);
+    ASSERT_TRUE(read) << read.error().text;
+    EXPECT_TRUE(read->is_of_this_boot);
+    ASSERT_EQ(read->ranks.size(), 2);
+    EXPECT_EQ(read->ranks[0].process, 0);
+    EXPECT_EQ(read->ranks[1].number, 1);
+    expect_place(read->ranks[1]);
   }
 }
 
@@ -100,17 +99,20 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     const auto net = std::move(*shm_endpoint::open(segment, 0));
     ASSERT_TRUE(net->attach(0, false, {}));
     ASSERT_TRUE(net->attach(1, false, {}));
-    *net->put_on_record(0, std::string(200, 'x')) = 7;
+    *net->put_on_record(0, std::string(200, 'x') + " #17") = 7;
     *net->put_on_record(1, "short") = 8;
     net->note_wait({.instance = 1, .round = 8});
     net->note_wait({});
     const recorded_rank open = parsed(content())->ranks[0];
     EXPECT_EQ(open.wait.round, 0);
     ASSERT_EQ(open.schedules.size(), 2);
-    EXPECT_EQ(open.schedules[0].label, std::string(shm_record::k_label_bytes - 1, 'x'));
+    EXPECT_EQ(open.schedules[0].label, std::string(shm_record::k_label_bytes - 5, 'x') + " #17");
     net->detach(0);
-    EXPECT_EQ(parsed(content())->ranks[0].schedules.size(), 1);
-    EXPECT_EQ(net->entered_by(0, 0), 7) << "peers may still wait in a schedule that this rank has destroyed";
+    const recorded_schedule* const destroyed = parsed(content())->ranks[0].find(0);
+    ASSERT_NE(destroyed, nullptr) << "peers may still wait in it";
+    EXPECT_EQ(destroyed->label, "");
+    EXPECT_EQ(destroyed->entered, 7);
+    EXPECT_EQ(net->entered_by(0, 0), 7);
   }
   EXPECT_NE(parsed(content())->ranks[0].closed_ns, 0);
 }
@@ -124,7 +126,7 @@ TEST_F(shm_recording, replaces_a_recording_and_leaves_the_old_one_to_those_who_w
   EXPECT_EQ(parsed(content())->ranks[2].number, 2) << "of a rank that has not joined";
   before->record(0).process.store(2);
   EXPECT_EQ(parsed(content())->ranks[0].process, 0);
-  EXPECT_EQ(parse_recording(before->recording())->ranks[0].process, 2);
+  EXPECT_EQ(read_record(before->record(0)).process, 2);
 }
 
 TEST_F(shm_recording, is_shared_by_those_who_adopt_the_segment) {

@@ -1,0 +1,94 @@
+// What ranks have on record while their applications wait (docs/recorder.md). Ranks are processes.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+#include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/launched_rank.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint64_t k_limit_ns = 20'000'000'000;
+
+/// An allreduce of a rank.
+struct sum {
+  std::vector<double> data = std::vector<double>(10);
+  lsched_schedule* schedule = nullptr;
+
+  lsched_status create(lsched_world* world, const char* algorithm) {
+    const lsched_allreduce_desc desc{sizeof desc, data.data(), data.data(), data.size(),
+                                     LSCHED_F64,  LSCHED_SUM,  algorithm};
+    return lsched_allreduce_create(world, &desc, &schedule, nullptr);
+  }
+  lsched_status run() const { return lsched_run(schedule, k_limit_ns, nullptr); }
+};
+
+/// Whether the rank comes to wait for an op of that peer, within 20 s.
+bool comes_to_wait_for(const shm_record& who, rank peer) {
+  for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end; usleep(200))
+    if (const wait_note it = who.wait(); it.round != 0 && it.peer == peer) return true;
+  return false;
+}
+
+class recorder : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(idle, recorder, ::testing::Values("auto", "spin", "yield"),
+                         [](const auto& it) { return std::string(it.param); });
+
+// Rank 0 is the root: it waits for rank 1, then for rank 2.
+TEST_P(recorder, follows_a_wait_that_moves_on) {
+  const auto segment = *shm_segment::create(3, std::size_t{64} << 20);
+  testing::child_ranks ranks(3, [&](rank self) {
+    testing::be_launched(*segment, self);
+    setenv("LSCHED_IDLE", GetParam(), 1);
+    lsched_world* world = nullptr;
+    sum all;
+    if (lsched_world_open(nullptr, &world, nullptr) != LSCHED_OK || all.create(world, "tree") != LSCHED_OK) return 10;
+    std::this_thread::sleep_for(self * 500ms);
+    if (all.run() != LSCHED_OK) return 11;
+    return lsched_schedule_destroy(all.schedule, k_limit_ns, nullptr) == LSCHED_OK &&
+                   lsched_world_close(world) == LSCHED_OK
+               ? 0
+               : 12;
+  });
+  EXPECT_TRUE(comes_to_wait_for(segment->record(0), 1));
+  EXPECT_TRUE(comes_to_wait_for(segment->record(0), 2));
+  EXPECT_EQ(ranks.wait(), "");
+}
+
+// Whichever of a rank's threads has driven the engine meanwhile.
+TEST(recorder, has_no_wait_of_a_round_that_is_over) {
+  const auto segment = *shm_segment::create(2, std::size_t{64} << 20);
+  testing::child_ranks ranks(2, [&](rank self) {
+    testing::be_launched(*segment, self);
+    lsched_world* world = nullptr;
+    sum one, two;
+    if (lsched_world_open(nullptr, &world, nullptr) != LSCHED_OK || one.create(world, "auto") != LSCHED_OK ||
+        two.create(world, "auto") != LSCHED_OK)
+      return 200;
+    int still_waiting = 0;
+    for (int round = 0; round < 100; ++round) {
+      if (self == 1) std::this_thread::sleep_for(1ms);
+      std::jthread other([&] { (void)two.run(); });
+      if (one.run() != LSCHED_OK) return 201;
+      other.join();
+      if (segment->record(self).wait().round != 0) ++still_waiting;
+    }
+    for (const sum& each : {one, two})
+      if (lsched_schedule_destroy(each.schedule, k_limit_ns, nullptr) != LSCHED_OK) return 202;
+    return lsched_world_close(world) == LSCHED_OK ? still_waiting : 203;
+  });
+  EXPECT_EQ(ranks.wait(), "");
+}
+
+}  // namespace
+}  // namespace lsched
