@@ -18,7 +18,7 @@ constexpr std::uint64_t k_generator = 37;
 /// So are the powers of any of its powers that has no divisor in common with their number.
 std::uint64_t generator_by(std::uint64_t bits) {
   std::uint64_t exponent = bits % (k_prime - 1);
-  while (std::gcd(exponent, k_prime - 1) != 1) exponent = (exponent + 1) % (k_prime - 1);
+  while (std::gcd(exponent, k_prime - 1) != 1) exponent = mix(exponent) % (k_prime - 1);  // not the next: all as likely
   return modular_power(k_generator, exponent);
 }
 

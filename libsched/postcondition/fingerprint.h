@@ -59,7 +59,8 @@ constexpr fingerprint joined(const fingerprint& x, const fingerprint& y) {
 /// The sums of an adaptive sum (kernel::dot_norms) are made part by part, by several ranks, and added. Whether all
 /// elements of two vectors are in them, each once, is told by how many they are, and by the sum over the elements e of
 /// r^e times a number that stands for the two vectors, modulo 2^61-1, with two random r. As many elements of vectors of
-/// length n that are not the right ones are overlooked with a probability of at most (n / 2^61)^2.
+/// length n that are not the right ones are overlooked with a probability of at most (6n / 2^61)^2: fewer than every
+/// fifth number can be r.
 using products = fingerprint;
 
 /// Of elements [begin, end) of two vectors, given by the hashes of their expressions (postcondition.h).

@@ -186,6 +186,11 @@ class op_check {
 
 }  // namespace
 
+bool has_sound_rows(const schedule::parts& content) {
+  return content.first.size() == content.ops.size() + 1 && content.first.front() == 0 &&
+         content.first.back() == content.next.size() && std::ranges::is_sorted(content.first);
+}
+
 std::optional<failure> validate_op(const op& o, const op_context& in) { return op_check(o, in).run(); }
 
 /// The kind of a communication op tells both its direction and payload from signal.

@@ -22,6 +22,9 @@ struct op_context {
   std::span<const placement> placements{};  ///< where buffers lie; empty: each is memory of its own
 };
 
+/// Whether the rows of edges are one behind the other, and there is nothing else.
+bool has_sound_rows(const schedule::parts& content);
+
 /// Why the op is not valid; its text follows the op's name.
 std::optional<failure> validate_op(const op& o, const op_context& in);
 

@@ -162,9 +162,10 @@ class activation_check {
     std::ranges::sort(ops);
     for (std::uint32_t i = 0; i < ops.size(); ++i) place[ops[i]] = i;
     word_hash key;
-    for (const auto number : {std::size_t{static_cast<std::uint32_t>(all_.size())},
-                              std::size_t{static_cast<std::uint32_t>(arrivals_)}, captures_.size(), ops.size()})
-      key.add(number);
+    key.add(static_cast<std::uint32_t>(all_.size()));
+    key.add(static_cast<std::uint32_t>(arrivals_));
+    key.add(captures_.size());
+    key.add(ops.size());
     for (const world_op id : ops) {
       const op& o = all_.at(id);
       const world_op partner = all_.partner(id);

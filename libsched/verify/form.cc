@@ -19,6 +19,7 @@ class form_check {
     if (program_.place() != place_)
       return object(k_no_op, "is rank " + std::to_string(program_.place().self) + " of " +
                                  std::to_string(program_.place().size) + " by its own account");
+    if (!has_sound_rows(program_.content())) return object(k_no_op, "has no such rows of deps as ops");
     if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
     if (const auto why = words_for_misfit(program_, in_place_)) return object(k_no_op, "cannot work in place: " + *why);
     if (const auto why =

@@ -1,10 +1,12 @@
 // Memos: answers that have been found, by what they follow from.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "libsched/postcondition/fingerprint.h"
 
@@ -45,6 +47,10 @@ class memo {
   void keep(const fingerprint& question, std::shared_ptr<const Answer> answer) {
     const std::lock_guard lock(mutex_);
     known_.emplace(question, std::move(answer));
+  }
+  std::size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return known_.size();
   }
 
  private:

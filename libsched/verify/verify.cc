@@ -16,6 +16,7 @@
 #include "libsched/verify/progress.h"
 #include "libsched/verify/world_key.h"
 #include "ops/counted.h"
+#include "ops/saturating.h"
 
 namespace lsched {
 namespace {
@@ -201,7 +202,7 @@ class proof {
       if (all_.at(id).kind != op_kind::recv || history.is_expected[id]) continue;
       unexpected_bound& bound = answer_.unexpected[static_cast<std::size_t>(all_.rank_of(id))];
       ++bound.messages;
-      bound.bytes += most_bytes(all_.program(all_.rank_of(id)), all_.at(id));
+      bound.bytes = saturating_sum(bound.bytes, most_bytes(all_.program(all_.rank_of(id)), all_.at(id)));
     }
   }
 
@@ -211,7 +212,7 @@ class proof {
     for (world_op id = 0; id < all_.op_count(); ++id) {
       if (all_.kind(id) == op_kind::send) {
         ++total.messages;
-        total.bytes += most_bytes(all_.program(all_.rank_of(id)), all_.at(id));
+        total.bytes = saturating_sum(total.bytes, most_bytes(all_.program(all_.rank_of(id)), all_.at(id)));
       }
       if (all_.kind(id) == op_kind::signal_send && full.has_fired(id)) ++total.signals;
     }
@@ -314,9 +315,10 @@ verification verify(std::span<const schedule_ptr> world, const postcondition& pr
   const auto key = may_be_known ? key_of(world, promise, options.in_place) : std::nullopt;
   if (!key) return prove(world, promise, options);
   if (const auto known = options.known->worlds.find(key->hash))
-    return with_bytes(*known, [&](std::uint64_t bytes) { return bytes * key->unit; });
+    return with_bytes(*known, [&](std::uint64_t bytes) { return saturating_product(bytes, key->unit); });
   verification answer = prove(world, promise, options);
-  if (answer.holds() && answer.notes.empty())
+  const bool is_counted = std::max(answer.round_cost.bytes, worst_unexpected(answer).bytes) <= k_max_count;
+  if (answer.holds() && answer.notes.empty() && is_counted)
     options.known->worlds.keep(key->hash, std::make_shared<const verification>(with_bytes(
                                               answer, [&](std::uint64_t bytes) { return bytes / key->unit; })));
   return answer;

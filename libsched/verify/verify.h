@@ -6,9 +6,9 @@
 // fire the same payload and compute ops. What depends on order (who may touch memory when) is judged by
 // happens-before, never by one execution. docs/verify.md says what is proved and how, and what is not.
 //
-// Pure; may be called from any thread. Time and memory are linear in the ops of the world, except for hazards (k^2 / 8
-// bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes is a finding) and
-// partial schedules (a pass over the activation for each initiator, unless options.known has it).
+// Pure but for options.known; may be called from any thread. Time and memory are linear in the ops of the world, except
+// for hazards (k^2 / 8 bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes
+// is a finding) and partial schedules (a pass over the activation for each initiator, unless options.known has it).
 #pragma once
 
 #include <span>
@@ -30,7 +30,7 @@ struct verify_options {
   aliasing in_place{};             ///< whether inputs and outputs share memory, and how
   std::size_t most_findings = 16;  ///< of each kind of list; at least 1
   buffering buffers{};             ///< that messages may count on; none: they wait for their receives
-  verify_memo* known = nullptr;    ///< for those who prove many worlds
+  verify_memo* known = nullptr;    ///< what was proved before: looked up, and added to
 };
 
 /// What may arrive at a rank before the receive it belongs to is posted: an upper bound.

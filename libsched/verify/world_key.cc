@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "libsched/schedule/op_rules.h"
 #include "libsched/verify/memo.h"
 
 namespace lsched {
@@ -15,12 +16,16 @@ bool takes_elements_alone(const op& o) {
   return symbol == symbolic_rule::copy || symbol == symbolic_rule::joined || symbol == symbolic_rule::quotient;
 }
 
-bool is_plain(const schedule& program) {
-  return program.guards().empty() && std::ranges::none_of(program.buffers(), &buffer::has_lists) &&
+/// Whether nothing in the schedule depends on which elements there are, or on how many.
+bool treats_elements_alike(const schedule& program) {
+  return has_sound_rows(program.content()) && program.guards().empty() &&
+         std::ranges::all_of(program.buffers(), [](const buffer& one) { return one.lists == list_layout{}; }) &&
          std::ranges::all_of(program.ops(), takes_elements_alone);
 }
 
-/// The largest number that divides all numbers of elements.
+// A description is put into a sink: words below 2^61-1, wide words, and numbers of elements.
+
+/// The largest number that divides all numbers of elements; whatever else the description says.
 class unit_finder {
  public:
   void word(std::uint64_t) {}
@@ -29,8 +34,8 @@ class unit_finder {
     is_within_limits_ = is_within_limits_ && number <= k_max_count;
     if (unit_ != 1 && (unit_ == 0 || number % unit_ != 0)) unit_ = std::gcd(unit_, number);
   }
-  /// 0: a number is beyond the limit of ops, so the limit decides.
-  std::uint64_t unit() const { return !is_within_limits_ ? 0 : std::max<std::uint64_t>(unit_, 1); }
+  std::uint64_t unit() const { return std::max<std::uint64_t>(unit_, 1); }
+  bool is_within_limits() const { return is_within_limits_; }
 
  private:
   std::uint64_t unit_ = 0;
@@ -57,27 +62,25 @@ class description {
   explicit description(Sink& to) : to_(to) {}
 
   void add(const schedule& program) {
-    add_rank(program.place().self);
-    add_rank(program.place().size);
-    add_flags({program.is_synchronising(), program.is_holding()});
-    const activation& starts = program.starts();
-    to_.word(static_cast<std::uint64_t>(starts.policy));
-    to_.word(starts.number);
-    to_.wide(starts.seed);
-    to_.wide(starts.full_every);
-    to_.word(program.buffers().size());
-    for (const buffer& one : program.buffers()) add(one);
-    to_.word(program.parameters().size());
-    for (const parameter_values& values : program.parameters())
+    const auto& [name, place, ops, first, next, roots, buffers, guards, parameters, exit, synchronising, holding,
+                 starts] = program.content();  // no guards; names are for people
+    add_rank(place.self);
+    add_rank(place.size);
+    add_flags({synchronising, holding});
+    add(starts);
+    to_.word(buffers.size());
+    for (const buffer& one : buffers) add(one);
+    to_.word(parameters.size());
+    for (const parameter_values& values : parameters)
       for (const parameter& value : values) to_.wide(value.bits());
-    to_.word(program.exit());
-    to_.word(program.roots().size());
-    for (const op_id root : program.roots()) to_.word(root);
-    to_.word(program.ops().size());
-    for (op_id id = 0; id < program.ops().size(); ++id) {
-      add(program.ops()[id]);
+    to_.word(exit);
+    to_.word(roots.size());
+    for (const op_id root : roots) to_.word(root);
+    to_.word(ops.size());
+    for (op_id id = 0; id < ops.size(); ++id) {
+      add(ops[id]);
       to_.word(program.successors(id).size());
-      for (const op_id next : program.successors(id)) to_.word(next);
+      for (const op_id after : program.successors(id)) to_.word(after);
     }
   }
 
@@ -86,18 +89,20 @@ class description {
     for (rank r = 0; r < size; ++r) {
       const std::int64_t offset = in_place.offset_at(r);
       add_flags({offset < 0});
-      to_.elements(static_cast<std::uint64_t>(offset < 0 ? -offset : offset));
+      const auto distance = static_cast<std::uint64_t>(offset);
+      to_.elements(offset < 0 ? ~distance + 1 : distance);
     }
   }
 
   void add(const postcondition& promise) {
-    add_flags({promise.is_synchronising, promise.is_same_everywhere, promise.data.has_value(),
-               promise.round_cost.has_value(), promise.signals_of_one.has_value()});
-    to_.word(promise.ranges.size());
-    for (const promised_range& range : promise.ranges) add(range);
-    if (promise.data) add(*promise.data);
-    if (promise.round_cost) add(*promise.round_cost);
-    to_.wide(promise.signals_of_one.value_or(0));
+    const auto& [ranges, data, is_synchronising, is_same_everywhere, round_cost, signals_of_one] = promise;
+    add_flags(
+        {is_synchronising, is_same_everywhere, data.has_value(), round_cost.has_value(), signals_of_one.has_value()});
+    to_.word(ranges.size());
+    for (const promised_range& range : ranges) add(range);
+    if (data) add(*data);
+    if (round_cost) add(*round_cost);
+    to_.wide(signals_of_one.value_or(0));
   }
 
  private:
@@ -109,61 +114,77 @@ class description {
     to_.word(bits);
   }
 
+  // Each names all members of what it adds, so that one that is added there is not forgotten here.
+
+  void add(const activation& starts) {
+    const auto& [policy, seed, number, full_every] = starts;
+    to_.word(static_cast<std::uint64_t>(policy));
+    to_.wide(seed);
+    to_.word(number);
+    to_.wide(full_every);
+  }
+
   void add(const buffer& one) {
-    to_.word(static_cast<std::uint64_t>(one.role) << 16 | static_cast<std::uint64_t>(one.space) << 8 |
-             static_cast<std::uint64_t>(one.type));
-    to_.elements(one.count);
+    const auto& [role, space, type, count, lists] = one;  // no lists
+    to_.word(static_cast<std::uint64_t>(role) << 16 | static_cast<std::uint64_t>(space) << 8 |
+             static_cast<std::uint64_t>(type));
+    to_.elements(count);
   }
 
   void add(const op& o) {
-    to_.word(static_cast<std::uint64_t>(o.kind) << 24 | static_cast<std::uint64_t>(o.what) << 16 |
-             static_cast<std::uint64_t>(o.type) << 8 | static_cast<std::uint64_t>(o.in_place) << 7 | o.guard);
-    add_rank(o.peer);
-    to_.word(o.need);
-    to_.word(o.tag);
-    to_.word(o.releases_a);
-    to_.word(o.releases_b);
-    to_.elements(o.count);
-    for (const region part : {o.a, o.b, o.s, o.c}) {
+    const auto& [kind, what, type, in_place, guard, peer, need, tag, count, a, b, c, s, releases_a, releases_b] = o;
+    to_.word(static_cast<std::uint64_t>(kind) << 24 | static_cast<std::uint64_t>(what) << 16 |
+             static_cast<std::uint64_t>(type) << 8 | static_cast<std::uint64_t>(in_place) << 7 | guard);
+    add_rank(peer);
+    to_.word(need);
+    to_.word(tag);
+    to_.word(releases_a);
+    to_.word(releases_b);
+    to_.elements(count);
+    for (const region part : {a, b, c, s}) {
       to_.word(part.buffer());
       if (part.exists()) to_.elements(part.offset());
     }
   }
 
   void add(const promised_range& range) {
-    add_rank(range.holder);
-    add_rank(range.source);
-    to_.word(range.output);
-    to_.word(range.input);
-    to_.word(static_cast<std::uint64_t>(range.what) << 16 | static_cast<std::uint64_t>(range.how) << 8 |
-             static_cast<std::uint64_t>(range.merged));
-    add_flags({range.is_in_rank_order, range.has_means});
-    to_.elements(range.begin);
-    to_.elements(range.end);
-    to_.elements(range.input_begin);
-    to_.wide(range.tree);
-    to_.word(range.among.size());
-    for (const rank one : range.among) add_rank(one);
+    const auto& [holder, output, begin, end, what, input, input_begin, source, among, how, merged, is_in_rank_order,
+                 tree, has_means] = range;
+    add_rank(holder);
+    add_rank(source);
+    to_.word(output);
+    to_.word(input);
+    to_.word(static_cast<std::uint64_t>(what) << 16 | static_cast<std::uint64_t>(how) << 8 |
+             static_cast<std::uint64_t>(merged));
+    add_flags({is_in_rank_order, has_means});
+    to_.elements(begin);
+    to_.elements(end);
+    to_.elements(input_begin);
+    to_.wide(tree);
+    to_.word(among.size());
+    for (const rank one : among) add_rank(one);
   }
 
   void add(const promised_data& data) {
-    to_.word(static_cast<std::uint64_t>(data.type));
-    to_.word(data.of.size());
-    for (const extents& one : data.of) {
-      add_flags({one.input.has_value(), one.output.has_value()});
-      to_.elements(one.input.value_or(0));
-      to_.elements(one.output.value_or(0));
+    const auto& [type, of] = data;
+    to_.word(static_cast<std::uint64_t>(type));
+    to_.word(of.size());
+    for (const auto& [input, output] : of) {
+      add_flags({input.has_value(), output.has_value()});
+      to_.elements(input.value_or(0));
+      to_.elements(output.value_or(0));
     }
   }
 
   /// Bytes are a number of elements in another unit.
   void add(const cost& round) {
-    to_.wide(round.messages);
-    to_.elements(round.bytes);
-    to_.wide(round.signals);
-    to_.wide(round.signals_of_one);
-    to_.wide(round.hops);
-    add_flags({round.hops_are_bound});
+    const auto& [messages, bytes, signals, signals_of_one, hops, hops_are_bound] = round;
+    to_.wide(messages);
+    to_.elements(bytes);
+    to_.wide(signals);
+    to_.wide(signals_of_one);
+    to_.wide(hops);
+    add_flags({hops_are_bound});
   }
 
   Sink& to_;
@@ -182,10 +203,11 @@ void describe(Sink& to, std::span<const schedule_ptr> world, const postcondition
 
 std::optional<world_key> key_of(std::span<const schedule_ptr> world, const postcondition& promise,
                                 const aliasing& in_place) {
-  if (!std::ranges::all_of(world, [](const schedule_ptr& program) { return is_plain(*program); })) return std::nullopt;
+  if (!std::ranges::all_of(world, [](const schedule_ptr& program) { return treats_elements_alike(*program); }))
+    return std::nullopt;
   unit_finder numbers;
   describe(numbers, world, promise, in_place);
-  if (numbers.unit() == 0) return std::nullopt;
+  if (!numbers.is_within_limits()) return std::nullopt;
   unit_hash hash(numbers.unit());
   describe(hash, world, promise, in_place);
   return world_key{hash.value(), numbers.unit()};

@@ -20,8 +20,9 @@ struct world_key {
   std::uint64_t unit = 1;  ///< the largest number that divides them all
 };
 
-/// Nothing for worlds with lists, guards, functions or sums of products (whose expressions say which elements are in
-/// them), and for numbers beyond k_max_count. The schedules need not have passed any check.
+/// Nothing where which elements there are, or how many, makes a difference: with lists, guards, functions or sums of
+/// products (whose expressions say which elements are in them), or where a number of elements, or of promised bytes, is
+/// above k_max_count. The schedules need not have passed any check.
 std::optional<world_key> key_of(std::span<const schedule_ptr> world, const postcondition& promise,
                                 const aliasing& in_place);
 

@@ -1885,15 +1885,15 @@ std::int64_t shared_memory_kb() {
 }
 
 /// Of each world everything is killed at once, or the launcher, or one rank: while it starts, or while it runs.
-void kill_worlds(int worlds) {
+void kill_worlds(int worlds, unsigned seed) {
   const lsched::testing::shared_memory_names names;
   const std::int64_t before_kb = shared_memory_kb();
-  std::mt19937 draw(5);
+  std::mt19937 draw(seed);
   int joined = 0;
   for (int i = 0; i < worlds; ++i) {
     const endless_programs programs;
     program it(shell_ranks({"-n", std::to_string(2 + draw() % 4)}, programs.fill_in("exec PROGRAM")));
-    usleep(static_cast<useconds_t>(draw() % 400'000));
+    usleep(static_cast<useconds_t>(draw() % 120'000));
     const std::vector<pid_t> ranks = programs.alive();
     const auto how = draw() % 3;
     if (programs.joined() > 0) ++joined;
@@ -1909,8 +1909,11 @@ void kill_worlds(int worlds) {
   EXPECT_LT(shared_memory_kb() - before_kb, std::int64_t{64} << 10);
 }
 
-TEST(CommandWrapper, killed_worlds_leave_nothing_behind) { kill_worlds(12); }
-TEST(CommandWrapperSoak, killed_worlds_leave_nothing_behind) { kill_worlds(10'000); }
+TEST(CommandWrapper, killed_worlds_leave_nothing_behind) { kill_worlds(12, 5); }
+
+class CommandWrapperSoak : public testing::TestWithParam<unsigned> {};
+INSTANTIATE_TEST_SUITE_P(seeds, CommandWrapperSoak, testing::Range(0u, 4u));
+TEST_P(CommandWrapperSoak, killed_worlds_leave_nothing_behind) { kill_worlds(2500, GetParam()); }
 
 TEST(CommandWrapper, programs_that_are_no_ranks_do_not_keep_the_output_open) {
   const endless_programs programs;

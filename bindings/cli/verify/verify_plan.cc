@@ -101,9 +101,8 @@ std::vector<verify_case> variants_of(verify_case next, std::string& objection) {
   return variants;
 }
 
-/// All variants of small worlds, and of those whose size was asked for. Of large ones a drawn one, so that every
-/// variant is proved at many sizes and with many counts; but none that is quadratic, as one node of all ranks is in
-/// some algorithms.
+/// All variants of small worlds, and of those whose size was asked for. Of large ones one, drawn by the size, so that
+/// every variant is proved at many sizes; but none that is quadratic, as one node of all ranks is in some algorithms.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
   std::vector<verify_case> variants = variants_of(next, all.objection);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
@@ -111,7 +110,7 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
       return has_quadratic_cost(*one.dense, one.size, one.data, one.starts);
     });
   if (wish.sizes.empty() && next.size > k_most_with_all_variants && !variants.empty())
-    variants = {variants[mix(all.worlds.size()) % variants.size()]};
+    variants = {variants[mix(wide(next.size)) % variants.size()]};
   std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 

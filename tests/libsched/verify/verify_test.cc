@@ -11,6 +11,7 @@
 #include "collectives/registry.h"
 #include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
+#include "libsched/verify/world_key.h"
 #include "tests/support/list_gather.h"
 #include "tests/support/symbolic_world.h"
 #include "tests/verify_oracle/mutant.h"
@@ -376,6 +377,34 @@ TEST(verify, answers_with_a_memo_what_it_answers_without) {
         EXPECT_TRUE(plain.holds());
         expect_equal(plain, remembered);
       }
+  // Of counts: none for the ring and for adasum; 0, and all others at once, for the rest, one of them partial.
+  EXPECT_GT(known.worlds.size(), 8u);
+  EXPECT_LT(known.worlds.size(), 40u);
+}
+
+TEST(verify, a_memo_is_not_asked_where_numbers_of_elements_make_a_difference) {
+  const auto world = make_world("allreduce", "recursive_doubling", 3);
+  EXPECT_TRUE(key_of(world, sum_of_all(3), {}));
+  const auto has_key = [&](const std::function<void(schedule::parts&)>& change) {
+    schedule::parts parts = world[0]->content();
+    change(parts);
+    std::vector<schedule_ptr> changed = world;
+    changed[0] = std::make_shared<const schedule>(std::move(parts));
+    return key_of(changed, sum_of_all(3), {}).has_value();
+  };
+  EXPECT_TRUE(has_key([](schedule::parts&) {}));
+  EXPECT_FALSE(has_key([](schedule::parts& all) { all.buffers[0].lists.total = 1; }));
+  EXPECT_FALSE(has_key([](schedule::parts& all) { all.next.push_back(0); }));
+  EXPECT_FALSE(has_key([](schedule::parts& all) { all.first.clear(); }));
+  EXPECT_FALSE(has_key([](schedule::parts& all) { all.ops[0].count = k_max_count + 1; }));
+  EXPECT_FALSE(key_of(world, sum_of_all(3), aliasing({INT64_MIN})));
+  for (const auto& edges : {std::vector<std::uint32_t>{}, std::vector<std::uint32_t>{1}}) {
+    schedule::parts parts = world[0]->content();
+    parts.first = edges;
+    std::vector<schedule_ptr> changed = world;
+    changed[0] = std::make_shared<const schedule>(std::move(parts));
+    EXPECT_FALSE(verify(changed, sum_of_all(3)).holds());
+  }
 }
 
 TEST(verify, a_memo_of_a_world_says_nothing_of_another_promise) {
