@@ -108,7 +108,8 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     ASSERT_EQ(open.schedules.size(), 2);
     EXPECT_EQ(open.schedules[0].label, std::string(shm_record::k_label_bytes - 5, 'x') + " #17");
     net->detach(0);
-    const recorded_schedule* const destroyed = parsed(content())->ranks[0].find(0);
+    const recorded_rank after = parsed(content())->ranks[0];
+    const recorded_schedule* const destroyed = after.find(0);
     ASSERT_NE(destroyed, nullptr) << "peers may still wait in it";
     EXPECT_EQ(destroyed->label, "");
     EXPECT_EQ(destroyed->entered, 7);
