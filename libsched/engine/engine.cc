@@ -143,14 +143,14 @@ bool engine::poll_endpoint() {
 void engine::take_bad_news() {
   if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
   while (const auto news = net_.take_cancellation()) {
-    instance* const given_up = const_cast<instance*>(instance_of(news->instance));
+    instance* const given_up = instance_of(news->instance);
     if (given_up == nullptr || given_up->phase == phase::closed) continue;
     given_up->is_given_up = true;
     fail(*given_up, status::cancelled, news->by);
   }
 }
 
-const instance* engine::instance_of(std::uint32_t id) const {
+instance* engine::instance_of(std::uint32_t id) const {
   const auto found =
       std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
   return found == instances_.end() ? nullptr : found->get();

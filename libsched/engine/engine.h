@@ -120,7 +120,7 @@ class engine {
   bool drain_mailbox();
   bool poll_endpoint();
   bool poll_lane();
-  const instance* instance_of(std::uint32_t id) const;
+  instance* instance_of(std::uint32_t id) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();

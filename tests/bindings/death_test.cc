@@ -278,7 +278,7 @@ void dump_many(std::uint64_t points, std::size_t bytes) {
 }
 
 TEST(death, a_rank_that_leaves_a_core_is_missed) { dump_many(2, std::size_t{64} << 20); }
-TEST(death_soak, a_rank_that_leaves_a_core_is_missed_as_soon) { dump_many(100, std::size_t{1} << 30); }
+TEST(death_soak, a_rank_that_leaves_a_core_is_missed_as_soon) { dump_many(100, std::size_t{256} << 20); }
 
 /// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
