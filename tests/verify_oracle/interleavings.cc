@@ -315,6 +315,8 @@ class interleaving_player {
     if (now.phases[it] == phase::passed_over) {
     } else if (computes && row_of(part.what->what).symbol == symbolic_rule::sums)
       write_sums(now, part);
+    else if (computes && row_of(part.what->what).symbol == symbolic_rule::opaque)
+      make_anew(now, part);
     else
       for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
     if (it == me.entry) ++now.entered;
@@ -349,9 +351,20 @@ class interleaving_player {
         }
         case symbolic_rule::joined:
         case symbolic_rule::weighted: target = combine(now, part, lower, now.cells[on_.cell(part, what.b, i)]); break;
-        default: target = terms_.made_of(what.what, lower); break;
+        default: break;
       }
     }
+  }
+
+  /// All of the target is numbers that follow from an operand: whatever they are, they are nobody's promise.
+  void make_anew(state& now, const stage_part& part) {
+    const stage_rank& me = on_.of(part.owner);
+    const auto first_of = [&](region whole) { return me.cells[whole.buffer()]; };
+    const buffer &from = me.program->buffers()[part.what->a.buffer()],
+                 &into = me.program->buffers()[part.what->c.buffer()];
+    const term_id known = from.count == 0 ? k_no_term : now.cells[first_of(part.what->a)];
+    for (std::uint64_t i = 0; i < into.count; ++i)
+      now.cells[first_of(part.what->c) + i] = terms_.made_of(part.what->what, known);
   }
 
   /// Packed list i of the op's target becomes `now_in_it`.

@@ -50,6 +50,7 @@ class stage {
   /// Guards are due again as they were so many rounds before.
   round_no period() const { return period_; }
 
+  /// Functions that split, fold or join what their operands hold: what comes of that is not played.
   bool has_functions() const { return has_functions_; }
 
   std::size_t op_count() const { return parts_.size(); }
