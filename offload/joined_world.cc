@@ -4,8 +4,6 @@
 #include <string>
 #include <thread>
 
-#include "libsched/transport/shm/shm_segment.h"
-
 namespace lsched {
 namespace {
 
@@ -15,15 +13,6 @@ constexpr std::chrono::milliseconds k_longest_read{100};
 
 result<instance*> joined_world::commit(const commit_request& request) {
   const std::lock_guard lock(commit_guard_);
-  for (std::size_t tried = 0; tried < shm_page::k_ids; ++tried) {
-    auto answer = commit_once(request);
-    if (answer || answer.error().code != status::busy) return answer;
-  }
-  return failure{status::no_memory, "too many schedules exist at once"};
-}
-
-/// Under the next number. BUSY: an older schedule has its place.
-result<instance*> joined_world::commit_once(const commit_request& request) {
   if (out_of_step_) return *out_of_step_;
   const auto deadline = driver::clock::now() + commit_timeout_;
   std::optional<commitment> step;

@@ -24,8 +24,7 @@ class joined_world {
 
   world place() const { return process_.net().place(); }
 
-  /// Commits, waiting for all ranks up to the timeout. A number whose place an older schedule has at some rank's
-  /// endpoint is passed over, by all ranks alike. STATE after a commit that timed out: no later one can match. Any
+  /// Commits, waiting for all ranks up to the timeout. STATE after a commit that timed out: no later one can match. Any
   /// thread, one after the other.
   result<instance*> commit(const commit_request& request);
 
@@ -41,7 +40,6 @@ class joined_world {
   std::uint64_t instances() const { return instances_.load(); }
 
  private:
-  result<instance*> commit_once(const commit_request& request);
   std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;

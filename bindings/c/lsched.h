@@ -304,8 +304,8 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 /* A barrier, to be run any number of times.  Collective.
  * Thread: any, one collective create at a time per world.  Blocks: until all ranks have committed, at most
  * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
- * Errors: MISMATCH, TIMEOUT (naming a rank that did not come), PEER (naming one that died), NOMEM (also where 4,096
- * schedules exist at a time; a partial one counts as two or three), STATE after an earlier commit timed out. */
+ * Errors: MISMATCH, TIMEOUT (naming a rank that did not come), PEER (naming one that died), NOMEM, STATE after an
+ * earlier commit timed out. */
 LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 

@@ -94,13 +94,13 @@ struct late_ranks {
   std::size_t ranks = 0;      ///< that have it
 };
 
-/// By slot; of schedules that a rank has.
+/// By number; of schedules that a rank has.
 std::map<std::uint32_t, late_ranks> find_schedules(const recording& all) {
   std::map<std::uint32_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)
     for (const recorded_schedule& each : one.schedules) {
       if (each.label.empty()) continue;
-      late_ranks& entry = found[each.slot];
+      late_ranks& entry = found[each.number];
       entry.label = each.label;
       entry.round = std::max(entry.round, each.entered);
       ++entry.ranks;
@@ -110,9 +110,9 @@ std::map<std::uint32_t, late_ranks> find_schedules(const recording& all) {
 
 std::vector<late_ranks> find_late(const recording& all) {
   std::vector<late_ranks> found;
-  for (auto& [slot, entry] : find_schedules(all)) {
+  for (auto& [number, entry] : find_schedules(all)) {
     for (const recorded_rank& one : all.ranks) {
-      const recorded_schedule* const its = one.find(slot);
+      const recorded_schedule* const its = one.find(number);
       if (its != nullptr && its->entered < entry.round) entry.late.push_back(one.number);
       const bool has_none = its == nullptr || (its->label.empty() && its->entered < entry.round);
       if (one.process != 0 && one.closed_ns == 0 && has_none) entry.without.push_back(one.number);
@@ -153,7 +153,7 @@ json describe(const recording& all, const recorded_rank& one) {
   };
   if (one.closed_ns != 0) entry["closed_ns"] = wall(one.closed_ns);
   if (const wait_note& wait = one.wait; wait.round != 0) {
-    const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
+    const recorded_schedule* const in = one.find(wait.instance);
     entry["waits"] = {{"schedule", in == nullptr ? "" : in->label},
                       {"instance", wait.instance},
                       {"round", wait.round},
@@ -191,7 +191,7 @@ void print_trace(const recording& all) {
   for (const recorded_rank& one : all.ranks) {
     const wait_note& wait = one.wait;
     if (wait.round == 0) continue;
-    const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
+    const recorded_schedule* const in = one.find(wait.instance);
     if (in != nullptr) context.names[wait.instance] = in->label;
     events.push_back({.begin_ns = wait.since_ns,
                       .end_ns = end,

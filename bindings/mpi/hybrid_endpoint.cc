@@ -4,7 +4,7 @@
 
 namespace lsched {
 
-// Both transports attach every instance, also one without edges there: ids stay in step.
+// Both transports attach every instance, also one without edges there.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
@@ -32,10 +32,16 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
   return links;
 }
 
+instance_address hybrid_endpoint::address_of(std::uint32_t id) const {
+  return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
+}
+
 // MPI's answer is the same everywhere and must not depend on a neighbour's: ask MPI in any case.
-status hybrid_endpoint::link(std::uint32_t id) {
-  const status near = near_->link(id);
-  const status far = far_->link(id);
+status hybrid_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
+  std::vector<instance_address> of_node;
+  for (const rank r : node_) of_node.push_back(all[static_cast<std::size_t>(r)]);
+  const status near = near_->link(id, of_node);
+  const status far = far_->link(id, all);
   return near != status::ok ? near : far;
 }
 

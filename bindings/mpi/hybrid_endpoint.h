@@ -32,7 +32,8 @@ class hybrid_endpoint final : public endpoint {
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override { return far_->post_record(record); }
   status gather_records(std::span<std::byte> all, rank* missing) override { return far_->gather_records(all, missing); }
-  status link(std::uint32_t id) override;
+  instance_address address_of(std::uint32_t id) const override;
+  status link(std::uint32_t id, std::span<const instance_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -66,8 +67,8 @@ class hybrid_endpoint final : public endpoint {
   bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
   void watch_peers() override { near_->watch_peers(); }
   void stop_watching() override { near_->stop_watching(); }
-  std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) override {
-    return near_->put_on_record(id, label);
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) override {
+    return near_->put_on_record(id, number, label);
   }
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override { near_->note_wait(what); }

@@ -185,11 +185,12 @@ status mpi_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
 }
 
 // A peer that was faster may have sent already; MPI keeps that until the receive is posted.
-status mpi_endpoint::link(std::uint32_t id) {
-  if (!links_.is_unlinked(id)) return status::internal;
-  links_.link(id);
-  for (mpi_stream* from : links_.streams_of(id))
-    if (from->listening == listening::not_yet) receive_control(*from);
+status mpi_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
+  if (!links_.is_unlinked(id) || all.size() != links_.ranks()) return status::internal;
+  links_.link(id, all);
+  for (const link_id link : links_.link_to_each_peer(id))
+    if (mpi_stream& from = links_.stream_of(link); from.listening == listening::not_yet) receive_control(from);
+  if (links_.given_up_by(id) != k_no_rank) pass_on_cancellation(id);
   return health_;
 }
 
@@ -201,11 +202,17 @@ void mpi_endpoint::detach(std::uint32_t id) {
 // --- giving up ---------------------------------------------------------------------------------------------
 
 void mpi_endpoint::cancel(std::uint32_t id, rank by) {
-  if (!links_.give_up(id)) return;
+  if (!links_.give_up(id, by)) return;
   report_cancelled({id, by});
-  for (mpi_stream* to : links_.streams_of(id)) {
-    to->put({id, mpi_stream::k_cancelled, static_cast<std::uint64_t>(by)});
-    send_control(*to);
+  if (!links_.is_unlinked(id)) pass_on_cancellation(id);
+}
+
+void mpi_endpoint::pass_on_cancellation(std::uint32_t id) {
+  const rank by = links_.given_up_by(id);
+  for (const link_id link : links_.link_to_each_peer(id)) {
+    mpi_stream& to = links_.stream_of(link);
+    to.put({links_[link].instance, mpi_stream::k_cancelled, static_cast<std::uint64_t>(by)});
+    send_control(to);
   }
 }
 

@@ -66,7 +66,8 @@ class mpi_endpoint final : public endpoint {
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
-  status link(std::uint32_t id) override;
+  instance_address address_of(std::uint32_t id) const override { return {.far = id}; }
+  status link(std::uint32_t id, std::span<const instance_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -100,6 +101,7 @@ class mpi_endpoint final : public endpoint {
   bool chunk_landed(link_id link, int bytes);
   bool has_arrived(link_id link);
   void raise(link_id link, std::uint64_t value);
+  void pass_on_cancellation(std::uint32_t id);
   void send_control(mpi_stream& to);
   void receive_control(mpi_stream& from);
   void take_control(mpi_stream& from, int bytes);

@@ -37,7 +37,7 @@ result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, s
   reap();
 
   block held;
-  for (const edge_spec& edge : edges) held.links.push_back(add(id, credits, edge));
+  for (const edge_spec& edge : edges) held.links.push_back(add(credits, edge));
   const bool has_memory = reserve_memory(held);
   enumerate_control(id, held);
   std::vector<link_id> answer = held.links;
@@ -62,7 +62,7 @@ std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) con
   return std::nullopt;
 }
 
-link_id mpi_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
+link_id mpi_links::add(bool credits, const edge_spec& edge) {
   link_id link = static_cast<link_id>(links_.size());
   if (free_links_.empty()) {
     links_.emplace_back();
@@ -72,7 +72,6 @@ link_id mpi_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
   }
   links_[link] = mpi_link{};
   links_[link].spec = edge;
-  links_[link].instance = id;
   links_[link].credits = credits;
   links_[link].is_live = true;
   (void)stream_to(edge.peer);
@@ -158,24 +157,33 @@ bool mpi_links::is_unlinked(std::uint32_t id) const {
   return found != blocks_.end() && !found->second.is_linked;
 }
 
-void mpi_links::link(std::uint32_t id) {
+void mpi_links::link(std::uint32_t id, std::span<const instance_address> all) {
   block& held = blocks_.at(id);
   held.is_linked = true;
-  for (const link_id link : sorted(held))
-    if (!links_[link].spec.signal) links_[link].tag = next_tag_of(links_[link].spec)++;
+  for (const link_id link : sorted(held)) {
+    mpi_link& state = links_[link];
+    state.instance = static_cast<std::uint32_t>(all[static_cast<std::size_t>(state.spec.peer)].far);
+    if (!state.spec.signal) state.tag = next_tag_of(state.spec)++;
+  }
 }
 
-std::vector<mpi_stream*> mpi_links::streams_of(std::uint32_t id) {
-  std::vector<mpi_stream*> all;
-  for (const link_id link : of(id)) all.push_back(&stream_of(link));
-  std::ranges::sort(all);
-  all.erase(std::ranges::unique(all).begin(), all.end());
-  return all;
+std::vector<link_id> mpi_links::link_to_each_peer(std::uint32_t id) const {
+  const auto peer_of = [this](link_id link) { return links_[link].spec.peer; };
+  const std::span<const link_id> its = of(id);
+  std::vector<link_id> some(its.begin(), its.end());
+  std::ranges::sort(some, {}, peer_of);
+  some.erase(std::ranges::unique(some, {}, peer_of).begin(), some.end());
+  return some;
 }
 
-bool mpi_links::give_up(std::uint32_t id) {
+bool mpi_links::give_up(std::uint32_t id, rank by) {
   const auto found = blocks_.find(id);
-  return found != blocks_.end() && !std::exchange(found->second.is_given_up, true);
+  return found != blocks_.end() && std::exchange(found->second.given_up_by, by) == k_no_rank;
+}
+
+rank mpi_links::given_up_by(std::uint32_t id) const {
+  const auto found = blocks_.find(id);
+  return found == blocks_.end() ? k_no_rank : found->second.given_up_by;
 }
 
 std::span<const link_id> mpi_links::of(std::uint32_t id) const {

@@ -75,8 +75,8 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 /// while the previous batch is on its way. MPI uses its address.
 struct mpi_stream {
   struct control_record {
-    std::uint32_t instance;
-    std::uint32_t index;  ///< among the control edges of that instance from this rank to that
+    std::uint32_t instance;  ///< the receiver's number
+    std::uint32_t index;     ///< among the control edges of that instance from this rank to that
     std::uint64_t value;
   };
   // As index, since no instance has that many edges:
@@ -121,7 +121,7 @@ struct mpi_link {
   enum class wait : std::uint8_t { nothing, turn, chunks, message, signal };
 
   edge_spec spec{};
-  std::uint32_t instance = 0;
+  std::uint32_t instance = 0;  ///< as the peer numbers it; from link() on
   bool credits = false;
   bool is_live = false;  ///< false once abandoned or detached; MPI may still use its memory
   int tag = 0;
@@ -166,15 +166,16 @@ class mpi_links {
   /// Whether the instance is attached, and not linked.
   bool is_unlinked(std::uint32_t id) const;
 
-  /// Gives an unlinked instance its tags. All ranks of the world link the same instances, so the tags of both ends stay
-  /// in step.
-  void link(std::uint32_t id);
+  /// Gives an unlinked instance its tags, and its peers' numbers for it. All ranks of the world link the same
+  /// instances, so the tags of both ends stay in step.
+  void link(std::uint32_t id, std::span<const instance_address> all);
 
-  /// The streams of an attached instance, each once.
-  std::vector<mpi_stream*> streams_of(std::uint32_t id);
+  /// One link of an attached instance to each of its peers.
+  std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
 
   /// Marks an instance as given up. False: it is marked, or not attached.
-  bool give_up(std::uint32_t id);
+  bool give_up(std::uint32_t id, rank by);
+  rank given_up_by(std::uint32_t id) const;
 
   /// None if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
@@ -188,11 +189,11 @@ class mpi_links {
     mpi_edge::memory bytes;
     std::vector<link_id> links;
     bool is_linked = false;
-    bool is_given_up = false;
+    rank given_up_by = k_no_rank;
   };
 
   std::optional<failure> validate(std::span<const edge_spec> edges) const;
-  link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
+  link_id add(bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
   bool has_tags(int highest_tag);
   int& next_tag_of(const edge_spec& edge) { return stream_to(edge.peer).next_tag[edge.outgoing ? 1 : 0]; }

@@ -16,7 +16,8 @@ struct record {
   std::int32_t is_synchronising;
   std::uint64_t agreement_hash;  ///< of all of it
   std::uint64_t reductions;      ///< as reductions_of packs them
-  char agreement[160];           ///< as much as there is room for
+  instance_address address;      ///< of this rank's end
+  char agreement[144];           ///< as much as there is room for
   char detail[320];              ///< the text that goes with an error, or the edge_balance
 };
 static_assert(sizeof(record) <= endpoint::record_bytes);
@@ -128,10 +129,12 @@ commitment::commitment(engine& where, const commit_request& request)
     mine.reductions = reductions_of(**request.program);
     mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
     auto added = engine_.add(*request.program, request.memory, request.options);
-    if (added)
+    if (added) {
       instance_ = *added;
-    else
+      mine.address = engine_.net().address_of(instance_->id);
+    } else {
       why_ = added.error();
+    }
   } else {
     engine_.skip();
     why_ = request.program.error();
@@ -197,8 +200,10 @@ status commitment::check() {
               "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
               (pair ? "; " + text_of(*pair, all) : "")});
   }
+  std::vector<instance_address> addresses;
+  for (const record& one : all) addresses.push_back(one.address);
   if (why_.code == status::ok)
-    if (const status answer = engine_.open(*instance_); answer != status::ok)
+    if (const status answer = engine_.open(*instance_, addresses); answer != status::ok)
       undo({answer, "the edges of " + instance_->label + " could not be connected"});
   if (why_.code != status::ok) undo(why_);
   return why_.code;
@@ -210,8 +215,10 @@ void commitment::undo(failure why) {
   instance_ = nullptr;
 }
 
+// The instance stays with the engine: others, whose records were complete, may write to its edges.
 void commitment::abandon() {
   const std::string who = missing_ == k_no_rank ? "some rank" : rank_text(missing_);
+  instance_ = nullptr;
   undo({status::timeout, who + " did not commit in time", missing_});
 }
 

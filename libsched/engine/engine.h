@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -51,8 +52,8 @@ class engine {
   void skip() { ++next_id_; }
   std::uint32_t last_id() const { return next_id_ - 1; }
 
-  /// Connects the links and, for a partial instance, opens round 1.
-  status open(instance& inst);
+  /// Connects the links to the other ranks' ends and, for a partial instance, opens round 1.
+  status open(instance& inst, std::span<const instance_address> all);
 
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& inst, const binding& memory);

@@ -67,7 +67,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   const std::vector<edge_spec> edges = edges_of(inst);
   auto links = net_.attach(inst.id, !program.is_synchronising(), edges);
   if (!links) return links.error();
-  inst.entered = net_.put_on_record(inst.id, inst.label);
+  inst.entered = net_.put_on_record(inst.id, inst.id, inst.label);
   for (std::size_t i = 0; i < edges.size(); ++i) inst.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());
@@ -151,8 +151,8 @@ void engine::set_binding(instance& inst, const binding& memory) {
   bind_lengths(inst, memory);
 }
 
-status engine::open(instance& inst) {
-  if (const status answer = net_.link(inst.id); answer != status::ok) return answer;
+status engine::open(instance& inst, std::span<const instance_address> all) {
+  if (const status answer = net_.link(inst.id, all); answer != status::ok) return answer;
   if (inst.phase == phase::failed) return status::ok;  // a faster rank has given the instance up
   if (inst.program->is_partial()) begin_round(inst);
   advance(inst);

@@ -9,7 +9,8 @@
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
 // attach reserves everything a peer may write to *before* the records are exchanged, so a fast rank's first
-// message always finds its place.
+// message always finds its place. The others reach it by an address that goes with the record: each rank numbers its
+// instances as it likes.
 //
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
@@ -77,11 +78,18 @@ struct edge_spec {
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
+/// Where the others reach a rank's end of an instance. What the fields mean the transport knows.
+struct instance_address {
+  std::uint64_t near = 0;  ///< in memory that the ranks share
+  std::uint64_t far = 0;   ///< by messages
+  friend bool operator==(const instance_address&, const instance_address&) = default;
+};
+
 /// What a rank waits for. For people, and for the ranks that wait for it.
 struct wait_note {
-  std::uint32_t instance = 0;
-  round_no round = 0;  ///< 0: it does not wait
-  op_id op = k_no_op;  ///< k_no_op: for something else than an op that communicates
+  std::uint32_t instance = 0;  ///< as it is on record, for all ranks
+  round_no round = 0;          ///< 0: it does not wait
+  op_id op = k_no_op;          ///< k_no_op: for something else than an op that communicates
   rank peer = k_no_rank;
   op_kind kind = op_kind::nop;
   std::uint32_t tag = 0;
@@ -93,7 +101,7 @@ enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 
 /// An instance that a rank has given up, for all ranks.
 struct cancellation {
-  std::uint32_t instance = 0;
+  std::uint32_t instance = 0;  ///< this rank's number
   rank by = k_no_rank;
 };
 
@@ -124,10 +132,13 @@ class endpoint {
 
   // --- commit: collective, in the same order on every rank --------------------------------------------------
 
-  /// Reserves the edges of instance `id` (ids count up from 0 in commit order). `credits`: the schedule is not
-  /// synchronising, so the send of round t+2 waits until round t was consumed. Answers one link per edge. BUSY: an
-  /// older instance has this number's place; the next number's may be free.
+  /// Reserves the edges of an instance that is called `id` from here on, a number that was never used before.
+  /// `credits`: the schedule is not synchronising, so the send of round t+2 waits until round t was consumed. Answers
+  /// one link per edge.
   virtual result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) = 0;
+
+  /// Of an attached instance: what the other ranks have to know before they link theirs.
+  virtual instance_address address_of(std::uint32_t id) const = 0;
 
   /// Publishes this rank's record (record_bytes of them) for the next exchange.
   virtual status post_record(std::span<const std::byte> record) = 0;
@@ -136,11 +147,13 @@ class endpoint {
   /// not, where known.
   virtual status gather_records(std::span<std::byte> all, rank* missing) = 0;
 
-  /// Connects instance `id` after an exchange by which every edge of the world has its opposite: commit.h sees to that.
-  /// A transport that looks at both ends answers UNMATCHED where it misses one.
-  virtual status link(std::uint32_t id) = 0;
+  /// Connects instance `id` to those at the addresses, one for each rank, after an exchange by which every edge of the
+  /// world has its opposite: commit.h sees to that. A transport that looks at both ends answers UNMATCHED where it
+  /// misses one.
+  virtual status link(std::uint32_t id, std::span<const instance_address> all) = 0;
 
-  /// Gives the edges back. No message may be outstanding, unless the instance was abandoned.
+  /// Gives the edges back. No message may be outstanding, unless the instance was abandoned. One that was never linked
+  /// here must not be linked anywhere.
   virtual void detach(std::uint32_t id) = 0;
 
   static constexpr std::size_t record_bytes = 512;
@@ -193,13 +206,13 @@ class endpoint {
 
   // --- where ranks are, for diagnosis ---------------------------------------------------------------------------
 
-  /// Puts an attached instance on record, by a name for people. Answers where this rank writes, for the others, the
-  /// last round that its application has called for; null: nobody reads it.
-  virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) {
-    static_cast<void>(id), static_cast<void>(label);
+  /// Puts an attached instance on record, by a number that is the same on all ranks and a name for people. Answers
+  /// where this rank writes, for the others, the last round that its application has called for; null: nobody reads it.
+  virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) {
+    static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }
-  /// The last round that `who` has entered; nothing: the medium does not know.
+  /// The last round of a linked instance that `who` has entered; nothing: the medium does not know.
   virtual std::optional<round_no> entered_by(rank who, std::uint32_t id) const {
     static_cast<void>(who), static_cast<void>(id);
     return std::nullopt;

@@ -74,6 +74,11 @@ bool settle(MPI_Request& request) {
   }
 }
 
+/// Of an instance that all ranks have given the same number.
+std::vector<instance_address> same_number_everywhere(std::uint32_t id) {
+  return std::vector<instance_address>(static_cast<std::size_t>(g_run.size), {.far = id});
+}
+
 /// Runs one check on every rank; it answers what is wrong, or nothing.
 template <class Check>
 void check(const std::string& name, Check&& what) {
@@ -345,7 +350,7 @@ std::string tags_run_out_on_both_sides() {
     status answer = status::pending;
     const clock::time_point deadline = clock::now() + k_patience;
     while ((answer = net.gather_records(all, nullptr)) == status::pending && clock::now() < deadline) sched_yield();
-    if (answer == status::ok && links) answer = net.link(id);
+    if (answer == status::ok && links) answer = net.link(id, same_number_everywhere(id));
     net.detach(id);
     return answer;
   };
@@ -425,7 +430,7 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   if (it.net->post_record(all) != status::ok) return "cannot post a record";
   const clock::time_point deadline = clock::now() + k_patience;
   while (it.net->gather_records(all, nullptr) == status::pending && clock::now() < deadline) sched_yield();
-  return it.net->link(0) == status::ok ? "" : "cannot link";
+  return it.net->link(0, same_number_everywhere(0)) == status::ok ? "" : "cannot link";
 }
 
 /// What no endpoint sends, on the tag of a payload edge: too short for a header, a header of another round,

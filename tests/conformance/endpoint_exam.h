@@ -288,11 +288,11 @@ inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
   for (std::uint64_t i = 0; i < 40; ++i) {
     b.attach({{.capacity = 16}});
     b.exchange();
-    if (b.has(0)) demand(b.at(0).link(b.id()) == status::ok, "the sender cannot link");
+    if (b.has(0)) demand(b.link_end(0) == status::ok, "the sender cannot link");
     b.post_send(0, 1, {16, i});
     const bool gone = b.is_sent(0) && b.has(0);
     if (gone) b.detach(0);
-    if (b.has(1)) demand(b.at(1).link(b.id()) == status::ok, "the receiver cannot link after the sender's message");
+    if (b.has(1)) demand(b.link_end(1) == status::ok, "the receiver cannot link after the sender's message");
     b.post_receive(0, 1);
     b.await_parcel(0, {16, i});
     b.await_sent(0);
@@ -496,7 +496,7 @@ inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const
     if (b.has(r)) demand(b.at(r).attach(id, false, r == 0 ? mine : theirs).has_value(), "cannot attach");
   b.exchange();
   for (rank r = 0; r < 2; ++r)
-    if (b.has(r)) demand(b.at(r).link(id) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
+    if (b.has(r)) demand(b.link_end(r) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
   b.fence();
   for (rank r = 0; r < 2; ++r)
     if (b.has(r)) b.at(r).detach(id);

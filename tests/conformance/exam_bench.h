@@ -138,10 +138,15 @@ class bench {
   void exchange();
   void post_record(rank of);
   void gather_record(rank of);
+  status link_end(rank of) { return at(of).link(id(), addresses_); }
   void detach(rank of);
   void disconnect();
   std::uint32_t id() const { return next_id_ - 1; }
-  std::uint32_t take_id() { return next_id_++; }  ///< for edges attached by hand
+  /// For edges attached by hand, on all ranks.
+  std::uint32_t take_id() {
+    is_attached_ = true;
+    return next_id_++;
+  }
   std::size_t routes() const { return routes_.size(); }
   const route& path(std::size_t index) const { return routes_[index].path; }
   link_id link(std::size_t index, bool outgoing) const { return outgoing ? routes_[index].out : routes_[index].in; }
@@ -223,11 +228,14 @@ class bench {
   }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
+  /// What the rank posts behind its address: known to all.
   std::array<std::byte, endpoint::record_bytes> record_of(rank of) const;
 
   exam_world& world_;
   std::vector<endpoint*> ends_;
   std::vector<route_state> routes_;
+  bool is_attached_ = false;
+  std::vector<instance_address> addresses_;  ///< of the instance, by rank
   std::uint32_t next_id_ = 0;
   std::uint64_t exchanges_ = 0;
   std::uint64_t dice_ = 0;
@@ -294,13 +302,13 @@ inline void bench::connect(std::vector<route> routes, bool credits) {
   attach(std::move(routes), credits);
   exchange();
   for (rank r = 0; r < ranks(); ++r)
-    if (has(r)) demand(at(r).link(id()) == status::ok, "rank ", r, " cannot link what matches");
+    if (has(r)) demand(link_end(r) == status::ok, "rank ", r, " cannot link what matches");
 }
 
 inline void bench::attach(std::vector<route> routes, bool credits) {
   routes_.clear();
   for (const route& path : routes) routes_.push_back({.path = path});
-  const std::uint32_t instance = next_id_++;
+  const std::uint32_t instance = take_id();
   for (rank r = 0; r < ranks(); ++r) {
     if (!has(r)) continue;
     std::vector<edge_spec> edges;
@@ -341,7 +349,10 @@ inline void bench::exchange() {
 }
 
 inline void bench::post_record(rank of) {
-  demand(at(of).post_record(record_of(of)) == status::ok, "rank ", of, " cannot post its record");
+  auto record = record_of(of);
+  const instance_address address = is_attached_ ? at(of).address_of(id()) : instance_address{};
+  std::memcpy(record.data(), &address, sizeof address);
+  demand(at(of).post_record(record) == status::ok, "rank ", of, " cannot post its record");
 }
 
 inline void bench::gather_record(rank of) {
@@ -349,11 +360,16 @@ inline void bench::gather_record(rank of) {
   status answer = status::pending;
   until([&] { return (answer = at(of).gather_records(all, nullptr)) != status::pending; }, "the records");
   demand(answer == status::ok, "rank ", of, " cannot gather the records");
+  addresses_.resize(ends_.size());
   for (rank r = 0; r < ranks(); ++r) {
     const auto expected = record_of(r);
-    demand(
-        std::memcmp(all.data() + static_cast<std::size_t>(r) * expected.size(), expected.data(), expected.size()) == 0,
-        "rank ", of, " gathered a wrong record of rank ", r);
+    const std::byte* const got = all.data() + static_cast<std::size_t>(r) * expected.size();
+    instance_address& address = addresses_[static_cast<std::size_t>(r)];
+    std::memcpy(&address, got, sizeof address);
+    demand(std::memcmp(got + sizeof address, expected.data() + sizeof address, expected.size() - sizeof address) == 0,
+           "rank ", of, " gathered a wrong record of rank ", r);
+    demand(!has(r) || !is_attached_ || address == at(r).address_of(id()), "rank ", of,
+           " gathered a wrong address of rank ", r);
   }
 }
 
@@ -368,6 +384,7 @@ inline void bench::detach(rank of) {
 }
 
 inline void bench::disconnect() {
+  is_attached_ = false;
   for (rank r = 0; r < ranks(); ++r) detach(r);
   routes_.clear();
 }

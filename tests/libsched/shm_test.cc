@@ -461,15 +461,53 @@ edge_spec large_edge(rank peer, std::uint32_t tag = 0) {
   return {.outgoing = true, .foreign = true, .peer = peer, .tag = tag, .capacity = k_stride / 8 * 5};
 }
 
-TEST(shm, gives_back_what_a_rank_left_out) {
+/// Both ends of an instance, linked.
+void link_both(shm_endpoint& one, shm_endpoint& other, std::uint32_t id) {
+  const std::array<instance_address, 2> all{one.address_of(id), other.address_of(id)};
+  EXPECT_EQ(one.link(id, all), status::ok);
+  EXPECT_EQ(other.link(id, all), status::ok);
+}
+
+TEST(shm, keeps_what_peers_may_write_to) {
+  const auto segment = segment_for(3);
+  const auto end = end_of(segment, 0);
+  const auto other = end_of(segment, 1);
+  const auto third = end_of(segment, 2);
+  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
+  ASSERT_TRUE(other->attach(7, false, std::vector{edge_spec{.peer = 0, .capacity = k_stride / 8 * 5}}));
+  ASSERT_TRUE(third->attach(3, false, {}));
+  const std::array<instance_address, 3> all{end->address_of(0), other->address_of(7), third->address_of(3)};
+  EXPECT_EQ(end->link(0, all), status::ok);
+  EXPECT_EQ(other->link(7, all), status::ok);
+  EXPECT_EQ(third->link(3, all), status::ok);
+  end->detach(0);
+  EXPECT_FALSE(end->attach(1, false, std::vector{large_edge(1)}));
+  other->detach(7);
+  EXPECT_FALSE(end->attach(2, false, std::vector{large_edge(1)})) << "rank 2 may still give the instance up";
+  third->close();
+  EXPECT_TRUE(end->attach(3, false, std::vector{large_edge(1)}));
+}
+
+TEST(shm, gives_back_what_was_never_linked) {
+  const auto end = end_of(segment_for(2), 0);
+  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
+  end->detach(0);
+  EXPECT_TRUE(end->attach(1, false, std::vector{large_edge(1)}));
+}
+
+TEST(shm, links_nothing_to_what_is_no_address) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
   const auto other = end_of(segment, 1);
-  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
-  end->detach(0);
-  EXPECT_FALSE(end->attach(1, false, std::vector{large_edge(1)})) << "the peer may still write to instance 0";
-  ASSERT_TRUE(other->attach(2, false, {}));  // instances 0 and 1 never were, here
-  EXPECT_TRUE(end->attach(2, false, std::vector{large_edge(1)}));
+  ASSERT_TRUE(end->attach(0, false, {}));
+  ASSERT_TRUE(other->attach(0, false, {}));
+  const instance_address mine = end->address_of(0);
+  const std::uint64_t last = segment->region_start(1) + segment->stride() - 8;
+  for (const std::uint64_t wrong :
+       {std::uint64_t{0}, mine.near, other->address_of(0).near + 4, last, ~std::uint64_t{7}})
+    EXPECT_EQ(end->link(0, std::array{mine, instance_address{.near = wrong}}), status::unmatched) << wrong;
+  EXPECT_EQ(end->link(0, std::array{mine}), status::internal);
+  link_both(*end, *other, 0);
 }
 
 TEST(shm, gives_back_everything_when_it_cannot_attach) {
@@ -491,25 +529,29 @@ TEST(shm, refuses_edges_out_of_the_world) {
   EXPECT_EQ(end->attach(1, false, std::vector{large_edge(-1)}).error().code, status::argument);
 }
 
-TEST(shm, bears_as_many_instances_as_there_are_ids) {
-  const auto end = end_of(segment_for(1), 0);
-  for (std::uint32_t id = 0; id < shm_page::k_ids; ++id) ASSERT_TRUE(end->attach(id, false, {}));
-  EXPECT_EQ(end->attach(shm_page::k_ids, false, {}).error().code, status::busy);
-  end->detach(1);
-  EXPECT_TRUE(end->attach(shm_page::k_ids + 1, false, {}));
-}
-
-TEST(shm, reuses_an_id_that_a_peer_has_reused_already) {
+TEST(shm, bears_more_instances_than_there_are_places_on_record) {
+  constexpr std::uint32_t k_instances = shm_record::k_places + 10;
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
-  const auto fast = end_of(segment, 1);
-  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
-  ASSERT_TRUE(fast->attach(0, false, {}));
-  end->detach(0);
-  fast->detach(0);
-  ASSERT_TRUE(fast->attach(shm_page::k_ids, false, {}));
-  fast->detach(shm_page::k_ids);
-  EXPECT_TRUE(end->attach(shm_page::k_ids, false, std::vector{large_edge(1)}));
+  const auto other = end_of(segment, 1);
+  for (std::uint32_t id = 0; id < k_instances; ++id) {
+    ASSERT_TRUE(end->attach(id, false, {}));
+    ASSERT_TRUE(other->attach(k_instances + id, false, {}));
+    *end->put_on_record(id, id, "some #" + std::to_string(id)) = id;
+    (void)other->put_on_record(k_instances + id, id, "some");
+    const std::array<instance_address, 2> all{end->address_of(id), other->address_of(k_instances + id)};
+    ASSERT_EQ(end->link(id, all), status::ok);
+    ASSERT_EQ(other->link(k_instances + id, all), status::ok);
+  }
+  for (std::uint32_t id = 0; id < k_instances; ++id) EXPECT_EQ(other->entered_by(0, k_instances + id), id);
+  EXPECT_EQ(read_record(segment->record(0)).schedules.size(), shm_record::k_places);
+  for (std::uint32_t id = 0; id < k_instances; ++id) {
+    end->detach(id);
+    other->detach(k_instances + id);
+  }
+  ASSERT_TRUE(end->attach(2 * k_instances, false, {}));
+  (void)end->put_on_record(2 * k_instances, 99, "one more");
+  EXPECT_NE(read_record(segment->record(0)).find(99), nullptr);
 }
 
 // --- places ----------------------------------------------------------------------------------------------

@@ -12,21 +12,19 @@ namespace {
 using models::circumstances;
 using models::threads;
 
-constexpr std::uint32_t k_instance = 5;
-constexpr std::uint32_t k_other_instance = 1;
 constexpr std::uint64_t k_payload = 7;
 constexpr std::uint64_t k_rounds = 2;
 
 struct two_ranks {
   shm_claim claim;
-  shm_cancelled given_up;
+  shm_given_up of_sender, of_first_member;
   std::uint64_t memory = k_payload;
   bool is_callers = false;  ///< the sender's memory, again
   rank first = k_no_rank;
 
   void receive() {
     for (std::uint64_t round = 1; round <= k_rounds; ++round) {
-      if (!claim.take(round, given_up, k_instance)) return;
+      if (!claim.take(round, of_sender)) return;
       models::require(memory == k_payload, "a payload is read that was given up");
       models::point();
       models::require(memory == k_payload, "a payload is given up while it is read");
@@ -34,8 +32,7 @@ struct two_ranks {
     }
   }
   void give_up(rank by) {
-    given_up.record(k_instance, by);
-    const rank named = given_up.by(k_instance);
+    const rank named = of_sender.record(of_first_member.record(by));
     models::require(named == first || first == k_no_rank, "the rank on record changes");
     first = named;
     if (by != 0 || claim.is_held()) return;  // the sender is rank 0: it would wait
@@ -43,7 +40,7 @@ struct two_ranks {
     memory = 0;
   }
   std::string fault() const {
-    return given_up.holds(k_other_instance) || given_up.by(k_instance) != first ? "a record of another instance" : "";
+    return of_sender.by() != first || of_first_member.by() != first ? "blocks name different ranks" : "";
   }
 };
 

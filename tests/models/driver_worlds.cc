@@ -89,7 +89,8 @@ class stamps final : public endpoint {
   }
   status post_record(std::span<const std::byte>) override { return status::ok; }
   status gather_records(std::span<std::byte>, rank*) override { return status::ok; }
-  status link(std::uint32_t) override { return status::ok; }
+  instance_address address_of(std::uint32_t) const override { return {}; }
+  status link(std::uint32_t, std::span<const instance_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
   void cancel(std::uint32_t id, rank) override { publish_cancellation(id); }
   void abandon(std::uint32_t) override { std::ranges::fill(awaited_, 0); }
@@ -189,7 +190,7 @@ struct one_rank {
   }
   instance* add(act what) {
     instance* made = *runs.add(one_op(what), what != act::nothing ? binding{{}, {&landing}} : binding{}, {});
-    (void)runs.open(*made);
+    (void)runs.open(*made, {});
     return made;
   }
   void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }

@@ -530,7 +530,8 @@ class scripted_endpoint final : public endpoint {
   }
   status post_record(std::span<const std::byte>) override { return status::ok; }
   status gather_records(std::span<std::byte>, rank*) override { return status::pending; }
-  status link(std::uint32_t) override { return status::ok; }
+  instance_address address_of(std::uint32_t) const override { return {}; }
+  status link(std::uint32_t, std::span<const instance_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
   void cancel(std::uint32_t id, rank by) override { report_cancelled({id, by}); }
   void abandon(std::uint32_t) override {}
@@ -592,7 +593,7 @@ struct scripted_rank {
       builder to({0, 2}, "one signal");
       to.signal_recv(1, tag);
       its[tag] = *what.add(*to.compile(), {}, {});
-      EXPECT_EQ(what.open(*its[tag]), status::ok);
+      EXPECT_EQ(what.open(*its[tag], {}), status::ok);
     }
   }
   scripted_endpoint net;

@@ -93,8 +93,10 @@ class faulty_endpoint final : public endpoint {
     return has(fault::gathers_too_early) ? status::ok : answer;
   }
 
-  status link(std::uint32_t id) override {
-    const status answer = good_.link(id);
+  instance_address address_of(std::uint32_t id) const override { return good_.address_of(id); }
+
+  status link(std::uint32_t id, std::span<const instance_address> all) override {
+    const status answer = good_.link(id, all);
     return has(fault::links_anything) ? status::ok : answer;
   }
 

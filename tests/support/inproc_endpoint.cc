@@ -101,9 +101,11 @@ status inproc_endpoint::gather_records(std::span<std::byte> all, rank* missing) 
 }
 
 // A fast peer may have sent its messages and detached by now, so an end that was attached counts.
-status inproc_endpoint::link(std::uint32_t id) {
+status inproc_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
   const auto found = instances_.find(id);
-  if (found == instances_.end()) return status::internal;
+  const auto is_its = [id](const instance_address& one) { return one.near == id; };
+  if (found == instances_.end() || all.size() != world_.places.size() || !std::ranges::all_of(all, is_its))
+    return status::internal;
   for (const link_id link : found->second) {
     const edge& on = *links_[link].on;
     if (!on.sender.attached || !on.receiver.attached || on.sender.capacity != on.receiver.capacity ||

@@ -32,7 +32,8 @@ class inproc_endpoint final : public endpoint {
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
-  status link(std::uint32_t id) override;
+  instance_address address_of(std::uint32_t id) const override { return {.near = id}; }
+  status link(std::uint32_t id, std::span<const instance_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override { world_.give_up(id, by); }

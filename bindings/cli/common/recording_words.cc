@@ -14,7 +14,7 @@ constexpr std::size_t k_most_schedules = 4;
 
 std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns) {
   const wait_note& wait = one.wait;
-  const recorded_schedule* const in = one.find(wait.instance % shm_record::k_ids);
+  const recorded_schedule* const in = one.find(wait.instance);
   std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : printable(in->label)) +
                      ", round " + std::to_string(wait.round);
   if (wait.op != k_no_op)

@@ -2,8 +2,8 @@
 // rank that gives the instance up.
 //
 //     receiver                                          a rank that gives up
-//       R1 claim = round                                  G1 cancelled = (instance, rank)
-//       R2 read cancelled: is it this instance? then R4   G2 read the claims of all its edges
+//       R1 claim = round                                  G1 given up = by whom, in the sender's block
+//       R2 read given up: is it set? then R4              G2 read the claims of all its edges
 //       R3 read the payload                               G3 none is held: the memory is the caller's again
 //       R4 claim = 0
 //
@@ -18,42 +18,32 @@
 
 namespace lsched {
 
-/// Which of the instances that use this place (their ids are equal modulo shm_page::k_ids) was given up last, and by
-/// whom. Any rank writes.
-class shm_cancelled {
+/// By whom an instance was given up. Any rank writes.
+class shm_given_up {
  public:
-  /// Who is first stays on record.
-  void record(std::uint32_t id, rank by) {
-    std::uint64_t known = word_.load();
-    while (!is_of(known, id) && !word_.compare_exchange_weak(known, number_of(id) | (static_cast<std::uint32_t>(by)))) {
-    }
+  /// Answers who is on record: whoever was first.
+  rank record(rank by) {
+    std::int32_t nobody = 0;
+    word_.compare_exchange_strong(nobody, by + 1);
+    return this->by();
   }
-
-  bool holds(std::uint32_t id) const { return is_of(word_.load(), id); }
 
   /// k_no_rank: it was not given up.
-  rank by(std::uint32_t id) const {
-    const std::uint64_t known = word_.load();
-    return is_of(known, id) ? static_cast<rank>(static_cast<std::uint32_t>(known)) : k_no_rank;
-  }
+  rank by() const { return word_.load() - 1; }
 
  private:
-  static constexpr std::uint64_t number_of(std::uint32_t id) { return (std::uint64_t{id} + 1) << 32; }
-  static constexpr bool is_of(std::uint64_t word, std::uint32_t id) {
-    return word >> 32 == static_cast<std::uint32_t>(number_of(id) >> 32);
-  }
-
-  std::atomic<std::uint64_t> word_;  ///< 0: none
+  std::atomic<std::int32_t> word_;  ///< the rank, plus one
 };
+static_assert(k_no_rank == -1);
 
 /// Of one edge: whether its receiver reads the sender's memory. The receiver alone writes, and the sender reads when it
 /// gives up: a line of its own, which stays at the receiver's core.
 class alignas(64) shm_claim {
  public:
   /// Before a payload is read. False: the instance was given up, and the payload may be gone.
-  bool take(std::uint64_t round, const shm_cancelled& given_up, std::uint32_t id) {
+  bool take(std::uint64_t round, const shm_given_up& given_up) {
     round_.store(round);
-    if (!given_up.holds(id)) return true;
+    if (given_up.by() == k_no_rank) return true;
     let_go();
     return false;
   }

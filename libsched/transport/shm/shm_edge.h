@@ -46,7 +46,7 @@ struct alignas(64) shm_cell {
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
-/// How peers find each other's ends of an edge: a row per edge in the owner's region.
+/// How peers find each other's ends of an edge.
 struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
@@ -60,11 +60,26 @@ struct edge_row {
   std::uint64_t offset;
 };
 
-/// The rows follow the table's head.
-struct edge_table {
+/// What a rank's end of an instance begins with, in its region: this head, a byte for each rank, a row for each edge.
+/// What the edges need follows.
+struct shm_block {
+  static constexpr std::uint32_t k_no_place = ~std::uint32_t{0};
+
+  shm_given_up given_up;
+  std::uint32_t place_on_record;  ///< in this rank's shm_record, or none
   std::uint64_t rows;
-  edge_row* row() { return reinterpret_cast<edge_row*>(this + 1); }
-  const edge_row* row() const { return reinterpret_cast<const edge_row*>(this + 1); }
+  std::atomic<std::uint64_t> entered;  ///< the last round that was called for, where there is no place on record
+
+  /// Whether a rank has left the instance: set by it, as the last thing that it writes here.
+  std::atomic<std::uint8_t>& left(rank who) { return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[who]; }
+
+  std::span<edge_row> edges(std::uint64_t count, rank ranks) {
+    return {reinterpret_cast<edge_row*>(reinterpret_cast<std::byte*>(this) + bytes_for(0, ranks)), count};
+  }
+
+  static constexpr std::uint64_t bytes_for(std::uint64_t rows, rank ranks) {
+    return sizeof(shm_block) + (static_cast<std::uint64_t>(ranks) + 7) / 8 * 8 + rows * sizeof(edge_row);
+  }
 };
 
 constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {

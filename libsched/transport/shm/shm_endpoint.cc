@@ -60,33 +60,23 @@ void shm_endpoint::close() {
 
 result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
   reap();
-  // Ids that this rank left out have nothing here; peers that attached them need not wait for it.
-  for (; next_id_ < id; ++next_id_) publish_released(next_id_);
-  next_id_ = id + 1;
-  const std::uint32_t slot = id % shm_page::k_ids;
-  if (occupies(slot)) return failure{status::busy, "an older schedule has the place of number " + std::to_string(id)};
   for (const edge_spec& edge : edges)
-    if (edge.peer < 0 || edge.peer >= segment_->ranks()) {
-      publish_released(id);
+    if (edge.peer < 0 || edge.peer >= segment_->ranks())
       return failure{status::argument, "an edge leaves the world", edge.peer};
-    }
 
-  const std::uint64_t table_bytes = (sizeof(edge_table) + edges.size() * sizeof(edge_row) + 63) / 64 * 64;
-  std::uint64_t bytes = table_bytes;
+  const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), segment_->ranks()) + 63) / 64 * 64;
+  std::uint64_t bytes = head_bytes;
   for (const edge_spec& edge : edges) bytes += own_bytes(edge);
+  std::byte* const memory = heap_.allocate(bytes);
+  if (memory == nullptr) return failure{status::no_memory, "this rank's shared region is full"};
+  std::memset(static_cast<void*>(memory), 0, head_bytes);
   block region;
-  region.memory = heap_.allocate(bytes);
-  if (region.memory == nullptr) {
-    publish_released(id);
-    return failure{status::no_memory, "this rank's shared region is full"};
-  }
-  std::memset(static_cast<void*>(region.memory), 0, table_bytes);
-  auto* table = new (region.memory) edge_table{edges.size()};
+  region.head = new (memory) shm_block{.place_on_record = shm_block::k_no_place, .rows = edges.size()};
+  const std::span<edge_row> rows = region.head->edges(edges.size(), segment_->ranks());
 
   const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
-  std::vector<std::uint8_t> is_peer(static_cast<std::size_t>(segment_->ranks()));
   bool out_of_memory = false;
-  std::byte* place = region.memory + table_bytes;
+  std::byte* place = memory + head_bytes;
   for (std::size_t i = 0; i < edges.size(); ++i) {
     const edge_spec& edge = edges[i];
     link_id link = static_cast<link_id>(links_.size());
@@ -98,7 +88,6 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     }
     link_state& state = links_[link] = link_state{};
     state.spec = edge;
-    state.instance = id;
     state.credits = credits;
     if (needs_staging(edge)) {
       state.staging = staging_for(edge, region);
@@ -111,14 +100,12 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
     state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
-    table->row()[i] = {
+    rows[i] = {
         edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
     region.links.push_back(link);
-    if (std::exchange(is_peer[static_cast<std::size_t>(edge.peer)], 1) == 0) region.peers.push_back(edge.peer);
   }
   watches_.reserve(links_.size());
-  page_->table[slot].store(segment_->offset_of(region.memory));
   std::vector<link_id> answer = region.links;
   blocks_.emplace(id, std::move(region));
   if (out_of_memory) {
@@ -126,6 +113,10 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
     return failure{status::no_memory, "this rank's shared region is full"};
   }
   return answer;
+}
+
+instance_address shm_endpoint::address_of(std::uint32_t id) const {
+  return {.near = segment_->offset_of(reinterpret_cast<const std::byte*>(blocks_.at(id).head))};
 }
 
 // The edge's own, or that of an edge that sends the same.
@@ -167,38 +158,58 @@ constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool
 
 }  // namespace
 
-// Looks once through every peer's table.
-status shm_endpoint::link(std::uint32_t id) {
+status shm_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
   const auto found = blocks_.find(id);
-  if (found == blocks_.end()) return status::internal;
+  if (found == blocks_.end() || all.size() != static_cast<std::size_t>(segment_->ranks())) return status::internal;
+  block& ours = found->second;
+  ours.of_ranks.clear();
+  for (rank r = 0; r < segment_->ranks(); ++r) {
+    ours.of_ranks.push_back(block_at(r, all[static_cast<std::size_t>(r)].near));
+    if (ours.of_ranks.back() != nullptr) continue;
+    ours.of_ranks.clear();
+    return status::unmatched;
+  }
+  if (const rank by = ours.head->given_up.by(); by != k_no_rank) cancel(id, by);  // the others may not know
+  return connect_all(ours);
+}
+
+// Looks once through every peer's rows.
+status shm_endpoint::connect_all(const block& ours) {
   std::map<std::pair<rank, std::uint64_t>, link_id> open;
-  for (const link_id link : found->second.links) {
+  for (const link_id link : ours.links) {
     const edge_spec& edge = links_[link].spec;
     open.emplace(std::pair(edge.peer, name_of_edge(edge.tag, edge.outgoing, edge.signal)), link);
   }
-  for (const rank peer : found->second.peers) {
-    const edge_table* table = table_of(peer, id);
-    if (table == nullptr) return status::unmatched;
-    for (std::uint64_t i = 0; i < table->rows; ++i) {
-      const edge_row& row = table->row()[i];
+  for (auto next = open.begin(); next != open.end();) {
+    const rank peer = next->first.first;
+    shm_block& theirs = *ours.of_ranks[static_cast<std::size_t>(peer)];
+    for (const edge_row& row : edges_of(peer, theirs)) {
       if (row.peer != self_) continue;
       const auto end = open.find({peer, name_of_edge(row.tag, row.outgoing == 0, row.signal != 0)});
       if (end == open.end()) continue;
-      if (const status answer = connect(links_[end->second], row); answer != status::ok) return answer;
+      if (const status answer = connect(links_[end->second], row, theirs); answer != status::ok) return answer;
       open.erase(end);
     }
+    next = open.lower_bound({peer, 0});
+    if (next != open.end() && next->first.first == peer) return status::unmatched;
   }
-  return open.empty() ? status::ok : status::unmatched;
+  return status::ok;
 }
 
-/// A peer's edges of an instance; nullptr if what it shows is none.
-const edge_table* shm_endpoint::table_of(rank peer, std::uint32_t id) const {
-  const std::uint64_t offset = segment_->page(peer).table[id % shm_page::k_ids].load();
-  if (!segment_->holds(peer, offset, sizeof(edge_table))) return nullptr;
-  const auto* table = reinterpret_cast<const edge_table*>(segment_->at(offset));
-  const bool is_sound = table->rows <= segment_->stride() / sizeof(edge_row) &&
-                        segment_->holds(peer, offset, sizeof(edge_table) + table->rows * sizeof(edge_row));
-  return is_sound ? table : nullptr;
+/// A rank's end of an instance; nullptr if what it shows is none.
+shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset) const {
+  if (offset % alignof(shm_block) != 0) return nullptr;
+  const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, segment_->ranks()));
+  return is_sound ? reinterpret_cast<shm_block*>(segment_->at(offset)) : nullptr;
+}
+
+/// None if what the rank shows cannot be.
+std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs) const {
+  const std::uint64_t rows = theirs.rows;
+  const std::uint64_t offset = segment_->offset_of(reinterpret_cast<const std::byte*>(&theirs));
+  const bool is_sound = rows <= segment_->stride() / sizeof(edge_row) &&
+                        segment_->holds(peer, offset, shm_block::bytes_for(rows, segment_->ranks()));
+  return theirs.edges(is_sound ? rows : 0, segment_->ranks());
 }
 
 // A peer that has not joined yet is asked again.
@@ -217,7 +228,7 @@ std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
 }
 
 // Points this end of an edge at the peer's.
-status shm_endpoint::connect(link_state& state, const edge_row& row) {
+status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_block& theirs) {
   const edge_spec& edge = state.spec;
   edge_spec opposite = edge;
   opposite.outgoing = !edge.outgoing;
@@ -232,64 +243,65 @@ status shm_endpoint::connect(link_state& state, const edge_row& row) {
   } else if (edge.outgoing || !edge.signal) {
     state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
     if (has_claim(edge)) state.claim = reinterpret_cast<shm_claim*>(place + 64);
+    state.given_up = &theirs.given_up;
   }
   return status::ok;
 }
 
+// What is written to a peer's block after this belongs to somebody else.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
-  for (const link_id link : found->second.links) {
+  block held = std::move(found->second);
+  blocks_.erase(found);
+  for (const link_id link : held.links) {
     disarm(link);
     free_links_.push_back(link);
   }
-  record_->set_label(id % shm_page::k_ids, {});  // the rounds stay on record for peers that still wait
-  retired_.emplace_back(id, std::move(found->second));
-  blocks_.erase(found);
-  publish_released(id);
+  if (held.head->place_on_record != shm_block::k_no_place) record_->set_label(held.head->place_on_record, {});
+  if (held.of_ranks.empty()) return free_block(held);
+  for (rank r = 0; r < segment_->ranks(); ++r)
+    if (r != self_) held.of_ranks[static_cast<std::size_t>(r)]->left(self_).store(1, std::memory_order_release);
+  retired_.push_back(std::move(held));
   reap();
 }
 
-/// Whether a block of this rank, in use or retired, has the slot.
-bool shm_endpoint::occupies(std::uint32_t slot) const {
-  const auto has_slot = [slot](const auto& entry) { return entry.first % shm_page::k_ids == slot; };
-  return std::ranges::any_of(blocks_, has_slot) || std::ranges::any_of(retired_, has_slot);
-}
-
-// Says of older instances in the slot, too, that they are released: so not while one is in use.
-void shm_endpoint::publish_released(std::uint32_t id) {
-  for (const auto& [other, unused] : blocks_)
-    if (other % shm_page::k_ids == id % shm_page::k_ids) return;
-  page_->released[id % shm_page::k_ids].store(id + 1);
-}
-
-// A peer may write to a retired block until it has released its own end too.
+// A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record.
 void shm_endpoint::reap() {
-  std::erase_if(retired_, [this](auto& entry) {
-    auto& [id, region] = entry;
-    for (const rank peer : region.peers) {
-      const shm_page& page = segment_->page(peer);
-      const std::uint32_t released = page.released[id % shm_page::k_ids].load();
-      const bool may_write = static_cast<std::int32_t>(released - (id + 1)) < 0;  // a peer may be ids ahead
-      if (may_write && page.state_of_rank.load() == shm_page::open) return false;
+  std::erase_if(retired_, [this](const block& held) {
+    for (rank r = 0; r < segment_->ranks(); ++r) {
+      const bool has_left = r == self_ || held.head->left(r).load(std::memory_order_acquire) != 0;
+      if (!has_left && segment_->page(r).state_of_rank.load() == shm_page::open) return false;
     }
-    heap_.deallocate(region.memory);
-    for (const auto& area : region.stagings)
-      if (area->memory != nullptr) heap_.deallocate(area->memory);
+    free_block(held);
     return true;
   });
 }
 
+void shm_endpoint::free_block(const block& held) {
+  if (const std::uint32_t place = held.head->place_on_record; place != shm_block::k_no_place) {
+    record_->number[place].store(0);
+    free_places_.push_back(place);
+  }
+  heap_.deallocate(reinterpret_cast<std::byte*>(held.head));
+  for (const auto& area : held.stagings)
+    if (area->memory != nullptr) heap_.deallocate(area->memory);
+}
+
 // --- giving up --------------------------------------------------------------------------------------------------
 
+// Of several ranks all follow the one that is on record with the first rank.
 void shm_endpoint::cancel(std::uint32_t id, rank by) {
-  segment_->bad_news().instances[id % shm_page::k_ids].record(id, by);
+  const block& ours = blocks_.at(id);
+  const rank first = ours.of_ranks.empty() ? by : ours.of_ranks.front()->given_up.record(by);
+  ours.head->given_up.record(first);
+  for (shm_block* const theirs : ours.of_ranks) theirs->given_up.record(first);
   tell_all();
 }
 
 // Wakes every rank, whatever its threads sleep for.
 void shm_endpoint::tell_all() {
-  segment_->bad_news().changes.fetch_add(1);
+  segment_->bad_news().fetch_add(1);
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     ring(segment_->page(peer).bell, doorbell::waiter, INT_MAX);
     ring(segment_->page(peer).bell, doorbell::auxiliary);
@@ -297,10 +309,9 @@ void shm_endpoint::tell_all() {
 }
 
 void shm_endpoint::find_bad_news() {
-  const shm_bad_news& all = segment_->bad_news();
-  news_seen_ = all.changes.load();
+  news_seen_ = segment_->bad_news().load();
   for (auto& [id, region] : blocks_) {
-    const rank by = all.instances[id % shm_page::k_ids].by(id);
+    const rank by = region.head->given_up.by();
     if (by != k_no_rank && !std::exchange(region.is_given_up, true)) report_cancelled({id, by});
   }
   if (const rank lost = segment_->first_lost(); lost != k_no_rank) report_lost(lost);
@@ -439,10 +450,7 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
   }
   out = {into, what.bytes, what.tally, what.null != 0};
   const bool is_exposed = !out.null && out.bytes > 0 && what.place != payload_place::cell;
-  if (is_exposed && state.claim != nullptr) {
-    const shm_cancelled& given_up = segment_->bad_news().instances[state.instance % shm_page::k_ids];
-    if (!state.claim->take(round, given_up, state.instance)) return false;
-  }
+  if (is_exposed && state.claim != nullptr && !state.claim->take(round, *state.given_up)) return false;
   state.exposed = is_exposed ? round : 0;
   const bool is_by_address = is_exposed && what.place == payload_place::process;
   const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
@@ -510,7 +518,7 @@ void shm_endpoint::drop_watch(std::uint32_t index) {
 }
 
 std::size_t shm_endpoint::poll(std::span<completion> out) {
-  if (segment_->bad_news().changes.load() != news_seen_) find_bad_news();
+  if (segment_->bad_news().load() != news_seen_) find_bad_news();
   std::size_t found = 0;
   for (std::uint32_t i = 0; i < watches_.size() && found < out.size();) {
     const watch due = watches_[i];
@@ -588,15 +596,25 @@ void shm_endpoint::stop_watching() {
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
 }
 
-std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::string_view label) {
-  const std::uint32_t slot = id % shm_page::k_ids;
-  record_->entered[slot].store(0);
-  record_->set_label(slot, label);
-  return &record_->entered[slot];
+std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) {
+  shm_block& head = *blocks_.at(id).head;
+  if (free_places_.empty() && next_place_ == shm_record::k_places) return &head.entered;
+  if (free_places_.empty()) free_places_.push_back(next_place_++);
+  const std::uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  record_->entered[place].store(0);
+  record_->set_label(place, label);
+  record_->number[place].store(std::uint64_t{number} + 1);
+  head.place_on_record = place;
+  return &record_->entered[place];
 }
 
 std::optional<round_no> shm_endpoint::entered_by(rank who, std::uint32_t id) const {
-  return segment_->record(who).entered[id % shm_page::k_ids].load();
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end() || found->second.of_ranks.empty()) return std::nullopt;
+  const shm_block& theirs = *found->second.of_ranks[static_cast<std::size_t>(who)];
+  const std::uint32_t place = theirs.place_on_record;
+  return place < shm_record::k_places ? segment_->record(who).entered[place].load() : theirs.entered.load();
 }
 
 void shm_endpoint::note_wait(const wait_note& what) { record_->note(what); }

@@ -26,10 +26,11 @@
 namespace lsched {
 
 class shm_claim;
+class shm_given_up;
+struct shm_block;
 struct shm_cell;
 struct shm_message;
 struct edge_row;
-struct edge_table;
 
 struct shm_options {
   bool reads_processes = true;    ///< false: never tries to read another process, as where that is not permitted
@@ -50,9 +51,10 @@ class shm_endpoint final : public endpoint {
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
 
   result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
+  instance_address address_of(std::uint32_t id) const override;
   status post_record(std::span<const std::byte> record) override;
   status gather_records(std::span<std::byte> all, rank* missing) override;
-  status link(std::uint32_t id) override;
+  status link(std::uint32_t id, std::span<const instance_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -70,7 +72,7 @@ class shm_endpoint final : public endpoint {
   bool is_listening() const override { return !watches_.empty(); }
   bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
   void watch_peers() override;
-  std::atomic<round_no>* put_on_record(std::uint32_t id, std::string_view label) override;
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) override;
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override;
   wait_note wait_of(rank who) const override;
@@ -105,13 +107,13 @@ class shm_endpoint final : public endpoint {
 
   struct link_state {
     edge_spec spec;
-    std::uint32_t instance = 0;
     bool credits = false;
     round_no exposed = 0;  ///< whose message is read where its sender has it; out: the last one, if not from a copy
     shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
-    shm_claim* claim = nullptr;       ///< out: ours; in: theirs; where messages may be read in the sender's memory
-    staging_area* staging = nullptr;  ///< out: reserved where the source may be foreign; its block's
+    shm_claim* claim = nullptr;  ///< out: ours; in: theirs; where messages may be read in the sender's memory
+    const shm_given_up* given_up = nullptr;  ///< in: theirs
+    staging_area* staging = nullptr;         ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
     std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
     round_no signalled = 0;              ///< out: what the peer's register holds
@@ -123,9 +125,9 @@ class shm_endpoint final : public endpoint {
   static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
 
   struct block {  ///< what one instance holds of this rank's region
-    std::byte* memory = nullptr;
+    shm_block* head = nullptr;
     std::vector<link_id> links;
-    std::vector<rank> peers;
+    std::vector<shm_block*> of_ranks;  ///< the blocks of all ranks, by rank; empty until it is linked
     std::vector<std::unique_ptr<staging_area>> stagings;
     bool is_given_up = false;
   };
@@ -133,8 +135,10 @@ class shm_endpoint final : public endpoint {
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
   bool can_read(rank peer);
   std::uint64_t read_above(const edge_spec& edge, bool is_mutual);
-  const edge_table* table_of(rank peer, std::uint32_t id) const;
-  status connect(link_state& state, const edge_row& row);
+  shm_block* block_at(rank peer, std::uint64_t offset) const;
+  std::span<const edge_row> edges_of(rank peer, shm_block& theirs) const;
+  status connect(link_state& state, const edge_row& row, const shm_block& theirs);
+  status connect_all(const block& ours);
   bool transmit(link_id link, round_no round, const message& what);
   bool take(link_id link, round_no round, std::byte* into, arrival& out);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
@@ -147,8 +151,7 @@ class shm_endpoint final : public endpoint {
   void drop_watch(std::uint32_t index);
   void find_bad_news();
   void reap();
-  bool occupies(std::uint32_t slot) const;
-  void publish_released(std::uint32_t id);
+  void free_block(const block& held);
   bool has_ended(rank peer, bool is_awaited) const;
   rank find_successor() const;
   void tell_all();
@@ -171,13 +174,14 @@ class shm_endpoint final : public endpoint {
   std::vector<watch> watches_;
   ringer ringer_;  ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
-  std::deque<std::pair<std::uint32_t, block>> retired_;  ///< detached here, perhaps still visible to a peer
+  std::deque<block> retired_;               ///< detached here, perhaps not by all
+  std::vector<std::uint32_t> free_places_;  ///< on record, of those below next_place_
+  std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t records_ = 0;
-  std::uint64_t news_seen_ = 0;  ///< shm_bad_news::changes
+  std::uint64_t news_seen_ = 0;  ///< shm_segment::bad_news
   status health_ = status::ok;
-  std::uint32_t next_id_ = 0;  ///< ids below were attached, refused or skipped
   /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
   std::chrono::steady_clock::time_point culprit_since_{};
 

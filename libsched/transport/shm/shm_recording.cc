@@ -16,7 +16,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x32636572736c;  // the layout; changes with it
+constexpr std::uint64_t k_magic = 0x33636572736c;  // the layout; changes with it
 constexpr std::uint64_t k_page_bytes = 4096;
 constexpr std::uint64_t k_record_bytes = (sizeof(shm_record) + k_page_bytes - 1) / k_page_bytes * k_page_bytes;
 
@@ -90,13 +90,13 @@ wait_note shm_record::wait() const {
 }
 
 /// Of a long name its end is kept, too: the instance's number.
-void shm_record::set_label(std::uint32_t slot, std::string_view text) {
+void shm_record::set_label(std::uint32_t place, std::string_view text) {
   const std::size_t length = std::min(text.size(), k_label_bytes - 1);
   const std::size_t tail = length == text.size() ? 0 : text.size() - std::min(text.rfind(" #"), text.size());
   const std::size_t kept = std::min(tail, length);
-  std::copy_n(text.begin(), length - kept, label[slot]);
-  std::copy_n(text.end() - static_cast<std::ptrdiff_t>(kept), kept, label[slot] + length - kept);
-  label[slot][length] = '\0';
+  std::copy_n(text.begin(), length - kept, label[place]);
+  std::copy_n(text.end() - static_cast<std::ptrdiff_t>(kept), kept, label[place] + length - kept);
+  label[place][length] = '\0';
 }
 
 std::uint64_t monotonic_ns() { return static_cast<std::uint64_t>(now_of(CLOCK_MONOTONIC)); }
@@ -142,17 +142,19 @@ recorded_rank read_record(const shm_record& record) {
                     .process_start = record.process_start.load(),
                     .closed_ns = record.closed_ns.load(),
                     .wait = record.wait()};
-  for (std::uint32_t slot = 0; slot < shm_record::k_ids; ++slot) {
-    const char* const label = record.label[slot];
-    const round_no entered = record.entered[slot].load();
-    if (label[0] == '\0' && entered == 0) continue;
-    one.schedules.push_back({slot, std::string(label, strnlen(label, shm_record::k_label_bytes)), entered});
+  for (std::uint32_t place = 0; place < shm_record::k_places; ++place) {
+    const char* const label = record.label[place];
+    if (const std::uint64_t number = record.number[place].load(); number != 0)
+      one.schedules.push_back({static_cast<std::uint32_t>(number - 1),
+                               std::string(label, strnlen(label, shm_record::k_label_bytes)),
+                               record.entered[place].load()});
   }
+  std::ranges::stable_sort(one.schedules, {}, &recorded_schedule::number);
   return one;
 }
 
-const recorded_schedule* recorded_rank::find(std::uint32_t slot) const {
-  const auto found = std::ranges::find(schedules, slot, &recorded_schedule::slot);
+const recorded_schedule* recorded_rank::find(std::uint32_t schedule) const {
+  const auto found = std::ranges::find(schedules, schedule, &recorded_schedule::number);
   return found == schedules.end() ? nullptr : &*found;
 }
 

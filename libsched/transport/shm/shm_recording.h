@@ -22,7 +22,7 @@ namespace lsched {
 
 /// What one rank writes. All zeroes: it is not there yet. A reader may see half of a change.
 struct shm_record {
-  static constexpr std::size_t k_ids = 4096;  ///< instances that may exist at once (ids are taken modulo this)
+  static constexpr std::size_t k_places = 4096;  ///< for instances; those that find none are not on record
   static constexpr std::size_t k_label_bytes = 64;
 
   std::atomic<std::int32_t> process;
@@ -31,17 +31,19 @@ struct shm_record {
   std::atomic<std::uint64_t> closed_ns;      ///< when it closed its world; 0: it has not
   std::atomic<std::uint64_t> wait_round;     ///< 0: it does not wait
   std::atomic<std::uint64_t> wait_since_ns;
-  std::atomic<std::uint64_t> wait_op;  ///< instance << 32 | op
+  std::atomic<std::uint64_t> wait_op;  ///< number of the instance << 32 | op
   std::atomic<std::int32_t> wait_peer;
   std::atomic<std::uint32_t> wait_kind;
   std::atomic<std::uint32_t> wait_tag;
-  alignas(64) std::atomic<std::uint64_t> entered[k_ids];  ///< the last round of instance id % k_ids that was called for
-  char label[k_ids][k_label_bytes];                       ///< of attached instances, cut; all others have none
+  // By place:
+  alignas(64) std::atomic<std::uint64_t> entered[k_places];  ///< the last round that was called for
+  std::atomic<std::uint64_t> number[k_places];               ///< of the instance, plus one; 0: the place is free
+  char label[k_places][k_label_bytes];                       ///< cut; of a destroyed instance none
 
   void note(const wait_note& what);
   /// None also while it changes.
   wait_note wait() const;
-  void set_label(std::uint32_t slot, std::string_view text);  ///< empty: none
+  void set_label(std::uint32_t place, std::string_view text);  ///< empty: none
 };
 
 /// The machine's monotonic clock: the same for all processes.
@@ -68,8 +70,8 @@ result<int> create_recording(const std::string& path, std::int64_t ranks);
 /// A schedule that a rank has, or has destroyed before others had, and the last round that its application has called
 /// for; 0: none.
 struct recorded_schedule {
-  std::uint32_t slot = 0;  ///< the instance's id % k_ids: equal on all ranks
-  std::string label{};     ///< empty: it is destroyed
+  std::uint32_t number = 0;  ///< equal on all ranks
+  std::string label{};       ///< empty: it is destroyed
   round_no entered = 0;
 };
 
@@ -79,9 +81,9 @@ struct recorded_rank {
   std::uint64_t process_start = 0;
   std::uint64_t closed_ns = 0;  ///< 0: it has not closed its world
   wait_note wait{};
-  std::vector<recorded_schedule> schedules{};  ///< by slot
+  std::vector<recorded_schedule> schedules{};  ///< by number
 
-  const recorded_schedule* find(std::uint32_t slot) const;
+  const recorded_schedule* find(std::uint32_t schedule) const;
 };
 
 recorded_rank read_record(const shm_record& record);

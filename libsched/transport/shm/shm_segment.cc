@@ -21,7 +21,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c40;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c41;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
@@ -30,7 +30,7 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { retu
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
 
 constexpr std::uint64_t k_rank_bytes = round_up(sizeof(shm_page), k_page_bytes);
-constexpr std::uint64_t k_pages_offset = k_page_bytes + round_up(sizeof(shm_bad_news), k_page_bytes);
+constexpr std::uint64_t k_pages_offset = k_page_bytes;
 
 std::uint64_t recording_offset_of(std::int64_t ranks) {
   return k_pages_offset + k_rank_bytes * static_cast<std::uint64_t>(ranks);
@@ -118,6 +118,7 @@ struct shm_segment::header {
   std::uint64_t cores;
   std::atomic<std::int64_t> lost;  // the rank, plus one
   recorder_file recorder;
+  alignas(64) std::atomic<std::uint64_t> bad_news;
 
   // Nothing of it is believed before it fits the file: a descriptor may be anything.
   bool describes(std::uint64_t bytes) const {
@@ -142,7 +143,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
   if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
-  header first{k_magic, stride, data_offset, ranks, cores, {}, {}};
+  header first{k_magic, stride, data_offset, ranks, cores, {}, {}, {}};
   if (!recorder.empty()) {
     const auto made = create_recorder(recorder, ranks);
     if (!made) return made.error();
@@ -259,9 +260,7 @@ result<std::string> shm_segment::read_recording(int descriptor) {
   return content;
 }
 
-shm_bad_news& shm_segment::bad_news() const {
-  return *std::launder(reinterpret_cast<shm_bad_news*>(base_ + k_page_bytes));
-}
+std::atomic<std::uint64_t>& shm_segment::bad_news() const { return head().bad_news; }
 
 std::uint64_t shm_segment::region_start(rank of) const {
   return head().data_offset + head().stride * static_cast<std::uint64_t>(of);

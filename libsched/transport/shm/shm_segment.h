@@ -5,7 +5,7 @@
 // has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
 // its start, which means the same in every process.
 //
-//     | header | bad news | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
+//     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
 // The recording may lie in a file instead, which every process maps in its place (shm_recording.h). Regions are sparse:
 // `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment out.
@@ -25,15 +25,12 @@
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/life_word.h"
-#include "libsched/transport/shm/shm_claim.h"
 #include "libsched/transport/shm/shm_recording.h"
 
 namespace lsched {
 
 /// What each rank shows its peers. All zeroes: not there yet.
 struct shm_page {
-  static constexpr std::size_t k_ids =
-      shm_record::k_ids;  ///< instances that may exist at once (ids are taken modulo this)
   enum state : std::uint32_t { absent, open, closed };
 
   doorbell bell;
@@ -43,14 +40,6 @@ struct shm_page {
   std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
   std::atomic<std::uint64_t> record_number;  ///< of the newest record posted
   std::byte record[2][endpoint::record_bytes];
-  std::atomic<std::uint64_t> table[k_ids];     ///< offset of the edge table of instance id % k_ids
-  std::atomic<std::uint32_t> released[k_ids];  ///< id + 1 once this rank will not touch instance id again
-};
-
-/// What every rank has to hear of: the instances that ranks have given up, and whether a rank is lost.
-struct shm_bad_news {
-  std::atomic<std::uint64_t> changes;        ///< grows with each: who has seen the same number has nothing to look for
-  shm_cancelled instances[shm_page::k_ids];  ///< by id % k_ids
 };
 
 class shm_segment {
@@ -90,7 +79,9 @@ class shm_segment {
   /// The recording of the segment that this descriptor is of, for parse_recording; the descriptor stays the caller's.
   /// VERSION; TRANSPORT where the recording is a file and another one has its place.
   static result<std::string> read_recording(int descriptor);
-  shm_bad_news& bad_news() const;
+  /// What every rank has to hear of: that an instance was given up, or that a rank is lost. Grows with each: who has
+  /// seen the same number has nothing to look for.
+  std::atomic<std::uint64_t>& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
   std::uint64_t region_start(rank of) const;

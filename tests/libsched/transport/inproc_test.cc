@@ -302,9 +302,10 @@ TEST(inproc, does_not_link_ends_that_disagree_about_credits) {
   const edge_spec in{.peer = 0, .capacity = 8};
   ASSERT_TRUE(it.sender->attach(1, true, std::vector{out}));
   ASSERT_TRUE(it.receiver->attach(1, false, std::vector{in}));
-  EXPECT_EQ(it.sender->link(1), status::unmatched);
-  EXPECT_EQ(it.receiver->link(1), status::unmatched);
-  EXPECT_EQ(it.sender->link(0), status::ok);
+  const auto same = [](std::uint64_t id) { return std::vector<instance_address>(2, {.near = id}); };
+  EXPECT_EQ(it.sender->link(1, same(1)), status::unmatched);
+  EXPECT_EQ(it.receiver->link(1, same(1)), status::unmatched);
+  EXPECT_EQ(it.sender->link(0, same(0)), status::ok);
 }
 
 TEST(inproc, finds_a_peer_that_went_without_closing) {

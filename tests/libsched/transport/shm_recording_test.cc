@@ -52,7 +52,7 @@ result<recording> parsed(const std::string& content) { return parse_recording(st
 int wait_and_be_killed(const std::shared_ptr<shm_segment>& segment, rank self) {
   const auto net = std::move(*shm_endpoint::open(segment, self));
   if (!net->attach(4099, false, {})) return 2;
-  *net->put_on_record(4099, "allreduce/ring #4099") = 2;
+  *net->put_on_record(4099, 4099, "allreduce/ring #4099") = 2;
   net->note_wait({.instance = 4099, .round = 3, .op = 5, .peer = 0, .kind = op_kind::recv, .since_ns = monotonic_ns()});
   kill(getpid(), SIGKILL);
   return 1;
@@ -67,7 +67,7 @@ void expect_place(const recorded_rank& one) {
   EXPECT_EQ(one.wait.peer, 0);
   EXPECT_EQ(one.wait.kind, op_kind::recv);
   EXPECT_GT(one.wait.since_ns, monotonic_ns() - 100'000'000'000);
-  const recorded_schedule* const its = one.find(3);
+  const recorded_schedule* const its = one.find(4099);
   ASSERT_NE(its, nullptr);
   EXPECT_EQ(its->label, "allreduce/ring #4099");
   EXPECT_EQ(its->entered, 2);
@@ -94,13 +94,18 @@ TEST_F(shm_recording, tells_where_a_rank_was_that_has_been_killed) {
 }
 
 TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
-  const auto segment = *segment_for(1);
+  const auto segment = *segment_for(2);
+  const auto peer = std::move(*shm_endpoint::open(segment, 1));
+  ASSERT_TRUE(peer->attach(5, false, {}));
   {
     const auto net = std::move(*shm_endpoint::open(segment, 0));
     ASSERT_TRUE(net->attach(0, false, {}));
     ASSERT_TRUE(net->attach(1, false, {}));
-    *net->put_on_record(0, std::string(200, 'x') + " #17") = 7;
-    *net->put_on_record(1, "short") = 8;
+    *net->put_on_record(0, 0, std::string(200, 'x') + " #17") = 7;
+    *net->put_on_record(1, 1, "short") = 8;
+    const std::array<instance_address, 2> all{net->address_of(0), peer->address_of(5)};
+    ASSERT_EQ(net->link(0, all), status::ok);
+    ASSERT_EQ(peer->link(5, all), status::ok);
     net->note_wait({.instance = 1, .round = 8});
     net->note_wait({});
     const recorded_rank open = parsed(content())->ranks[0];
@@ -113,7 +118,10 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     ASSERT_NE(destroyed, nullptr) << "peers may still wait in it";
     EXPECT_EQ(destroyed->label, "");
     EXPECT_EQ(destroyed->entered, 7);
-    EXPECT_EQ(net->entered_by(0, 0), 7);
+    EXPECT_EQ(peer->entered_by(0, 5), 7);
+    peer->detach(5);
+    ASSERT_TRUE(net->attach(2, false, {})) << "and looks what is over";
+    EXPECT_EQ(parsed(content())->ranks[0].find(0), nullptr);
   }
   EXPECT_NE(parsed(content())->ranks[0].closed_ns, 0);
 }
@@ -192,7 +200,7 @@ TEST_F(shm_recording, that_is_damaged_is_read_nevertheless) {
   const auto read = parsed(garbage);
   ASSERT_TRUE(read);
   EXPECT_LE(read->ranks[0].wait.kind, op_kind::capture);
-  EXPECT_EQ(read->ranks[0].schedules.size(), shm_record::k_ids);
+  EXPECT_EQ(read->ranks[0].schedules.size(), shm_record::k_places);
   for (const recorded_schedule& each : read->ranks[0].schedules)
     EXPECT_LE(each.label.size(), shm_record::k_label_bytes);
 }
