@@ -87,7 +87,7 @@ struct instance_address {
 
 /// What a rank waits for. For people, and for the ranks that wait for it.
 struct wait_note {
-  std::uint32_t instance = 0;  ///< as it is on record, for all ranks
+  std::uint32_t instance = 0;  ///< the number on record, which is the same on all ranks
   round_no round = 0;          ///< 0: it does not wait
   op_id op = k_no_op;          ///< k_no_op: for something else than an op that communicates
   rank peer = k_no_rank;

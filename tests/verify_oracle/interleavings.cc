@@ -363,8 +363,8 @@ class interleaving_player {
     const buffer &from = me.program->buffers()[part.what->a.buffer()],
                  &into = me.program->buffers()[part.what->c.buffer()];
     const term_id known = from.count == 0 ? k_no_term : now.cells[first_of(part.what->a)];
-    for (std::uint64_t i = 0; i < into.count; ++i)
-      now.cells[first_of(part.what->c) + i] = terms_.made_of(part.what->what, known);
+    const term_id made = terms_.made_of(part.what->what, known);
+    for (std::uint64_t i = 0; i < into.count; ++i) now.cells[first_of(part.what->c) + i] = made;
   }
 
   /// Packed list i of the op's target becomes `now_in_it`.

@@ -248,7 +248,7 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// What is written to a peer's block after this belongs to somebody else.
+// Once its `left` byte is set, a peer may give its block to another instance: nothing is written there any more.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -290,11 +290,10 @@ void shm_endpoint::free_block(const block& held) {
 
 // --- giving up --------------------------------------------------------------------------------------------------
 
-// Of several ranks all follow the one that is on record with the first rank.
+// Several ranks may cancel at once: the block of the first rank decides who is named, and all blocks follow it.
 void shm_endpoint::cancel(std::uint32_t id, rank by) {
   const block& ours = blocks_.at(id);
-  const rank first = ours.of_ranks.empty() ? by : ours.of_ranks.front()->given_up.record(by);
-  ours.head->given_up.record(first);
+  const rank first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->given_up.record(by);
   for (shm_block* const theirs : ours.of_ranks) theirs->given_up.record(first);
   tell_all();
 }
