@@ -19,14 +19,6 @@ constexpr auto k_longest_poll_nap = 1ms;  // … growing to this while nothing c
 constexpr int k_last_looks = 8;           // steps of a leaving owner before it hands over work that keeps coming
 constexpr int k_patience = 64;            // attempts to get the engine before sleeping
 
-bool is_over(const instance& inst, round_no round) {
-  return inst.finished.load() >= round || inst.verdict.load() != status::ok;
-}
-
-status answer_of(const instance& inst, round_no round) {
-  return inst.finished.load() >= round ? status::ok : inst.verdict.load();
-}
-
 }  // namespace
 
 // --- ownership --------------------------------------------------------------------------------------------------
@@ -139,7 +131,7 @@ void driver::check_peers(clock::time_point now) {
   last_check_ = now;
   if (const status health = engine_.net().health(); health != status::ok)
     engine_.fail_all(health, engine_.net().culprit());
-  if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.fail_all(status::peer, dead);
+  if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.lose(dead);
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
@@ -186,27 +178,27 @@ status driver::call_for_next(instance& inst, round_no& next) {
   return status::ok;
 }
 
-status driver::wait(const instance& inst, round_no round, clock::time_point deadline) {
+status driver::wait(const goal& what, clock::time_point deadline) {
   for (bool first = true;; first = false) {
-    if (is_over(inst, round)) return first ? answer_of(inst, round) : leave(inst, answer_of(inst, round));
-    if (!first && clock::now() >= deadline) return leave(inst, status::timeout);
+    if (what.is_over()) return first ? what.answer() : leave(what, what.answer());
+    if (!first && clock::now() >= deadline) return leave(what, status::timeout);
     if (try_acquire()) {
       take_over();
       if (first) is_idle_ = false;
-      if (const status answer = drive(inst, round, deadline); answer != status::pending) return answer;
+      if (const status answer = drive(what, deadline); answer != status::pending) return answer;
     } else {
       stand_aside();
-      if (owner_.load() != 0) wait_for_owner(inst, round, deadline);
+      if (owner_.load() != 0) wait_for_owner(what, deadline);
     }
   }
 }
 
 // Runs the engine until the round is over, the deadline has passed, another thread wants it, or it is time to
 // sleep; the last two, after sleeping, answer PENDING. Does not own the engine afterwards.
-status driver::drive(const instance& inst, round_no round, clock::time_point deadline) {
+status driver::drive(const goal& what, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
-    if (is_over(inst, round)) break;
+    if (what.is_over()) break;
     if (moved) {
       is_idle_ = false;
       poll_nap_ = 0ns;
@@ -215,15 +207,15 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
     if (polls % 16 != 15 && (moved || !policy_.is_crowded())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
-      take_back_note(inst);
+      take_back_note(what);
       let_go();
-      return is_over(inst, round) ? answer_of(inst, round) : status::timeout;
+      return what.is_over() ? what.answer() : status::timeout;
     }
     const bool is_due = !moved && !keep_polling(now);
-    if (is_over(inst, round)) break;
-    if (!moved) note_long_wait(inst, now);
+    if (what.is_over()) break;
+    if (!moved) note_long_wait(what, now);
     if (is_due) {
-      park(inst, round, deadline);
+      park(what, deadline);
       return status::pending;
     }
     if (contenders_.load() != 0) {
@@ -232,42 +224,44 @@ status driver::drive(const instance& inst, round_no round, clock::time_point dea
       return status::pending;
     }
   }
-  take_back_note(inst);
+  take_back_note(what);
   let_go();
-  return answer_of(inst, round);
+  return what.answer();
 }
 
 // Once for each time in which nothing moves: after that the round waits for something else.
-void driver::note_long_wait(const instance& inst, clock::time_point now) {
-  if (now - idle_since_ < k_long_wait || (noted_.load() == &inst && noted_since_ == idle_since_)) return;
-  noted_.store(&inst);
+void driver::note_long_wait(const goal& what, clock::time_point now) {
+  if (what.whose == nullptr || now - idle_since_ < k_long_wait) return;
+  if (noted_.load() == what.whose && noted_since_ == idle_since_) return;
+  noted_.store(what.whose);
   noted_since_ = idle_since_;
-  engine_.note_wait(inst, static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count()));
+  engine_.note_wait(*what.whose, static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count()));
 }
 
 // By any thread: one that has slept need not own the engine when its round is over.
-void driver::take_back_note(const instance& inst) {
-  const instance* noted = &inst;
-  if (noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr)) engine_.note_end_of_wait();
+void driver::take_back_note(const goal& what) {
+  const instance* noted = what.whose;
+  if (noted != nullptr && noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr))
+    engine_.note_end_of_wait();
 }
 
 // The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
-void driver::park(const instance& inst, round_no round, clock::time_point deadline) {
+void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
   const bool moved = announce_and_look();
   const nanoseconds nap = nap_before(deadline, true);
   owner_.store(0);
-  if (!moved && !is_over(inst, round) && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
+  if (!moved && !what.is_over() && !engine_.has_posts()) sleep_on(bell_, doorbell::waiter, epoch, nap);
   bell_.sleepers.fetch_sub(1);
 }
 
 // Another thread owns the engine. Either it sees us registered when it publishes or lets go, and rings; or we see
 // here that it has.
-void driver::wait_for_owner(const instance& inst, round_no round, clock::time_point deadline) {
+void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
-  if (!is_over(inst, round) && owner_.load() != 0) {
+  if (!what.is_over() && owner_.load() != 0) {
     const nanoseconds left =
         deadline == clock::time_point::max() ? nanoseconds(k_liveness_period) : deadline - clock::now();
     sleep_on(bell_, doorbell::waiter, epoch, std::clamp<nanoseconds>(left, 0ns, k_liveness_period));
@@ -276,8 +270,8 @@ void driver::wait_for_owner(const instance& inst, round_no round, clock::time_po
 }
 
 // A waiter that slept leaves: it may have been the one that was to hear of messages.
-status driver::leave(const instance& inst, status answer) {
-  take_back_note(inst);
+status driver::leave(const goal& what, status answer) {
+  take_back_note(what);
   if (try_acquire()) {
     take_over();
     let_go();

@@ -15,6 +15,7 @@
 #include <functional>
 #include <string>
 
+#include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
 #include "offload/idle_policy.h"
 
@@ -54,7 +55,14 @@ class driver {
 
   /// Until `round` of the instance has ended. TIMEOUT after `deadline`; the instance's verdict if it has failed.
   /// Any number of threads. Makes at least one attempt at progress.
-  status wait(const instance& inst, round_no round, clock::time_point deadline);
+  status wait(const instance& inst, round_no round, clock::time_point deadline) {
+    return wait({inst.finished, inst.verdict, round, &inst}, deadline);
+  }
+
+  /// The same of a commit.
+  status wait(const commitment& what, clock::time_point deadline) {
+    return wait({what.finished, what.verdict, 1, nullptr}, deadline);
+  }
 
   /// Starts a round and waits for it, without letting go of the engine in between.
   status run(instance& inst, clock::time_point deadline);
@@ -71,6 +79,18 @@ class driver {
  private:
   using nanoseconds = std::chrono::nanoseconds;
 
+  /// What a thread waits for: that so many rounds have ended, or a verdict.
+  struct goal {
+    const std::atomic<round_no>& finished;
+    const std::atomic<status>& verdict;
+    round_no round;
+    const instance* whose;  ///< null: of a commit
+
+    bool is_over() const { return finished.load() >= round || verdict.load() != status::ok; }
+    status answer() const { return finished.load() >= round ? status::ok : verdict.load(); }
+  };
+
+  status wait(const goal& what, clock::time_point deadline);
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   status call_for_next(instance& inst, round_no& next);
   void take_over();
@@ -85,12 +105,12 @@ class driver {
   void check_peers(clock::time_point now);
   void stand_aside();
   bool acquire_or_be_replaced();
-  status drive(const instance& inst, round_no round, clock::time_point deadline);
-  void note_long_wait(const instance& inst, clock::time_point now);
-  void take_back_note(const instance& inst);
-  void park(const instance& inst, round_no round, clock::time_point deadline);
-  void wait_for_owner(const instance& inst, round_no round, clock::time_point deadline);
-  status leave(const instance& inst, status answer);
+  status drive(const goal& what, clock::time_point deadline);
+  void note_long_wait(const goal& what, clock::time_point now);
+  void take_back_note(const goal& what);
+  void park(const goal& what, clock::time_point deadline);
+  void wait_for_owner(const goal& what, clock::time_point deadline);
+  status leave(const goal& what, status answer);
   nanoseconds nap_before(clock::time_point deadline, bool is_waiting);
 
   engine& engine_;

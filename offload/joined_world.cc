@@ -1,8 +1,10 @@
 #include "offload/joined_world.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 namespace lsched {
 namespace {
@@ -11,40 +13,60 @@ constexpr std::chrono::milliseconds k_longest_read{100};
 
 }  // namespace
 
+joined_world::joined_world(runtime& process, std::chrono::nanoseconds commit_timeout)
+    : process_(process),
+      members_(std::make_shared<const membership>(process.net().place())),
+      commit_timeout_(commit_timeout) {
+  process_.driver().with_engine([this] {
+    commits_ = std::make_unique<commit_queue>(process_.engine(), members_, process_.net().open_home_board());
+  });
+}
+
+joined_world::joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout)
+    : process_(process), members_(std::move(made.members)), commit_timeout_(commit_timeout) {
+  commits_ = std::make_unique<commit_queue>(process_.engine(), members_, std::move(made.meets));
+}
+
+joined_world::~joined_world() {
+  if (process_.is_in_its_process())
+    process_.driver().with_engine([this] { commits_.reset(); });
+  else
+    (void)commits_.release();  // a forked child is in no world
+}
+
 result<instance*> joined_world::commit(const commit_request& request) {
-  const std::lock_guard lock(commit_guard_);
-  if (out_of_step_) return *out_of_step_;
-  const auto deadline = driver::clock::now() + commit_timeout_;
-  std::optional<commitment> step;
-  process_.driver().with_engine([&] { step.emplace(process_.engine(), request); });
-  for (auto nap = std::chrono::microseconds(0);;
-       nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
-    status answer = status::pending;
-    rank dead = k_no_rank;
-    process_.driver().with_engine([&] {
-      answer = step->advance();
-      const bool is_late = nap.count() > 0 && nap.count() % 100 == 0;  // to look whether processes live takes a while
-      if (answer == status::pending && is_late) dead = process_.net().find_dead_peer();
-    });
-    if (answer == status::ok) {
-      ++instances_;
-      return step->committed();
-    }
-    if (answer != status::pending) return step->why();
-    if (dead == k_no_rank && driver::clock::now() < deadline) {
-      std::this_thread::sleep_for(nap);
-      continue;
-    }
-    out_of_step_ = failure{status::state, "an earlier commit timed out; this world cannot commit any more, only close"};
-    process_.driver().with_engine([&] {
-      step->abandon();
-      if (dead != k_no_rank) process_.engine().fail_all(status::peer, dead);
-    });
-    if (dead == k_no_rank) return step->why();
-    out_of_step_ =
-        failure{status::peer, "rank " + std::to_string(dead) + " died or closed its world before it committed", dead};
-    return *out_of_step_;
+  std::shared_ptr<schedule_commit> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<schedule_commit>(process_.engine(), members_, commits_->next_number(), request);
+    commits_->add(made);
+  });
+  if (auto why = await(*made)) return std::move(*why);
+  ++instances_;
+  return made->committed();
+}
+
+result<new_world> joined_world::split(const split_choice& choice) {
+  std::shared_ptr<split_commit> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<split_commit>(process_.net(), members_, commits_->next_number(), choice);
+    commits_->add(made);
+  });
+  if (auto why = await(*made)) return std::move(*why);
+  return new_world{made->made(), made->take_board()};
+}
+
+/// Why the commit does not stand. Over a medium without shared memory it may come to stand after this rank has given it
+/// up; then it is cancelled.
+template <class Commit>
+std::optional<failure> joined_world::await(const Commit& made) {
+  driver& by = process_.driver();
+  if (by.wait(made, driver::clock::now() + commit_timeout_) == status::timeout) {
+    rank missing = k_no_rank;
+    by.with_engine([&] { missing = commits_->give_up(made); });
+    if (made.finished.load() == 0 && made.verdict.load() == status::ok)
+      return failure_of_commit(status::timeout, missing);
   }
+  return made.finished.load() != 0 ? std::nullopt : std::optional(made.why());
 }
 
 std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {

@@ -1,32 +1,45 @@
-// A world that this process is a rank of: the sequence of its commits, and how its schedules end.
-//
-// Many worlds may share one runtime. Today there is one, whose ranks are those of the runtime's endpoint.
+// A world that this process is a rank of: the sequence of its commits, and how its schedules end. Many worlds may share
+// one runtime.
 #pragma once
 
 #include <atomic>
 #include <chrono>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <span>
 
-#include "libsched/engine/commit.h"
+#include "libsched/engine/commit_queue.h"
+#include "libsched/engine/split.h"
 #include "offload/runtime.h"
 
 namespace lsched {
 
+/// A world that has come of another one, and where its members meet.
+struct new_world {
+  membership_ptr members{};
+  std::unique_ptr<board> meets{};
+};
+
 class joined_world {
  public:
-  /// `process` outlives the world. Commits that take longer than the timeout fail.
-  joined_world(runtime& process, std::chrono::nanoseconds commit_timeout)
-      : process_(process), commit_timeout_(commit_timeout) {}
+  /// The world of all ranks of the transport, once. `process` outlives it. Commits that take longer than the timeout
+  /// fail.
+  joined_world(runtime& process, std::chrono::nanoseconds commit_timeout);
+
+  /// One that has come of a split.
+  joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout);
+  ~joined_world();
   joined_world(const joined_world&) = delete;
   joined_world& operator=(const joined_world&) = delete;
 
-  world place() const { return process_.net().place(); }
+  world place() const { return members_->place(); }
+  const membership& members() const { return *members_; }
 
-  /// Commits, waiting for all ranks up to the timeout. STATE after a commit that timed out: no later one can match. Any
-  /// thread, one after the other.
+  /// Commits, waiting for all members up to the timeout; which fails it on all of them. Any thread.
   result<instance*> commit(const commit_request& request);
+
+  /// Splits the world, likewise: the new world of this rank's colour, or without members where that is negative.
+  result<new_world> split(const split_choice& choice);
 
   /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
   /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
@@ -40,13 +53,15 @@ class joined_world {
   std::uint64_t instances() const { return instances_.load(); }
 
  private:
+  template <class Commit>
+  std::optional<failure> await(const Commit& made);
   std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;
+  const membership_ptr members_;
   const std::chrono::nanoseconds commit_timeout_;
   std::atomic<std::uint64_t> instances_{0};
-  std::mutex commit_guard_;
-  std::optional<failure> out_of_step_;  ///< why no commit can succeed any more
+  std::unique_ptr<commit_queue> commits_;  ///< the engine's owner's
 };
 
 }  // namespace lsched

@@ -48,7 +48,7 @@ runtime::~runtime() {
   net_->close();
   if (!watcher_.joinable()) return;
   net_->stop_watching();
-  if (getpid() == process_)
+  if (is_in_its_process())
     watcher_.join();
   else
     watcher_.detach();  // in a forked child there is no such thread

@@ -39,6 +39,7 @@ class runtime {
   lsched::driver& driver() { return driver_; }
   endpoint& net() { return *net_; }
   bool has_thread() const { return thread_.has_value(); }
+  bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
   /// One line for people.

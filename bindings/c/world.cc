@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "bindings/c/build_id.h"
 #include "bindings/c/private_calls.h"
@@ -221,6 +222,18 @@ using namespace lsched;
 
 namespace {
 
+/// How the parent chooses, on those of its nodes that the new world is on.
+selection chosen_as_in(const lsched_world& parent, const membership& made) {
+  selection by = parent.schedules_made.by();
+  std::vector<rank> nodes;
+  for (const rank home : made.homes())
+    if (!by.around.nodes.empty())
+      nodes.push_back(by.around.nodes[static_cast<std::size_t>(parent.joined.members().rank_of(home))]);
+  if (std::ranges::adjacent_find(nodes, std::not_equal_to()) == nodes.end()) nodes.clear();
+  by.around.nodes = std::move(nodes);
+  return by;
+}
+
 /// The topology, with what the tuning table knows better.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
@@ -232,9 +245,18 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : process(std::move(net), options.process, around),
-      joined(process, options.commit_timeout),
+    : runtime_(std::make_shared<lsched::runtime>(std::move(net), options.process, around)),
+      process(*runtime_),
+      commit_timeout(options.commit_timeout),
+      joined(process, commit_timeout),
       schedules_made(place(), chosen_by(options, around)) {}
+
+lsched_world::lsched_world(const lsched_world& parent, new_world made)
+    : runtime_(parent.runtime_),
+      process(*runtime_),
+      commit_timeout(parent.commit_timeout),
+      joined(process, std::move(made), commit_timeout),
+      schedules_made(place(), chosen_as_in(parent, joined.members())) {}
 
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
@@ -292,6 +314,24 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
     for (rank r = 0; r < ranks; ++r) worlds[r] = opened[static_cast<std::size_t>(r)].release();
     return LSCHED_OK;
   });
+}
+
+lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
+                           lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (world == nullptr || made == nullptr) return report(diagnostic, {status::argument, "world or made is null"});
+    auto of_color = world->joined.split({color, key});
+    if (!of_color) return report(diagnostic, of_color.error());
+    *made = of_color->members == nullptr ? nullptr : new lsched_world(*world, std::move(*of_color));
+    return LSCHED_OK;
+  });
+}
+
+int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other) {
+  if (world == nullptr || other == nullptr || &world->process != &other->process || rank < 0 ||
+      rank >= world->place().size)
+    return k_no_rank;
+  return other->joined.members().rank_of(world->joined.members().home_of(rank));
 }
 
 lsched_status lsched_world_close(lsched_world* world) {
@@ -372,7 +412,8 @@ lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, si
   return guarded(nullptr, [&] {
     std::string whole;
     lsched::rank blamed = k_no_rank;
-    world->process.driver().with_engine([&] { whole = world->process.engine().describe_waits(&blamed); });
+    world->process.driver().with_engine(
+        [&] { whole = world->process.engine().describe_waits(world->joined.members(), &blamed); });
     if (rank != nullptr) *rank = blamed;
     copy_out(whole, text, bytes, needed);
     return LSCHED_OK;

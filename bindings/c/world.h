@@ -110,10 +110,19 @@ lsched_status create(lsched_world* world, lsched_schedule** schedule, lsched_dia
 }  // namespace lsched
 
 struct lsched_world {
+  /// The world of all ranks of the transport.
   lsched_world(std::unique_ptr<lsched::endpoint> net, const lsched::open_options& options,
                const lsched::neighbourhood& around);
 
-  lsched::runtime process;
+  /// One that has come of `parent`.
+  lsched_world(const lsched_world& parent, lsched::new_world made);
+
+ private:
+  const std::shared_ptr<lsched::runtime> runtime_;  ///< of all worlds of the process; ends with the last one
+
+ public:
+  lsched::runtime& process;
+  const std::chrono::nanoseconds commit_timeout;
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
 

@@ -95,8 +95,8 @@ struct late_ranks {
 };
 
 /// By number; of schedules that a rank has.
-std::map<std::uint32_t, late_ranks> find_schedules(const recording& all) {
-  std::map<std::uint32_t, late_ranks> found;
+std::map<std::uint64_t, late_ranks> find_schedules(const recording& all) {
+  std::map<std::uint64_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)
     for (const recorded_schedule& each : one.schedules) {
       if (each.label.empty()) continue;
@@ -115,7 +115,8 @@ std::vector<late_ranks> find_late(const recording& all) {
       const recorded_schedule* const its = one.find(number);
       if (its != nullptr && its->entered < entry.round) entry.late.push_back(one.number);
       const bool has_none = its == nullptr || (its->label.empty() && its->entered < entry.round);
-      if (one.process != 0 && one.closed_ns == 0 && has_none) entry.without.push_back(one.number);
+      const bool is_member = its != nullptr || is_of_all_ranks(number);
+      if (is_member && one.process != 0 && one.closed_ns == 0 && has_none) entry.without.push_back(one.number);
     }
     if (!entry.late.empty() || !entry.without.empty()) found.push_back(entry);
   }
@@ -192,11 +193,12 @@ void print_trace(const recording& all) {
     const wait_note& wait = one.wait;
     if (wait.round == 0) continue;
     const recorded_schedule* const in = one.find(wait.instance);
-    if (in != nullptr) context.names[wait.instance] = in->label;
+    const std::uint32_t schedule = schedule_in_trace(wait.instance);
+    if (in != nullptr) context.names[schedule] = in->label;
     events.push_back({.begin_ns = wait.since_ns,
                       .end_ns = end,
                       .round = wait.round,
-                      .schedule = wait.instance,
+                      .schedule = schedule,
                       .who = one.number,
                       .op = wait.op,
                       .peer = wait.peer,

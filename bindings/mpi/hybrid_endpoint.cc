@@ -4,8 +4,58 @@
 
 namespace lsched {
 
+/// In shared memory if all members are of the node, else over MPI; which it is, is known when it joins.
+class hybrid_board final : public board {
+ public:
+  hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
+      : of_(of), near_(std::move(near)), far_(std::move(far)) {}
+
+  member_address address() const override { return {.near = near_->address().near, .far = far_->address().far}; }
+
+  status join(std::span<const rank> members, std::span<const member_address> all) override {
+    std::vector<rank> places;
+    for (const std::size_t m : of_.indices_here(members)) places.push_back(*of_.place_of(members[m]));
+    const bool is_near = places.size() == members.size();
+    (is_near ? far_ : near_).reset();
+    return is_near ? near_->join(places, all) : far_->join(members, all);
+  }
+
+  status post(std::span<const std::byte> record, rank* missing) override { return used().post(record, missing); }
+  status gather(std::span<std::byte> all, rank* missing) override { return used().gather(all, missing); }
+  void give_up(rank missing) override { used().give_up(missing); }
+
+ private:
+  board& used() const { return near_ != nullptr ? *near_ : *far_; }
+
+  const hybrid_endpoint& of_;
+  std::unique_ptr<board> near_, far_;
+};
+
+result<std::unique_ptr<board>> hybrid_endpoint::open_board(std::size_t most) {
+  auto near = near_->open_board(most);
+  if (!near) return near;
+  auto far = far_->open_board(most);
+  if (!far) return far;
+  return std::unique_ptr<board>(std::make_unique<hybrid_board>(*this, std::move(*near), std::move(*far)));
+}
+
+std::unique_ptr<board> hybrid_endpoint::open_home_board() {
+  return static_cast<rank>(node_.size()) == place().size ? near_->open_home_board() : far_->open_home_board();
+}
+
+/// Which of the members are of this node.
+std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> members) const {
+  std::vector<std::size_t> here;
+  for (std::size_t m = 0; m < members.size(); ++m)
+    if (place_of(members[m])) here.push_back(m);
+  return here;
+}
+
 // Both transports attach every instance, also one without edges there.
-result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                     std::span<const edge_spec> edges) {
+  std::vector<rank> places;
+  for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
   const auto is_near = [this](rank peer) { return place_of(peer).has_value(); };
@@ -13,17 +63,18 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
     (is_near(edge.peer) ? near : far).push_back(edge);
     if (is_near(edge.peer)) near.back().peer = *place_of(edge.peer);
   }
-  auto near_links = near_->attach(id, credits, near);
+  auto near_links = near_->attach(id, places, credits, near);
   if (!near_links) {
     failure why = near_links.error();
     if (why.peer != k_no_rank) why.peer = node_[static_cast<std::size_t>(why.peer)];
     return why;
   }
-  auto far_links = far_->attach(id, credits, far);
+  auto far_links = far_->attach(id, members, credits, far);
   if (!far_links) {
     near_->detach(id);
     return far_links.error();
   }
+  members_.emplace(id, std::vector<rank>(members.begin(), members.end()));
   std::vector<link_id> links;
   std::size_t nears = 0;
   std::size_t fars = 0;
@@ -32,14 +83,16 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, bool cred
   return links;
 }
 
-instance_address hybrid_endpoint::address_of(std::uint32_t id) const {
+member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
 // MPI's answer is the same everywhere and must not depend on a neighbour's: ask MPI in any case.
-status hybrid_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
-  std::vector<instance_address> of_node;
-  for (const rank r : node_) of_node.push_back(all[static_cast<std::size_t>(r)]);
+status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
+  const auto& members = members_.at(id);
+  if (all.size() != members.size()) return status::internal;
+  std::vector<member_address> of_node;
+  for (const std::size_t m : indices_here(members)) of_node.push_back(all[m]);
   const status near = near_->link(id, of_node);
   const status far = far_->link(id, all);
   return near != status::ok ? near : far;
@@ -48,9 +101,10 @@ status hybrid_endpoint::link(std::uint32_t id, std::span<const instance_address>
 void hybrid_endpoint::detach(std::uint32_t id) {
   near_->detach(id);
   far_->detach(id);
+  members_.erase(id);
 }
 
-// Both speak of ranks of the world here: shared memory takes the number as it is.
+// Both speak of ranks of the launch here: shared memory takes the number as it is.
 void hybrid_endpoint::cancel(std::uint32_t id, rank by) {
   near_->cancel(id, by);
   far_->cancel(id, by);

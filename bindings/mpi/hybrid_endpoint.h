@@ -1,11 +1,12 @@
 // Transport `shm+mpi`: shared memory between the ranks of a node, MPI between nodes.
 //
-// Each edge belongs to one of the two, decided by its peer; the lowest bit of a link says which. Commit
-// records go through MPI, which knows everybody. The two number ranks differently: this endpoint and MPI
-// speak of ranks of the world, shared memory of places within the node.
+// Each edge belongs to one of the two, decided by its peer; the lowest bit of a link says which. So does each board:
+// it is in shared memory if all its members are of the node. The two number ranks differently: this endpoint and MPI
+// speak of ranks of the launch, shared memory of places within the node.
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -29,11 +30,12 @@ class hybrid_endpoint final : public endpoint {
     return near_->sends_from(memory, bytes);
   }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
-  status post_record(std::span<const std::byte> record) override { return far_->post_record(record); }
-  status gather_records(std::span<std::byte> all, rank* missing) override { return far_->gather_records(all, missing); }
-  instance_address address_of(std::uint32_t id) const override;
-  status link(std::uint32_t id, std::span<const instance_address> all) override;
+  result<std::unique_ptr<board>> open_board(std::size_t most) override;
+  std::unique_ptr<board> open_home_board() override;
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  member_address address_of(std::uint32_t id) const override;
+  status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -67,7 +69,7 @@ class hybrid_endpoint final : public endpoint {
   bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
   void watch_peers() override { near_->watch_peers(); }
   void stop_watching() override { near_->stop_watching(); }
-  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) override {
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override {
     return near_->put_on_record(id, number, label);
   }
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
@@ -85,11 +87,14 @@ class hybrid_endpoint final : public endpoint {
   static constexpr link_id inner(link_id link) { return link >> 1; }
   void pass_on_cancellations();
   std::optional<rank> place_of(rank who) const;
+  std::vector<std::size_t> indices_here(std::span<const rank> members) const;
+  friend class hybrid_board;
 
   std::unique_ptr<shm_endpoint> near_;
   std::unique_ptr<mpi_endpoint> far_;
-  std::vector<rank> node_;     ///< world's rank by place in the node, ascending
-  bool far_is_first_ = false;  ///< whose news poll takes first, by turns
+  std::vector<rank> node_;                                        ///< world's rank by place in the node, ascending
+  std::unordered_map<std::uint32_t, std::vector<rank>> members_;  ///< of attached instances
+  bool far_is_first_ = false;                                     ///< whose news poll takes first, by turns
 };
 
 }  // namespace lsched

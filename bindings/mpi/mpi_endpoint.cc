@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -19,7 +20,7 @@ using namespace mpi_edge;
 using task = mpi_requests::task;
 using wait = enum mpi_link::wait;
 using listening = enum mpi_stream::listening;
-constexpr int k_control_tag = 0;
+constexpr int k_control_tag = 0, k_board_tag = 1, k_first_payload_tag = 2;
 
 }  // namespace
 
@@ -38,19 +39,29 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   mpi_limits bounded = limits;
   bounded.highest_tag = highest_tag_of(ours, limits.highest_tag);
   std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, {self, size}, bounded, level == MPI_THREAD_MULTIPLE));
-  made->records_.reset(allocate_aligned(record_bytes * (static_cast<std::uint64_t>(size) + 1)));
 
   std::optional<failure> why;
   if (!answers) why = failure{status::transport, "MPI does not answer questions about a communicator"};
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
-  if (made->records_ == nullptr) why = failure{status::no_memory, "no memory for the records of all ranks"};
   if (auto agreed = agree(ours, why)) return *agreed;
   return made;
 }
 
 mpi_endpoint::mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple)
-    : comm_(comm), place_(place), limits_(limits), is_thread_multiple_(is_thread_multiple), links_(place.size) {}
+    : comm_(comm),
+      place_(place),
+      limits_(limits),
+      is_thread_multiple_(is_thread_multiple),
+      links_(place.size, k_first_payload_tag, limits.highest_tag),
+      boards_({.comm = comm,
+               .self = place.self,
+               .tag = k_board_tag,
+               .begin_with = [this](rank peer) { begin_with(peer); },
+               .note_sent = [this](rank peer) { ++links_.stream_to(peer).sent; },
+               .note_taken = [this](rank peer) { ++links_.stream_to(peer).taken; },
+               .succeeded = [this](int code) { return succeeded(code); },
+               .health = [this] { return health_; }}) {}
 
 mpi_endpoint::~mpi_endpoint() { close(); }
 
@@ -70,7 +81,7 @@ bool mpi_endpoint::drain() {
   for (int i = 0; health_ == status::ok; ++i) {
     sweep();
     receive_orphans();
-    test_exchange();
+    boards_.advance_transfers();
     if (is_drained()) return true;
     if (clock::now() >= deadline) return false;
     if (i < 100)
@@ -122,7 +133,7 @@ bool mpi_endpoint::is_drained() const {
   const auto is_at_odds = [](const auto& with) {
     return with != nullptr && (with->listening == listening::posted || with->taken < with->announced);
   };
-  return requests_.empty() && exchange_ == MPI_REQUEST_NULL && std::ranges::none_of(links_.streams(), is_at_odds);
+  return requests_.empty() && !boards_.has_transfers() && std::ranges::none_of(links_.streams(), is_at_odds);
 }
 
 // A peer died or never closed, or MPI has gone. MPI may still write to whatever was posted, and cancelling is
@@ -131,7 +142,7 @@ bool mpi_endpoint::is_drained() const {
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
-  (void)records_.release();
+  boards_.abandon();
   requests_.abandon();
 }
 
@@ -146,47 +157,37 @@ bool mpi_endpoint::succeeded(int code) {
 
 // --- commit ------------------------------------------------------------------------------------------------
 
-result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+// From here on there are messages with the peer, and its last record will come.
+void mpi_endpoint::begin_with(rank peer) {
+  mpi_stream& with = links_.stream_to(peer);
+  with.reserve(2);
+  requests_.reserve(links_.most_requests());
+  if (with.listening == listening::not_yet) receive_control(with);
+}
+
+result<std::unique_ptr<board>> mpi_endpoint::open_board(std::size_t) { return std::unique_ptr<board>(boards_.open()); }
+
+// Every rank's first board is this one.
+std::unique_ptr<board> mpi_endpoint::open_home_board() {
+  std::vector<rank> all(static_cast<std::size_t>(place_.size));
+  std::iota(all.begin(), all.end(), 0);
+  auto made = boards_.open();
+  (void)made->join(all, std::vector<member_address>(all.size()));
+  return made;
+}
+
+result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                  std::span<const edge_spec> edges) {
   if (health_ != status::ok) return failure{health_, "MPI has failed"};
-  auto answer = links_.attach(id, credits, edges, limits_.highest_tag);
+  auto answer = links_.attach(id, members, credits, edges);
   requests_.reserve(links_.most_requests());
   due_.reserve(links_.size());
   return answer;
 }
 
-status mpi_endpoint::post_record(std::span<const std::byte> record) {
-  if (health_ != status::ok) return health_;
-  if (exchange_ != MPI_REQUEST_NULL) return status::state;
-  std::byte* own = records_.get();
-  std::memset(own, 0, record_bytes);
-  std::copy_n(record.begin(), std::min(record.size(), record_bytes), own);
-  constexpr int bytes = static_cast<int>(record_bytes);
-  (void)succeeded(MPI_Iallgather(own, bytes, MPI_BYTE, own + bytes, bytes, MPI_BYTE, comm_, &exchange_));
-  return health_;
-}
-
-void mpi_endpoint::test_exchange() {
-  int is_done = 0;
-  if (exchange_ != MPI_REQUEST_NULL) (void)succeeded(MPI_Test(&exchange_, &is_done, MPI_STATUS_IGNORE));
-}
-
-// MPI does not say who is late.
-status mpi_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
-  if (all.size() < record_bytes * links_.ranks()) return status::argument;
-  if (health_ != status::ok) return health_;
-  test_exchange();
-  if (health_ != status::ok) return health_;
-  if (exchange_ != MPI_REQUEST_NULL) {
-    if (missing != nullptr) *missing = k_no_rank;
-    return status::pending;
-  }
-  std::memcpy(all.data(), records_.get() + record_bytes, record_bytes * links_.ranks());
-  return status::ok;
-}
-
 // A peer that was faster may have sent already; MPI keeps that until the receive is posted.
-status mpi_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
-  if (!links_.is_unlinked(id) || all.size() != links_.ranks()) return status::internal;
+status mpi_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
+  if (!links_.is_unlinked(id) || all.size() != links_.members_of(id)) return status::internal;
   links_.link(id, all);
   for (const link_id link : links_.link_to_each_peer(id))
     if (mpi_stream& from = links_.stream_of(link); from.listening == listening::not_yet) receive_control(from);
@@ -195,8 +196,10 @@ status mpi_endpoint::link(std::uint32_t id, std::span<const instance_address> al
 }
 
 void mpi_endpoint::detach(std::uint32_t id) {
+  const auto is_live = [this](link_id link) { return links_[link].is_live; };
+  const bool was_abandoned = !std::ranges::all_of(links_.of(id), is_live);
   for (const link_id link : links_.of(id)) forget(link);
-  links_.detach(id);
+  links_.detach(id, !was_abandoned);
 }
 
 // --- giving up ---------------------------------------------------------------------------------------------
@@ -252,7 +255,7 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload
   mpi_link& state = links_[link];
   const std::uint64_t bytes = payload.null ? 0 : payload.bytes;
   const bool is_small = bytes <= k_bounce_bytes;
-  const header head{round, bytes, payload.tally, payload.null ? 1u : 0u, {}};
+  const header head{round, bytes, payload.tally, payload.null ? 1u : 0u, state.instance, {}};
   std::byte* bounce = state.bounce[round % 2];
   std::memcpy(bounce, &head, sizeof head);
   if (is_small && bytes > 0) std::memcpy(bounce + sizeof head, payload.data, bytes);
@@ -324,7 +327,8 @@ bool mpi_endpoint::landed(link_id link, int bytes) {
   std::memcpy(&head, state.bounce[0], sizeof head);
   const bool is_small = head.bytes <= k_bounce_bytes;
   const std::uint64_t expected = sizeof head + (is_small ? head.bytes : 0);
-  if (static_cast<std::uint64_t>(bytes) != expected || head.round != state.round || head.bytes > state.spec.capacity) {
+  if (static_cast<std::uint64_t>(bytes) != expected || head.instance != state.own_instance ||
+      head.round != state.round || head.bytes > state.spec.capacity) {
     health_ = status::transport;
     return false;
   }
@@ -471,6 +475,7 @@ void mpi_endpoint::forget(link_id link) {
 }
 
 std::size_t mpi_endpoint::poll(std::span<completion> out) {
+  if (boards_.is_busy()) boards_.advance();
   if (due_.size() <= out.size()) sweep();
   const std::size_t found = std::min(due_.size(), out.size());
   for (std::size_t i = 0; i < found; ++i) {

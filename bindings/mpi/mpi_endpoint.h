@@ -12,7 +12,8 @@
 // Signals and credits share one control stream per ordered pair of ranks, tag 0: records (instance, index,
 // value) whose newest values wait in a table while the previous batch is on its way. A batch is sent
 // synchronously (Issend), so a peer that does not listen is never sent a second one. That an instance was given up is
-// such a record, too: who hears of it for the first time tells the peers of that instance.
+// such a record, too: who hears of it for the first time tells the peers of that instance. The messages of boards
+// (mpi_boards.h) have tag 1.
 //
 // To close is to drain: the last record between two ranks that shared an edge says how many payload messages there
 // were. After it nothing more is posted, and orphans (messages that failed instances left unreceived) are received and
@@ -33,6 +34,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/mpi/mpi_boards.h"
 #include "bindings/mpi/mpi_links.h"
 #include "bindings/mpi/mpi_requests.h"
 #include "libsched/transport/endpoint.h"
@@ -63,11 +65,12 @@ class mpi_endpoint final : public endpoint {
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* place) override { std::free(place); }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
-  status post_record(std::span<const std::byte> record) override;
-  status gather_records(std::span<std::byte> all, rank* missing) override;
-  instance_address address_of(std::uint32_t id) const override { return {.far = id}; }
-  status link(std::uint32_t id, std::span<const instance_address> all) override;
+  result<std::unique_ptr<board>> open_board(std::size_t most) override;
+  std::unique_ptr<board> open_home_board() override;
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  member_address address_of(std::uint32_t id) const override { return links_.address_of(id); }
+  status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -81,7 +84,9 @@ class mpi_endpoint final : public endpoint {
   bool arm(link_id link, round_no round) override;
   void disarm(link_id link) override;
   std::size_t poll(std::span<completion> out) override;
-  bool is_listening() const override { return waiting_ != 0 || requests_.size() != idle_receives_; }
+  bool is_listening() const override {
+    return waiting_ != 0 || requests_.size() != idle_receives_ || boards_.is_busy();
+  }
   bool is_time_driven() const override { return is_listening(); }
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
@@ -115,7 +120,7 @@ class mpi_endpoint final : public endpoint {
   void sweep();
   void handle(const mpi_requests::event& news);
   bool succeeded(int code);
-  void test_exchange();
+  void begin_with(rank peer);
 
   bool drain();
   void announce_end();
@@ -139,8 +144,7 @@ class mpi_endpoint final : public endpoint {
   std::vector<link_id> due_;
   std::size_t waiting_ = 0;  ///< links that wait for something, those that are due included
 
-  mpi_edge::memory records_;  ///< of the last exchange: this rank's, then those of all ranks
-  MPI_Request exchange_ = MPI_REQUEST_NULL;
+  mpi_boards boards_;
 };
 
 }  // namespace lsched

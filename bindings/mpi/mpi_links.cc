@@ -30,22 +30,27 @@ std::size_t mpi_stream::next_batch() {
 
 // --- the edges ---------------------------------------------------------------------------------------------
 
-result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
-                                               int highest_tag) {
+result<std::vector<link_id>> mpi_links::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                               std::span<const edge_spec> edges) {
   if (blocks_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
   if (auto why = validate(edges)) return *why;
   reap();
 
-  block held;
-  for (const edge_spec& edge : edges) held.links.push_back(add(credits, edge));
+  std::unordered_map<rank, int> incoming;
+  int most = 0;
+  for (const edge_spec& edge : edges)
+    if (!edge.signal && !edge.outgoing) most = std::max(most, ++incoming[edge.peer]);
+  const auto tags = tags_.allocate(most);
+  block held{.members = {members.begin(), members.end()}, .tags = tags.value_or(mpi_tags::range{})};
+  for (const edge_spec& edge : edges) held.links.push_back(add(id, credits, edge));
   const bool has_memory = reserve_memory(held);
   enumerate_control(id, held);
+  assign_tags(held, false, [&](rank) { return held.tags.first; });
   std::vector<link_id> answer = held.links;
   blocks_.emplace(id, std::move(held));
-  const bool is_taggable = has_tags(highest_tag);
-  if (has_memory && is_taggable) return answer;
-  detach(id);
-  if (!is_taggable) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
+  if (has_memory && tags) return answer;
+  detach(id, true);
+  if (!tags) return failure{status::no_memory, "MPI has no tags left for more schedules between these ranks"};
   return failure{status::no_memory, "no memory left for message buffers"};
 }
 
@@ -62,7 +67,7 @@ std::optional<failure> mpi_links::validate(std::span<const edge_spec> edges) con
   return std::nullopt;
 }
 
-link_id mpi_links::add(bool credits, const edge_spec& edge) {
+link_id mpi_links::add(std::uint32_t id, bool credits, const edge_spec& edge) {
   link_id link = static_cast<link_id>(links_.size());
   if (free_links_.empty()) {
     links_.emplace_back();
@@ -72,6 +77,7 @@ link_id mpi_links::add(bool credits, const edge_spec& edge) {
   }
   links_[link] = mpi_link{};
   links_[link].spec = edge;
+  links_[link].own_instance = id;
   links_[link].credits = credits;
   links_[link].is_live = true;
   (void)stream_to(edge.peer);
@@ -110,16 +116,18 @@ bool mpi_links::reserve_memory(block& held) {
   return true;
 }
 
-// Tags are given out in link(), because only a commit that succeeds does so on both sides; here is only counted whether
-// all unlinked instances will have enough. Tags are not used twice: nothing says when the peer is done with one.
-bool mpi_links::has_tags(int highest_tag) {
-  std::unordered_map<const int*, int> needed;
-  for (const auto& [id, held] : blocks_) {
-    if (held.is_linked) continue;
-    for (const link_id link : held.links)
-      if (!links_[link].spec.signal) ++needed[&next_tag_of(links_[link].spec)];
+// Both ends of a pair count its payload edges of one direction in the same order, from the receiver's first tag on.
+void mpi_links::assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of) {
+  std::unordered_map<rank, int> counted;
+  for (const link_id link : sorted(held)) {
+    mpi_link& state = links_[link];
+    if (state.spec.signal || state.spec.outgoing != outgoing) continue;
+    state.tag = first_tag_of(state.spec.peer) + counted[state.spec.peer]++;
   }
-  return std::ranges::all_of(needed, [&](const auto& one) { return *one.first + one.second - 1 <= highest_tag; });
+}
+
+member_address mpi_links::address_of(std::uint32_t id) const {
+  return {.far = std::uint64_t{id} << 32 | static_cast<std::uint32_t>(blocks_.at(id).tags.first)};
 }
 
 std::vector<link_id> mpi_links::sorted(const block& held) const {
@@ -157,14 +165,15 @@ bool mpi_links::is_unlinked(std::uint32_t id) const {
   return found != blocks_.end() && !found->second.is_linked;
 }
 
-void mpi_links::link(std::uint32_t id, std::span<const instance_address> all) {
+void mpi_links::link(std::uint32_t id, std::span<const member_address> all) {
   block& held = blocks_.at(id);
   held.is_linked = true;
-  for (const link_id link : sorted(held)) {
-    mpi_link& state = links_[link];
-    state.instance = static_cast<std::uint32_t>(all[static_cast<std::size_t>(state.spec.peer)].far);
-    if (!state.spec.signal) state.tag = next_tag_of(state.spec)++;
-  }
+  const auto address_of_peer = [&](rank peer) {
+    return all[static_cast<std::size_t>(std::ranges::find(held.members, peer) - held.members.begin())].far;
+  };
+  for (const link_id link : held.links)
+    links_[link].instance = static_cast<std::uint32_t>(address_of_peer(links_[link].spec.peer) >> 32);
+  assign_tags(held, true, [&](rank peer) { return static_cast<int>(address_of_peer(peer) & 0xffffffff); });
 }
 
 std::vector<link_id> mpi_links::link_to_each_peer(std::uint32_t id) const {
@@ -191,7 +200,8 @@ std::span<const link_id> mpi_links::of(std::uint32_t id) const {
   return found == blocks_.end() ? std::span<const link_id>() : found->second.links;
 }
 
-void mpi_links::detach(std::uint32_t id) {
+// Tags of an instance that did not end well are not used again: nothing says when a peer is done with them.
+void mpi_links::detach(std::uint32_t id, bool is_clean) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
   block& held = found->second;
@@ -199,6 +209,7 @@ void mpi_links::detach(std::uint32_t id) {
     links_[link].is_live = false;
     stream_to(links_[link].spec.peer).receivers.erase(id);
   }
+  if (is_clean) tags_.deallocate(held.tags);
   retired_.push_back(std::move(held));
   blocks_.erase(found);
   reap();

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/mpi/mpi_tags.h"
 #include "libsched/transport/endpoint.h"
 
 namespace lsched {
@@ -40,7 +42,8 @@ struct header {
   std::uint64_t bytes;
   contributor_count tally;
   std::uint32_t null;
-  std::uint32_t unused[7];
+  std::uint32_t instance;  ///< the receiver's number
+  std::uint32_t unused[6];
 };
 static_assert(sizeof(header) == 64);
 
@@ -71,8 +74,8 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 
 }  // namespace mpi_edge
 
-/// What the edges between this rank and one peer share: MPI's tags, and the control records, which wait in a table
-/// while the previous batch is on its way. MPI uses its address.
+/// What the edges between this rank and one peer share: the control records, which wait in a table while the previous
+/// batch is on its way. MPI uses its address.
 struct mpi_stream {
   struct control_record {
     std::uint32_t instance;  ///< the receiver's number
@@ -92,8 +95,7 @@ struct mpi_stream {
   };
 
   rank peer = k_no_rank;
-  int next_tag[2] = {1, 1};  ///< by direction (1: outgoing); 0 is the control stream's
-  bool is_sending = false;   ///< a batch is on its way
+  bool is_sending = false;  ///< a batch is on its way
   enum listening listening = listening::not_yet;
   std::uint64_t sent = 0;       ///< payload messages to the peer, as MPI counts them
   std::uint64_t taken = 0;      ///< from the peer
@@ -121,6 +123,7 @@ struct mpi_link {
   enum class wait : std::uint8_t { nothing, turn, chunks, message, signal };
 
   edge_spec spec{};
+  std::uint32_t own_instance = 0;
   std::uint32_t instance = 0;  ///< as the peer numbers it; from link() on
   bool credits = false;
   bool is_live = false;  ///< false once abandoned or detached; MPI may still use its memory
@@ -144,7 +147,9 @@ struct mpi_link {
 
 class mpi_links {
  public:
-  explicit mpi_links(rank ranks) : streams_(static_cast<std::size_t>(ranks)) {}
+  /// Payload has the tags from `first_tag` to `last_tag`.
+  mpi_links(rank ranks, int first_tag, int last_tag)
+      : streams_(static_cast<std::size_t>(ranks)), tags_(first_tag, last_tag) {}
 
   std::size_t ranks() const { return streams_.size(); }
   std::size_t size() const { return links_.size(); }
@@ -156,19 +161,20 @@ class mpi_links {
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// endpoint::attach, with tags up to the highest.
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges,
-                                      int highest_tag);
+  /// As of the endpoint.
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges);
+  member_address address_of(std::uint32_t id) const;
 
   /// How many requests may be under way at a time.
   std::size_t most_requests() const;
 
   /// Whether the instance is attached, and not linked.
   bool is_unlinked(std::uint32_t id) const;
+  std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
 
-  /// Gives an unlinked instance its tags, and its peers' numbers for it. All ranks of the world link the same
-  /// instances, so the tags of both ends stay in step.
-  void link(std::uint32_t id, std::span<const instance_address> all);
+  /// Gives an unlinked instance its peers' numbers for it, and the tags that they have chosen.
+  void link(std::uint32_t id, std::span<const member_address> all);
 
   /// One link of an attached instance to each of its peers.
   std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
@@ -179,7 +185,8 @@ class mpi_links {
 
   /// None if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
-  void detach(std::uint32_t id);
+  /// `is_clean`: no message for it is under way, or comes later.
+  void detach(std::uint32_t id, bool is_clean);
 
   /// Leaves all memory to MPI, which may still use it.
   void abandon();
@@ -187,16 +194,17 @@ class mpi_links {
  private:
   struct block {
     mpi_edge::memory bytes;
+    std::vector<rank> members;
     std::vector<link_id> links;
+    mpi_tags::range tags{};  ///< of what comes in, the same from each peer
     bool is_linked = false;
     rank given_up_by = k_no_rank;
   };
 
   std::optional<failure> validate(std::span<const edge_spec> edges) const;
-  link_id add(bool credits, const edge_spec& edge);
+  link_id add(std::uint32_t id, bool credits, const edge_spec& edge);
   bool reserve_memory(block& held);
-  bool has_tags(int highest_tag);
-  int& next_tag_of(const edge_spec& edge) { return stream_to(edge.peer).next_tag[edge.outgoing ? 1 : 0]; }
+  void assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of);
   void enumerate_control(std::uint32_t id, const block& held);
   std::vector<link_id> sorted(const block& held) const;
   void reap();
@@ -206,6 +214,7 @@ class mpi_links {
   std::vector<link_id> free_links_;
   std::unordered_map<std::uint32_t, block> blocks_;
   std::vector<block> retired_;  ///< detached, perhaps still in MPI's hands
+  mpi_tags tags_;
 };
 
 }  // namespace lsched

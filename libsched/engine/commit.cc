@@ -9,19 +9,6 @@
 namespace lsched {
 namespace {
 
-/// What a rank tells the others. Plain bytes: it crosses process and node borders.
-struct record {
-  std::uint64_t number;  ///< instance id: catches ranks that commit in different orders
-  std::int32_t code;     ///< this rank's own status of its arguments
-  std::int32_t is_synchronising;
-  std::uint64_t agreement_hash;  ///< of all of it
-  std::uint64_t reductions;      ///< as reductions_of packs them
-  instance_address address;      ///< of this rank's end
-  char agreement[144];           ///< as much as there is room for
-  char detail[320];              ///< the text that goes with an error, or the edge_balance
-};
-static_assert(sizeof(record) <= endpoint::record_bytes);
-
 template <std::size_t N>
 void copy_text(char (&into)[N], std::string_view text) {
   const std::size_t length = std::min(text.size(), N - 1);
@@ -41,7 +28,7 @@ std::string_view text_of(const char (&from)[N]) {
   return {from, strnlen(from, N)};
 }
 
-static_assert(std::is_trivially_copyable_v<edge_balance> && sizeof(edge_balance) <= sizeof(record::detail));
+static_assert(std::is_trivially_copyable_v<edge_balance> && sizeof(edge_balance) <= sizeof(commit_record::detail));
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
@@ -85,7 +72,7 @@ struct two_ranks {
 };
 
 /// Two ranks each of which combines elements of the same dtype by one reduction alone, and not by the same.
-std::optional<two_ranks> find_disagreement(const std::vector<record>& all) {
+std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& all) {
   for (const dtype type : k_all_dtypes) {
     rank first = k_no_rank;
     for (rank r = 0; r < static_cast<rank>(all.size()); ++r) {
@@ -99,16 +86,16 @@ std::optional<two_ranks> find_disagreement(const std::vector<record>& all) {
 }
 
 /// Two ranks that combine, but different things: likely why their edges do not pair up.
-std::optional<two_ranks> find_difference(const std::vector<record>& all) {
-  const auto combines = [](const record& one) { return one.reductions != 0; };
+std::optional<two_ranks> find_difference(const std::vector<commit_record>& all) {
+  const auto combines = [](const commit_record& one) { return one.reductions != 0; };
   const auto first = std::ranges::find_if(all, combines);
   const auto other = std::find_if(
-      first, all.end(), [&](const record& one) { return combines(one) && one.reductions != first->reductions; });
+      first, all.end(), [&](const commit_record& one) { return combines(one) && one.reductions != first->reductions; });
   if (other == all.end()) return std::nullopt;
   return two_ranks{static_cast<rank>(first - all.begin()), static_cast<rank>(other - all.begin())};
 }
 
-std::string text_of(const two_ranks& pair, const std::vector<record>& all) {
+std::string text_of(const two_ranks& pair, const std::vector<commit_record>& all) {
   const auto side = [&](rank r) {
     return rank_text(r) + " reduces " + text_of(all[static_cast<std::size_t>(r)].reductions);
   };
@@ -117,109 +104,112 @@ std::string text_of(const two_ranks& pair, const std::vector<record>& all) {
 
 }  // namespace
 
-commitment::commitment(engine& where, const commit_request& request)
-    : engine_(where), records_(static_cast<std::size_t>(where.net().place().size) * endpoint::record_bytes) {
-  record mine{};
-  copy_text(mine.agreement, request.agreement);
-  mine.agreement_hash = hash_of(request.agreement);
-  if (request.program) {
-    edge_balance edges;
-    edges.add(**request.program);
-    std::memcpy(mine.detail, &edges, sizeof edges);
-    mine.reductions = reductions_of(**request.program);
-    mine.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
-    auto added = engine_.add(*request.program, request.memory, request.options);
-    if (added) {
-      instance_ = *added;
-      mine.address = engine_.net().address_of(instance_->id);
-    } else {
-      why_ = added.error();
-    }
-  } else {
-    engine_.skip();
-    why_ = request.program.error();
-  }
-  mine.number = engine_.last_id();
-  mine.code = static_cast<std::int32_t>(why_.code);
-  if (why_.code != status::ok) copy_text(mine.detail, why_.text);
-  std::byte bytes[endpoint::record_bytes]{};
-  std::memcpy(bytes, &mine, sizeof mine);
-  if (const status answer = engine_.net().post_record(bytes); answer != status::ok)
-    undo({answer, "posting the commit record failed"});
+// --- what all commits have in common -----------------------------------------------------------------------
+
+commitment::commitment(membership_ptr members, std::uint64_t number, const std::string& agreement)
+    : members_(std::move(members)), number_(number) {
+  record_.number = number;
+  record_.agreement_hash = hash_of(agreement);
+  copy_text(record_.agreement, agreement);
 }
 
-status commitment::advance() {
-  if (why_.code == status::transport) return why_.code;
-  const status answer = engine_.net().gather_records(records_, &missing_);
-  if (answer == status::pending) return answer;
-  if (answer != status::ok) {
-    undo({answer, "exchanging the commit records failed", missing_});
-    return answer;
-  }
-  return check();
+void commitment::refuse(failure why) {
+  record_.code = static_cast<std::int32_t>(why.code);
+  copy_text(record_.detail, why.text);
+  refused_ = std::move(why);
 }
 
-// All ranks see the same records and come to the same status.
-status commitment::check() {
-  const rank self = engine_.net().place().self;
-  std::vector<record> all(records_.size() / endpoint::record_bytes);
-  edge_balance world;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    std::memcpy(&all[r], records_.data() + r * endpoint::record_bytes, sizeof all[r]);
-    edge_balance edges;
-    std::memcpy(&edges, all[r].detail, sizeof edges);
-    world.add(edges);  // not looked at if any rank has an error there instead
-  }
-  const record& own = all[static_cast<std::size_t>(self)];
-  const auto number_of = [&](const record& one) { return static_cast<rank>(&one - all.data()); };
-  const auto agreed = [](const record& one) {
+void commitment::end(const std::optional<failure>& why) {
+  if (!why) return finished.store(1);
+  withdraw();
+  end_as(*why);
+}
+
+void commitment::end_as(const failure& why) {
+  why_ = why;
+  verdict.store(why.code);
+}
+
+// All ranks see the same records and come to the same status. One that was refused says so in its own words.
+std::optional<failure> commitment::find_disagreement(const std::vector<commit_record>& all) const {
+  if (refused_) return refused_;
+  const commit_record& own = all[static_cast<std::size_t>(self())];
+  const auto number_of = [&](const commit_record& one) { return static_cast<rank>(&one - all.data()); };
+  const auto agreed = [](const commit_record& one) {
     return std::tuple(one.agreement_hash, one.number, one.is_synchronising);
   };
-  const auto describe = [](const record& one) {
+  const auto describe = [](const commit_record& one) {
     return std::string(text_of(one.agreement)) + " as #" + std::to_string(one.number);
   };
-  for (const record& one : all)
-    if (why_.code == status::ok && one.code != 0)
-      undo({static_cast<status>(one.code),
-            rank_text(number_of(one)) + " could not commit: " + std::string(text_of(one.detail)), number_of(one)});
-  for (const record& one : all) {
-    if (why_.code != status::ok || agreed(one) == agreed(all.front())) continue;
-    const record& other = agreed(one) == agreed(own) ? all.front() : one;  // one of the two differs from this rank's
+  for (const commit_record& one : all)
+    if (one.code != 0)
+      return failure{static_cast<status>(one.code),
+                     rank_text(number_of(one)) + " could not commit: " + std::string(text_of(one.detail)),
+                     number_of(one)};
+  for (const commit_record& one : all) {
+    if (agreed(one) == agreed(all.front())) continue;
+    const commit_record& other =
+        agreed(one) == agreed(own) ? all.front() : one;  // one of them differs from this rank's
     const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
-    undo({status::mismatch,
-          rank_text(self) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) + " commits " +
-              describe(other) + (looks_equal ? " (what differs is not shown)" : ""),
-          number_of(other)});
+    return failure{status::mismatch,
+                   rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +
+                       " commits " + describe(other) + (looks_equal ? " (what differs is not shown)" : ""),
+                   number_of(other)};
   }
-  if (const auto pair = find_disagreement(all); pair && why_.code == status::ok)
-    undo({status::mismatch, text_of(*pair, all), pair->first == self ? pair->other : pair->first});
-  if (why_.code == status::ok && !world.is_even()) {
-    const auto pair = find_difference(all);
-    undo({status::unmatched,
-          world.odd_end().value_or(
-              "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
-              (pair ? "; " + text_of(*pair, all) : "")});
-  }
-  std::vector<instance_address> addresses;
-  for (const record& one : all) addresses.push_back(one.address);
-  if (why_.code == status::ok)
-    if (const status answer = engine_.open(*instance_, addresses); answer != status::ok)
-      undo({answer, "the edges of " + instance_->label + " could not be connected"});
-  if (why_.code != status::ok) undo(why_);
-  return why_.code;
+  return std::nullopt;
 }
 
-void commitment::undo(failure why) {
-  why_ = std::move(why);
+// --- a schedule --------------------------------------------------------------------------------------------
+
+schedule_commit::schedule_commit(engine& where, membership_ptr members, std::uint64_t number,
+                                 const commit_request& request)
+    : commitment(std::move(members), number, request.agreement), engine_(where) {
+  if (request.program)
+    reserve(request);
+  else
+    refuse(request.program.error());
+}
+
+void schedule_commit::reserve(const commit_request& request) {
+  edge_balance edges;
+  edges.add(**request.program);
+  std::memcpy(record_.detail, &edges, sizeof edges);
+  record_.reductions = reductions_of(**request.program);
+  record_.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
+  auto added = engine_.add(*request.program, request.memory, request.options, {members_, number_});
+  if (!added) return refuse(added.error());
+  instance_ = *added;
+  record_.address = engine_.net().address_of(instance_->id);
+}
+
+std::optional<failure> schedule_commit::conclude(const std::vector<commit_record>& all) {
+  if (const auto pair = find_other_reduction(all))
+    return failure{status::mismatch, text_of(*pair, all), pair->first == self() ? pair->other : pair->first};
+  edge_balance world;
+  std::vector<member_address> addresses;
+  for (const commit_record& one : all) {
+    edge_balance edges;
+    std::memcpy(&edges, one.detail, sizeof edges);
+    world.add(edges);
+    addresses.push_back(one.address);
+  }
+  if (!world.is_even()) {
+    const auto pair = find_difference(all);
+    return failure{status::unmatched,
+                   world.odd_end().value_or(
+                       "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
+                       (pair ? "; " + text_of(*pair, all) : "")};
+  }
+  if (const status answer = engine_.open(*instance_, addresses); answer != status::ok)
+    return failure{answer, "the edges of " + instance_->label + " could not be connected"};
+  return std::nullopt;
+}
+
+void schedule_commit::withdraw() {
   if (instance_ != nullptr) (void)engine_.remove(*instance_);
   instance_ = nullptr;
 }
 
-// The instance stays with the engine: others, whose records were complete, may write to its edges.
-void commitment::abandon() {
-  const std::string who = missing_ == k_no_rank ? "some rank" : rank_text(missing_);
-  instance_ = nullptr;
-  undo({status::timeout, who + " did not commit in time", missing_});
-}
+void schedule_commit::orphan() { engine_.cancel(*instance_); }
 
 }  // namespace lsched

@@ -13,12 +13,12 @@ trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std
   trace_event news{.begin_ns = begin_ns,
                    .end_ns = end_ns,
                    .round = inst.round,
-                   .schedule = inst.id,
-                   .who = inst.program->place().self,
+                   .schedule = schedule_in_trace(inst.number_on_record),
+                   .who = inst.members->home_of(inst.program->place().self),
                    .op = id};
   if (id == k_no_op) return news;
   const op& o = inst.program->ops()[id];
-  news.peer = o.peer;
+  news.peer = inst.members->home_of(o.peer);
   news.tag = o.tag;
   news.kind = o.kind;
   return news;
@@ -74,6 +74,7 @@ struct engine::interpreter {
 engine::engine(endpoint& net, lane* beside)
     : net_(net),
       lane_(beside),
+      home_(std::make_shared<const membership>(net.place())),
       long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
 
 engine::~engine() {
@@ -100,8 +101,16 @@ bool engine::step() {
   bool moved = drain_mailbox();
   moved = poll_endpoint() || moved;
   moved = poll_lane() || moved;
+  if (!tasks_.empty()) moved = advance_tasks() || moved;
   net_.flush();
   return moved || (jobs_ != 0 && lane_->help());
+}
+
+bool engine::advance_tasks() {
+  bool moved = false;
+  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // one may begin another
+  std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
+  return moved;
 }
 
 bool engine::drain_mailbox() {
@@ -141,18 +150,24 @@ bool engine::poll_endpoint() {
 
 // A loss explains what is given up because of it.
 void engine::take_bad_news() {
-  if (const rank lost = net_.take_loss(); lost != k_no_rank) fail_all(status::peer, lost);
+  if (const rank lost = net_.take_loss(); lost != k_no_rank) lose(lost);
   while (const auto news = net_.take_cancellation()) {
     instance* const given_up = instance_of(news->instance);
     if (given_up == nullptr || given_up->phase == phase::closed) continue;
     given_up->is_given_up = true;
-    fail(*given_up, status::cancelled, news->by);
+    fail(*given_up, status::cancelled, given_up->members->rank_of(news->by));
   }
 }
 
 instance* engine::instance_of(std::uint32_t id) const {
   const auto found =
       std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
+  return found == instances_.end() ? nullptr : found->get();
+}
+
+instance* engine::instance_on_record(std::uint64_t number) const {
+  const auto found = std::ranges::find_if(
+      instances_, [number](const auto& inst) { return inst != nullptr && inst->number_on_record == number; });
   return found == instances_.end() ? nullptr : found->get();
 }
 
@@ -482,7 +497,7 @@ void engine::record(trace_buffer* into) {
   trace_ = into;
   if (trace_ == nullptr) return;
   for (const auto& inst : instances_)
-    if (inst != nullptr) trace_->set_name(inst->id, inst->label);
+    if (inst != nullptr) trace_->set_name(schedule_in_trace(inst->number_on_record), inst->label);
 }
 
 void engine::note_firing(const instance& inst, op_id id, std::uint64_t begin_ns) {
@@ -524,12 +539,30 @@ void engine::cancel(instance& inst) {
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.phase == phase::failed) give_up(inst);
-  return inst.jobs != 0 ? status::pending : net_.check_readers(inst.id, reader);
+  if (inst.jobs != 0) return status::pending;
+  const status answer = net_.check_readers(inst.id, reader);
+  *reader = inst.members->rank_of(*reader);
+  return answer;
 }
 
 void engine::fail_all(status why, rank culprit) {
   for (auto& inst : instances_)
-    if (inst != nullptr && inst->phase != phase::closed) fail(*inst, why, culprit);
+    if (inst != nullptr && inst->phase != phase::closed) fail(*inst, why, inst->members->rank_of(culprit));
+}
+
+void engine::lose(const membership& of, rank member) {
+  for (auto& inst : instances_)
+    if (inst != nullptr && inst->members.get() == &of && inst->phase != phase::closed)
+      fail(*inst, status::peer, member);
+}
+
+void engine::lose(rank home) {
+  for (auto& inst : instances_) {
+    if (inst == nullptr || inst->phase == phase::closed) continue;
+    if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);
+  }
+  for (engine_task* one : tasks_) one->lose(home);
+  std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
 }
 
 }  // namespace lsched

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/engine/engine_task.h"
 #include "libsched/engine/instance.h"
 #include "libsched/engine/lane.h"
 #include "libsched/schedule/round.h"
@@ -19,6 +20,12 @@
 #include "libsched/transport/endpoint.h"
 
 namespace lsched {
+
+/// Whose an instance is. Without members it belongs to the world of all ranks, under a number of the engine's own.
+struct instance_identity {
+  membership_ptr members{};
+  std::uint64_t number = 0;  ///< in that world
+};
 
 /// Counters for people and tests; the owner writes them.
 struct engine_counters {
@@ -44,16 +51,12 @@ class engine {
 
   // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
 
-  /// Reserves everything for a schedule. On failure nothing of it remains, but the instance id is used up, so
-  /// that ids stay equal on ranks that went on.
-  result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options);
+  /// Reserves everything for a schedule. On failure nothing of it remains.
+  result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
+                        instance_identity whose = {});
 
-  /// Uses up an instance id without an instance (this rank's arguments were bad; the others must not notice).
-  void skip() { ++next_id_; }
-  std::uint32_t last_id() const { return next_id_ - 1; }
-
-  /// Connects the links to the other ranks' ends and, for a partial instance, opens round 1.
-  status open(instance& inst, std::span<const instance_address> all);
+  /// Connects the links to the other members' ends and, for a partial instance, opens round 1.
+  status open(instance& inst, std::span<const member_address> all);
 
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& inst, const binding& memory);
@@ -80,23 +83,37 @@ class engine {
   bool step();
 
   /// Whether a message, or the end of a job on the lane, could make something happen.
-  bool is_listening() const { return jobs_ != 0 || net_.is_listening(); }
+  bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening(); }
 
-  /// Whether a round is under way: messages are due soon, unlike with a partial instance that merely serves.
-  bool is_busy() const { return outstanding_ != 0; }
+  /// Whether a round or a task is under way: messages are due soon, unlike with a partial instance that merely serves.
+  bool is_busy() const { return outstanding_ != 0 || !tasks_.empty(); }
 
   /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
   bool take_published() { return std::exchange(published_, false); }
+  /// What somebody may be waiting for has ended.
+  void publish() { published_ = true; }
 
-  /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory.
+  /// Advances the task in every step until it is over.
+  void carry_on(engine_task& more) { tasks_.push_back(&more); }
+  void drop(engine_task& gone) { std::erase(tasks_, &gone); }
+
+  /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory. `culprit`, like
+  /// below, at home.
   void fail_all(status why, rank culprit);
+
+  /// A rank is lost: ends every instance of the worlds that it is a member of.
+  void lose(rank home);
+
+  /// A member has left the world for good: ends the world's instances.
+  void lose(const membership& of, rank member);
 
   /// For people: what the instance is waiting for, in one line, and the rank to blame: one that is stopped or being
   /// ended; or the end of the chain of those that have not entered the round; or one whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
-  /// For people: a line for each instance that waits or has failed, and the rank that the first of them blames.
-  std::string describe_waits(rank* waits_for) const;
+  /// For people: a line for each instance of a world that waits or has failed, and the member that the first of them
+  /// blames.
+  std::string describe_waits(const membership& of, rank* waits_for) const;
 
   /// Notes for the others what the instance waits for, where it does for a while; and that it does no more.
   void note_wait(const instance& inst, std::uint64_t since_ns);
@@ -119,9 +136,11 @@ class engine {
   void release_memory(instance& inst);
 
   bool drain_mailbox();
+  bool advance_tasks();
   bool poll_endpoint();
   bool poll_lane();
   instance* instance_of(std::uint32_t id) const;
+  instance* instance_on_record(std::uint64_t number) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
@@ -184,10 +203,13 @@ class engine {
 
   endpoint& net_;
   lane* const lane_;
+  const membership_ptr home_;       ///< the world of all ranks
   const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
   std::vector<std::unique_ptr<instance>> instances_;
+  std::vector<std::uint32_t> free_places_;  ///< of instances_
   std::size_t live_ = 0;
   std::uint32_t next_id_ = 0;
+  std::vector<engine_task*> tasks_;
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances

@@ -54,7 +54,7 @@ bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partia
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
-    const auto entered = net_.entered_by(r, inst.id);
+    const auto entered = net_.entered_by(inst.members->home_of(r), inst.id);
     if (entered && *entered < round) late.push_back(r);
   }
   return late;
@@ -65,7 +65,7 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
 rank engine::find_culprit(const instance& inst, std::string& text) const {
   const auto [self, size] = inst.program->place();
   for (rank r = 0; r < size; ++r) {
-    const rank_state state = net_.state_of(r);
+    const rank_state state = net_.state_of(inst.members->home_of(r));
     if (state != rank_state::stopped && state != rank_state::ending) continue;
     text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being ended");
     return r;
@@ -80,9 +80,9 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
     if (late.empty()) break;
     culprit = late.front();
     text += "; not entered by " + listed(late, "rank");
-    const wait_note wait = net_.wait_of(culprit);
-    where = wait.round == 0 ? nullptr : instance_of(wait.instance);
-    if (where != nullptr && where->phase == phase::failed) where = nullptr;
+    const wait_note wait = net_.wait_of(inst.members->home_of(culprit));
+    where = wait.round == 0 ? nullptr : instance_on_record(wait.instance);
+    if (where != nullptr && (where->phase == phase::failed || where->members != inst.members)) where = nullptr;
     round = wait.round;
     if (where != nullptr)
       text += "; rank " + std::to_string(culprit) + " waits in " + where->label + ", round " + std::to_string(round);
@@ -122,11 +122,11 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
   return text;
 }
 
-std::string engine::describe_waits(rank* waits_for) const {
+std::string engine::describe_waits(const membership& of, rank* waits_for) const {
   std::string text;
   *waits_for = k_no_rank;
   for (const auto& inst : instances_) {
-    if (inst == nullptr) continue;
+    if (inst == nullptr || inst->members.get() != &of) continue;
     const bool is_called = !inst->program->is_partial() || inst->called.load() > inst->finished.load();
     const bool waits = inst->phase == phase::closing || (inst->phase == phase::running && is_called);
     rank blamed = k_no_rank;
@@ -137,13 +137,13 @@ std::string engine::describe_waits(rank* waits_for) const {
 }
 
 void engine::note_wait(const instance& inst, std::uint64_t since_ns) {
-  wait_note note{.instance = inst.id, .round = open_round(inst), .since_ns = since_ns};
+  wait_note note{.instance = inst.number_on_record, .round = open_round(inst), .since_ns = since_ns};
   const schedule& program = *inst.program;
   for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running && note.op == k_no_op; ++id) {
     const op& o = program.ops()[id];
     if (inst.completed[id] == inst.round || !has_fired(inst, id) || !has_edge(o, program.place().self)) continue;
     note.op = id;
-    note.peer = o.peer;
+    note.peer = inst.members->home_of(o.peer);
     note.kind = o.kind;
     note.tag = o.tag;
   }

@@ -28,21 +28,29 @@ std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& u
 
 // --- commit and removal -------------------------------------------------------------------------------------------
 
-result<instance*> engine::add(schedule_ptr program, const binding& memory, const instance_options& options) {
+result<instance*> engine::add(schedule_ptr program, const binding& memory, const instance_options& options,
+                              instance_identity whose) {
   auto inst = std::make_unique<instance>();
   inst->program = std::move(program);
   inst->id = next_id_++;
-  inst->label = inst->program->name() + " #" + std::to_string(inst->id);
-  const auto hole = std::find(instances_.begin(), instances_.end(), nullptr);
-  inst->index = static_cast<std::uint32_t>(hole - instances_.begin());
+  if (whose.members == nullptr) whose = {home_, inst->id};
+  inst->members = whose.members;
+  inst->number_on_record = std::uint64_t{whose.members->number()} << 32 | (whose.number & 0xffffffff);
+  const std::string& world = whose.members->name();
+  inst->label = inst->program->name() + " #" + (world.empty() ? "" : world + ".") + std::to_string(whose.number);
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<std::uint32_t>(instances_.size()));
+    instances_.emplace_back();
+  }
+  inst->index = free_places_.back();
   if (auto why = reserve(*inst, memory, options)) {
     net_.detach(inst->id);
     release_memory(*inst);
     return *why;
   }
-  if (hole == instances_.end()) instances_.emplace_back();
+  free_places_.pop_back();
   ++live_;
-  if (trace_ != nullptr) trace_->set_name(inst->id, inst->label);
+  if (trace_ != nullptr) trace_->set_name(schedule_in_trace(inst->number_on_record), inst->label);
   return (instances_[inst->index] = std::move(inst)).get();
 }
 
@@ -65,9 +73,9 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   if (auto why = find_kernels(inst, options)) return why;
 
   const std::vector<edge_spec> edges = edges_of(inst);
-  auto links = net_.attach(inst.id, !program.is_synchronising(), edges);
+  auto links = net_.attach(inst.id, inst.members->homes(), !program.is_synchronising(), edges);
   if (!links) return links.error();
-  inst.entered = net_.put_on_record(inst.id, inst.id, inst.label);
+  inst.entered = net_.put_on_record(inst.id, inst.number_on_record, inst.label);
   for (std::size_t i = 0; i < edges.size(); ++i) inst.links[static_cast<op_id>(edges[i].cookie)] = (*links)[i];
 
   std::vector<bool> stays_in_place(program.buffers().size());
@@ -128,7 +136,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
     edge_spec edge{.outgoing = is_outgoing(o.kind),
                    .signal = is_signal(o.kind),
                    .source = sources[id],
-                   .peer = o.peer,
+                   .peer = inst.members->home_of(o.peer),
                    .tag = o.tag,
                    .cookie = cookie_of(inst, id)};
     if (!edge.signal) edge.capacity = most_bytes(program, o);
@@ -151,7 +159,7 @@ void engine::set_binding(instance& inst, const binding& memory) {
   bind_lengths(inst, memory);
 }
 
-status engine::open(instance& inst, std::span<const instance_address> all) {
+status engine::open(instance& inst, std::span<const member_address> all) {
   if (const status answer = net_.link(inst.id, all); answer != status::ok) return answer;
   if (inst.phase == phase::failed) return status::ok;  // a faster rank has given the instance up
   if (inst.program->is_partial()) begin_round(inst);
@@ -179,6 +187,7 @@ status engine::remove(instance& inst) {
   if (readers == status::unsupported) inst.owned.clear();  // the medium may still write there: never given back
   net_.detach(inst.id);
   release_memory(inst);
+  free_places_.push_back(inst.index);
   instances_[inst.index].reset();
   --live_;
   return status::ok;

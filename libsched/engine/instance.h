@@ -18,6 +18,7 @@
 #include "libsched/schedule/round.h"
 #include "libsched/schedule/schedule.h"
 #include "libsched/transport/endpoint.h"
+#include "libsched/transport/membership.h"
 #include "ops/adasum/tensor.h"
 
 namespace lsched {
@@ -103,8 +104,10 @@ enum class phase : std::uint8_t {
 
 struct instance {
   schedule_ptr program;
-  std::uint32_t id = 0;     ///< commit order, equal on every rank
-  std::uint32_t index = 0;  ///< place in the engine's table
+  std::uint32_t id = 0;                ///< at the transport; this rank's own
+  std::uint32_t index = 0;             ///< place in the engine's table
+  membership_ptr members;              ///< of its world; ranks in the program are ranks there
+  std::uint64_t number_on_record = 0;  ///< equal on all members
 
   // --- what a round is made of ---
   round_no round = 0;

@@ -27,6 +27,11 @@ struct trace_event {
   friend bool operator==(const trace_event&, const trace_event&) = default;
 };
 
+/// What traces know a schedule by: of its number on record, which is the same on all its ranks.
+constexpr std::uint32_t schedule_in_trace(std::uint64_t number_on_record) {
+  return static_cast<std::uint32_t>(number_on_record ^ number_on_record >> 32);
+}
+
 /// What the events do not say.
 struct trace_context {
   std::map<std::uint32_t, std::string> names{};  ///< of schedules

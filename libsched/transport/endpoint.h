@@ -6,6 +6,8 @@
 // at attach, so a full queue cannot happen on the data path: an endpoint that has to delay a send keeps it and reports
 // it done later.
 //
+// Ranks here are those of the transport, "home" (membership.h), unless a function says otherwise.
+//
 // Life of an instance at an endpoint:
 //     attach  ->  (exchange of commit records)  ->  link  ->  rounds  ->  detach
 // attach reserves everything a peer may write to *before* the records are exchanged, so a fast rank's first
@@ -18,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/transport/board.h"
 #include "libsched/transport/doorbell.h"
 #include "ops/base.h"
 #include "ops/op.h"
@@ -78,16 +82,9 @@ struct edge_spec {
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
-/// Where the others reach a rank's end of an instance. What the fields mean the transport knows.
-struct instance_address {
-  std::uint64_t near = 0;  ///< in memory that the ranks share
-  std::uint64_t far = 0;   ///< by messages
-  friend bool operator==(const instance_address&, const instance_address&) = default;
-};
-
 /// What a rank waits for. For people, and for the ranks that wait for it.
 struct wait_note {
-  std::uint32_t instance = 0;  ///< the number on record, which is the same on all ranks
+  std::uint64_t instance = 0;  ///< the number on record, which is the same on all ranks
   round_no round = 0;          ///< 0: it does not wait
   op_id op = k_no_op;          ///< k_no_op: for something else than an op that communicates
   rank peer = k_no_rank;
@@ -130,38 +127,39 @@ class endpoint {
     return true;
   }
 
-  // --- commit: collective, in the same order on every rank --------------------------------------------------
+  // --- commit: each by all members of a world, once each ------------------------------------------------------
 
-  /// Reserves the edges of an instance that is called `id` from here on, a number that was never used before.
+  /// A board for a world of so many members at most, to be joined when they are known. The endpoint outlives it.
+  /// NO_MEMORY.
+  virtual result<std::unique_ptr<board>> open_board(std::size_t most) = 0;
+
+  /// That of the world of all ranks, joined. Once.
+  virtual std::unique_ptr<board> open_home_board() = 0;
+
+  /// Reserves the edges of an instance of a world of these ranks, which is called `id` from here on, a number that was
+  /// never used before. Every edge leads to a member, and no two are of one peer, tag, kind and direction.
   /// `credits`: the schedule is not synchronising, so the send of round t+2 waits until round t was consumed. Answers
   /// one link per edge.
-  virtual result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) = 0;
+  virtual result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                              std::span<const edge_spec> edges) = 0;
 
   /// Of an attached instance: what the other ranks have to know before they link theirs.
-  virtual instance_address address_of(std::uint32_t id) const = 0;
+  virtual member_address address_of(std::uint32_t id) const = 0;
 
-  /// Publishes this rank's record (record_bytes of them) for the next exchange.
-  virtual status post_record(std::span<const std::byte> record) = 0;
-
-  /// Gathers all ranks' records, by rank. PENDING until every rank has posted; `missing` then names one that has
-  /// not, where known.
-  virtual status gather_records(std::span<std::byte> all, rank* missing) = 0;
-
-  /// Connects instance `id` to those at the addresses, one for each rank, after an exchange by which every edge of the
-  /// world has its opposite: commit.h sees to that. A transport that looks at both ends answers UNMATCHED where it
-  /// misses one.
-  virtual status link(std::uint32_t id, std::span<const instance_address> all) = 0;
+  /// Connects instance `id` to those at the addresses, one for each member by its rank in the world, after an exchange
+  /// by which every edge of the world has its opposite: commit.h sees to that. A transport that looks at both ends
+  /// answers UNMATCHED where it misses one.
+  virtual status link(std::uint32_t id, std::span<const member_address> all) = 0;
 
   /// Gives the edges back. No message may be outstanding, unless the instance was abandoned. One that was never linked
   /// here must not be linked anywhere.
   virtual void detach(std::uint32_t id) = 0;
 
-  static constexpr std::size_t record_bytes = 512;
-
   // --- giving up (docs/cancel.md) -----------------------------------------------------------------------------
 
-  /// Tells all ranks that `by` has given an instance up. Who was first is on record; later calls change nothing. Every
-  /// rank that has the instance attached learns of it by take_cancellation(), once, this one, too.
+  /// Tells all members (by messages, all that edges lead to) that `by` has given an instance up. Who was first is on
+  /// record; later calls change nothing. Every rank that has the instance attached learns of it by take_cancellation(),
+  /// once, this one, too.
   virtual void cancel(std::uint32_t id, rank by) = 0;
 
   /// Whether poll() has heard of a cancellation, or of a rank that is lost.
@@ -208,7 +206,7 @@ class endpoint {
 
   /// Puts an attached instance on record, by a number that is the same on all ranks and a name for people. Answers
   /// where this rank writes, for the others, the last round that its application has called for; null: nobody reads it.
-  virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) {
+  virtual std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
     static_cast<void>(id), static_cast<void>(number), static_cast<void>(label);
     return nullptr;
   }

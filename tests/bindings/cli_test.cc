@@ -1716,14 +1716,15 @@ TEST(CommandPostmortem, is_of_the_outer_launcher) {
 TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
   const temporary_file file("");
   const auto segment = *lsched::shm_segment::create(3, 1 << 20, 0, file.path);
+  constexpr std::array<lsched::rank, 3> members{0, 1, 2};
   std::vector<std::unique_ptr<lsched::shm_endpoint>> ranks;
   for (lsched::rank r = 0; r < 3; ++r) ranks.push_back(std::move(*lsched::shm_endpoint::open(segment, r)));
   for (lsched::rank r = 0; r < 2; ++r) {
     const auto& net = ranks[static_cast<std::size_t>(r)];
-    ASSERT_TRUE(net->attach(0, false, {}));
+    ASSERT_TRUE(net->attach(0, members, false, {}));
     *net->put_on_record(0, 0, "allreduce/ring #0") = 17 - static_cast<lsched::round_no>(r);
   }
-  ASSERT_TRUE(ranks[2]->attach(0, false, {}));
+  ASSERT_TRUE(ranks[2]->attach(0, members, false, {}));
   const std::array all{ranks[0]->address_of(0), ranks[1]->address_of(0), ranks[2]->address_of(0)};
   ASSERT_EQ(ranks[1]->link(0, all), lsched::status::ok);
   ranks[1]->detach(0);

@@ -14,7 +14,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,12 +27,12 @@
 #include "bindings/mpi/mpi_world.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/rooted.h"
-#include "libsched/engine/commit.h"
 #include "offload/cores.h"
 #include "offload/driver.h"
 #include "offload/progress_thread.h"
 #include "tests/conformance/endpoint_exam.h"
 #include "tests/support/generators.h"
+#include "tests/support/home_commits.h"
 
 namespace lsched {
 namespace {
@@ -74,9 +76,27 @@ bool settle(MPI_Request& request) {
   }
 }
 
-/// Of an instance that all ranks have given the same number.
-std::vector<instance_address> same_number_everywhere(std::uint32_t id) {
-  return std::vector<instance_address>(static_cast<std::size_t>(g_run.size), {.far = id});
+/// By rank of the world of all.
+std::vector<rank> everybody() {
+  std::vector<rank> all(static_cast<std::size_t>(g_run.size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// All ranks tell each other where their ends of an instance are. Nothing: they did not in time.
+std::optional<std::vector<member_address>> exchange_addresses(mpi_endpoint& net, board& home, std::uint32_t id) {
+  const member_address mine = net.address_of(id);
+  rank missing = k_no_rank;
+  if (home.post(std::as_bytes(std::span(&mine, 1)), &missing) != status::ok) return std::nullopt;
+  std::vector<std::byte> records(board::record_bytes * static_cast<std::size_t>(g_run.size));
+  status answer = status::pending;
+  const clock::time_point deadline = clock::now() + k_patience;
+  while ((answer = home.gather(records, &missing)) == status::pending && clock::now() < deadline) sched_yield();
+  if (answer != status::ok) return std::nullopt;
+  std::vector<member_address> all(static_cast<std::size_t>(g_run.size));
+  for (std::size_t r = 0; r < all.size(); ++r)
+    std::memcpy(&all[r], records.data() + r * board::record_bytes, sizeof all[r]);
+  return all;
 }
 
 /// Runs one check on every rank; it answers what is wrong, or nothing.
@@ -157,6 +177,7 @@ class mpi_exam_world final : public exam::exam_world {
   bool sees_closed_peers() const override { return is_one_node_; }
   bool rings_bells() const override { return is_one_node_; }
   bool sees_both_ends() const override { return is_one_node_; }
+  bool settles_at_once() const override { return is_one_node_; }
 
   /// Whether all peers drained in time.
   bool leave() {
@@ -334,32 +355,38 @@ constexpr exam::question k_mpi_questions[]{
     {"everybody_sends_to_everybody_with_credits", [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
 };
 
-/// Tags run out for good, by linked edges only, and at both ends alike.
-std::string tags_run_out_on_both_sides() {
-  auto opened = mpi_endpoint::open(MPI_COMM_WORLD, {.highest_tag = 5});
+/// The receiver has five tags: those of an instance that has ended are used again, those of one that was given up are
+/// not.
+std::string tags_are_used_again_unless_given_up() {
+  auto opened = mpi_endpoint::open(MPI_COMM_WORLD, {.highest_tag = 6});
   if (!opened) return in_words(opened.error());
   mpi_endpoint& net = **opened;
-  auto commit = [&, id = std::uint32_t{0}](std::uint32_t edges, bool links) mutable -> status {
+  const auto home = net.open_home_board();
+  std::uint32_t id = 100 * static_cast<std::uint32_t>(g_run.self);
+  const auto attach = [&](std::uint32_t edges) {
     std::vector<edge_spec> ends;
     for (std::uint32_t tag = 0; tag < edges && g_run.self < 2; ++tag)
       ends.push_back({.outgoing = g_run.self == 0, .peer = 1 - g_run.self, .tag = tag, .capacity = 8});
-    const auto links_of_edges = net.attach(++id, false, ends);
-    if (!links_of_edges) return links_of_edges.error().code;
-    std::vector<std::byte> all(endpoint::record_bytes * static_cast<std::size_t>(g_run.size));
-    if (const status answer = net.post_record(all); answer != status::ok) return answer;
-    status answer = status::pending;
-    const clock::time_point deadline = clock::now() + k_patience;
-    while ((answer = net.gather_records(all, nullptr)) == status::pending && clock::now() < deadline) sched_yield();
-    if (answer == status::ok && links) answer = net.link(id, same_number_everywhere(id));
-    net.detach(id);
-    return answer;
+    const auto links = net.attach(++id, everybody(), false, ends);
+    return links ? status::ok : links.error().code;
   };
-  const bool is_end = g_run.self < 2;
-  if (commit(4, false) != status::ok) return "four edges do not fit into five tags";
-  if (commit(3, true) != status::ok) return "an unlinked instance kept its tags";
-  if (is_end && commit(3, true) != status::no_memory) return "six edges fit into five tags";
-  if (commit(2, true) != status::ok) return "a refused instance kept its tags";
-  if (is_end && commit(1, true) != status::no_memory) return "tags were used twice";
+  const auto link = [&](std::uint32_t attached) {
+    const auto all = exchange_addresses(net, *home, attached);
+    return all ? net.link(attached, *all) : status::timeout;
+  };
+  const bool receives = g_run.self == 1;
+  for (const bool is_linked : {false, true, true}) {
+    if (attach(4) != status::ok) return "four edges do not fit into five tags";
+    const std::uint32_t attached = id;
+    if (is_linked && link(attached) != status::ok) return "cannot link";
+    if (receives && attach(2) != status::no_memory) return "six edges fit into five tags";
+    net.detach(attached);
+  }
+  if (attach(4) != status::ok || link(id) != status::ok) return "cannot link again";
+  net.abandon(id);
+  net.detach(id);
+  if (receives && attach(2) != status::no_memory) return "tags of an instance that was given up are used again";
+  if (receives && attach(1) != status::ok) return "a tag is lost that was never used";
   return {};
 }
 
@@ -411,6 +438,7 @@ std::string the_endpoint_fits_the_node() {
 /// A ring of one edge from each rank to the next, linked.
 struct ring {
   std::unique_ptr<mpi_endpoint> net;
+  std::unique_ptr<board> home;
   link_id to_next = k_no_link;
   link_id from_previous = k_no_link;
 };
@@ -422,15 +450,13 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   const rank next = (g_run.self + 1) % g_run.size;
   const rank previous = (g_run.self + g_run.size - 1) % g_run.size;
   const std::vector<edge_spec> ends{{.outgoing = true, .peer = next, .capacity = 8}, {.peer = previous, .capacity = 8}};
-  const auto links = it.net->attach(0, false, ends);
+  it.home = it.net->open_home_board();
+  const auto links = it.net->attach(0, everybody(), false, ends);
   if (!links) return in_words(links.error());
   it.to_next = (*links)[0];
   it.from_previous = (*links)[1];
-  std::vector<std::byte> all(endpoint::record_bytes * static_cast<std::size_t>(g_run.size));
-  if (it.net->post_record(all) != status::ok) return "cannot post a record";
-  const clock::time_point deadline = clock::now() + k_patience;
-  while (it.net->gather_records(all, nullptr) == status::pending && clock::now() < deadline) sched_yield();
-  return it.net->link(0, same_number_everywhere(0)) == status::ok ? "" : "cannot link";
+  const auto all = exchange_addresses(*it.net, *it.home, 0);
+  return all && it.net->link(0, *all) == status::ok ? "" : "cannot link";
 }
 
 /// What no endpoint sends, on the tag of a payload edge: too short for a header, a header of another round,
@@ -440,7 +466,7 @@ std::string a_broken_message_is_noticed() {
   for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;
     if (std::string wrong = open_ring(it, {.shutdown = 1ms}); !wrong.empty()) return wrong;
-    constexpr int k_first_tag = 1;
+    constexpr int k_first_tag = 2;
     const std::vector<std::byte> garbage(bytes, std::byte{0x11});
     MPI_Request request = MPI_REQUEST_NULL;
     if (MPI_Isend(garbage.data(), static_cast<int>(bytes), MPI_BYTE, (g_run.self + 1) % g_run.size, k_first_tag,
@@ -503,6 +529,7 @@ class station {
     exam::demand(opened.has_value(), opened ? "" : opened.error().text);
     net_ = std::move(*opened);
     engine_.emplace(*net_);
+    commits_.emplace(*engine_);
     driver_.emplace(*engine_,
                     make_idle_policy(idle_mode::automatic, static_cast<unsigned>(g_run.size), usable_cores()));
   }
@@ -517,16 +544,11 @@ class station {
   world place() const { return net_->place(); }
 
   instance& commit(const commit_request& what) {
-    std::optional<commitment> under_way;
-    driver_->with_engine([&] { under_way.emplace(*engine_, what); });
-    status answer = status::pending;
-    const clock::time_point deadline = clock::now() + k_patience;
-    while (answer == status::pending && clock::now() < deadline) {
-      driver_->with_engine([&] { answer = under_way->advance(); });
-      if (answer == status::pending) sched_yield();
-    }
-    exam::demand(answer == status::ok, "commit: ", name_of(answer), " ", under_way->why().text);
-    return *under_way->committed();
+    std::shared_ptr<schedule_commit> made;
+    driver_->with_engine([&] { made = commits_->add(what); });
+    const status answer = driver_->wait(*made, clock::now() + k_patience);
+    exam::demand(answer == status::ok, "commit: ", name_of(answer), " ", made->why().text);
+    return *made->committed();
   }
 
   void demand_ok(status answer, const instance& it, round_no round) {
@@ -555,6 +577,7 @@ class station {
   std::unique_ptr<endpoint> net_;
   std::optional<engine> engine_;
   std::optional<driver> driver_;
+  std::optional<testing::home_commits> commits_;
 };
 
 using numbers = std::vector<std::int64_t>;
@@ -689,7 +712,7 @@ void check_endpoints() {
   check("launcher", a_foreign_launcher_is_noticed);
   check("world.fits", the_endpoint_fits_the_node);
   check("world.says_why", a_node_that_cannot_share_says_why);
-  check("tags", tags_run_out_on_both_sides);
+  check("tags", tags_are_used_again_unless_given_up);
   for (const exam::question& it : k_mpi_only_questions)
     check(std::string("exam.mpi.") + it.name, [&] { return examine(it, {.uses_mpi_alone = true}); });
   for (const mode& how : modes()) {

@@ -434,72 +434,132 @@ inline void registers_do_not_disturb_each_other(bench& b) {
 
 // --- commit ----------------------------------------------------------------------------------------------
 
+using records = std::array<std::byte, 3 * board::record_bytes>;  ///< of three ranks
+
+/// A record that consists of one byte.
+inline std::vector<std::byte> record_of(int content) {
+  return std::vector<std::byte>(board::record_bytes, std::byte(content));
+}
+
+/// Gathers on behalf of the rank, and demands such records of all.
+inline void demand_records(bench& b, rank of, int content) {
+  records all;
+  rank missing = k_no_rank;
+  demand(b.gather(of, all, &missing) == status::ok, "rank ", of, " cannot gather");
+  for (const std::byte each : all)
+    demand(each == std::byte(content), "rank ", of, " gathered a record of another exchange");
+}
+
 /// Exchange after exchange, rank 0 always one ahead of the others: it posts its next record before they
 /// gather.
 inline void records_are_exchanged_again_and_again(bench& b) {
+  constexpr int k_rounds = 20;
   b.start(3);
   for (int k = 0; k < 20; ++k) b.exchange();
-  std::array<std::byte, endpoint::record_bytes> record{};
-  std::vector<std::byte> all(3 * record.size());
-  const auto gather = [&](rank r, int round) {
-    status answer = status::pending;
-    b.until([&] { return (answer = b.at(r).gather_records(all, nullptr)) != status::pending; }, "the records");
-    demand(answer == status::ok, "rank ", r, " cannot gather");
-    for (std::size_t i = 0; i < all.size(); ++i)
-      demand(std::to_integer<int>(all[i]) == round, "rank ", r, " gathered a record of another exchange");
-  };
-  const auto post = [&](rank r, int round) {
-    record.fill(std::byte(round));
-    demand(b.at(r).post_record(record) == status::ok, "rank ", r, " cannot post");
-  };
   for (rank r = 0; r < 3; ++r)
-    if (b.has(r)) post(r, 1);
-  for (int round = 1; round <= 20; ++round) {
-    if (b.has(0)) gather(0, round);
-    if (b.has(0)) post(0, round + 1);
+    if (b.has(r)) b.post(r, record_of(1));
+  for (int round = 1; round <= k_rounds; ++round) {
+    if (b.has(0)) demand_records(b, 0, round);
+    if (b.has(0) && round < k_rounds) b.post(0, record_of(round + 1));
     for (rank r = 1; r < 3; ++r)
-      if (b.has(r)) gather(r, round);
-    for (rank r = 1; r < 3; ++r)
-      if (b.has(r)) post(r, round + 1);
+      if (b.has(r)) demand_records(b, r, round);
+    for (rank r = 1; r < 3 && round < k_rounds; ++r)
+      if (b.has(r)) b.post(r, record_of(round + 1));
   }
 }
 
 inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
   b.start(3);
   for (rank absent = 0; absent < 3; ++absent) {
-    std::vector<std::byte> all(3 * endpoint::record_bytes);
-    const std::vector<std::byte> record(endpoint::record_bytes);
+    records all;
     for (rank r = 0; r < 3; ++r)
-      if (b.has(r) && r != absent) demand(b.at(r).post_record(record) == status::ok, "cannot post");
+      if (b.has(r) && r != absent) b.post(r, record_of(absent));
     for (rank r = 0; r < 3; ++r) {
       if (!b.has(r) || r == absent) continue;
       for (int k = 0; k < 20; ++k, b.turn()) {
         rank missing = k_no_rank;
-        demand(b.at(r).gather_records(all, &missing) == status::pending, "gathered a record that is not there");
+        demand(b.board_of(r).gather(all, &missing) == status::pending, "gathered a record that is not there");
         demand(missing != r && missing < 3, "rank ", missing, " is not missing");
         if (b.has_all()) demand(missing == absent || missing == k_no_rank, "rank ", missing, " is not missing");
       }
     }
     b.fence();
-    if (b.has(absent)) demand(b.at(absent).post_record(record) == status::ok, "cannot post");
+    if (b.has(absent)) b.post(absent, record_of(absent));
     for (rank r = 0; r < 3; ++r)
-      if (b.has(r)) b.until([&] { return b.at(r).gather_records(all, nullptr) == status::ok; }, "the last record");
+      if (b.has(r)) demand_records(b, r, absent);
     b.fence();
+  }
+}
+
+/// That a commit was given up for `late`, for all ranks; they tell each other by the next one, which stands. Where that
+/// takes its time, the commit may have stood before.
+inline void demand_given_up(bench& b, rank late) {
+  std::array<status, 3> verdicts{};
+  for (rank r = 0; r < 3; ++r) {
+    if (!b.has(r)) continue;
+    records all;
+    rank missing = k_no_rank;
+    const status verdict = verdicts[static_cast<std::size_t>(r)] = b.gather(r, all, &missing);
+    const bool is_allowed = verdict == status::ok && !b.world().settles_at_once();
+    demand(verdict == status::timeout || is_allowed, "a commit that was given up ends with ", name_of(verdict));
+    demand(missing == late || !b.world().settles_at_once(), "rank ", missing, " is not missing");
+  }
+  for (rank r = 0; r < 3; ++r)
+    if (b.has(r)) b.post(r, record_of(static_cast<int>(verdicts[static_cast<std::size_t>(r)])));
+  for (rank r = 0; r < 3; ++r)
+    if (b.has(r)) demand_records(b, r, static_cast<int>(verdicts[static_cast<std::size_t>(r)]));
+}
+
+/// Who gives a commit up does so for all; unless it stands for one already.
+inline void a_commit_is_settled_once(bench& b) {
+  b.start(3);
+  for (int k = 0; k < 9; ++k) {
+    const rank late = k % 3;
+    const rank impatient = (late + 1 + k / 3 % 2) % 3;
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r) && r != late) b.post(r, record_of(k));
+    if (b.has(impatient)) b.board_of(impatient).give_up(late);
+    b.settle();
+    b.fence();
+    if (b.has(late)) b.post(late, record_of(k));
+    demand_given_up(b, late);
+
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r)) b.post(r, record_of(k));
+    if (b.has(late)) demand_records(b, late, k);
+    b.fence();
+    if (b.has(impatient)) b.board_of(impatient).give_up(late);
+    for (rank r = 0; r < 3; ++r)
+      if (b.has(r) && r != late) demand_records(b, r, k);
+  }
+}
+
+/// A world of some ranks, in another order than at home. Who leaves it takes nothing away from the others.
+inline void worlds_of_some_ranks_exchange(bench& b) {
+  b.start(3);
+  for (std::uint64_t k = 0; k < 3; ++k) {
+    b.enter({2, 0});
+    for (int i = 0; i < 5; ++i) b.exchange();
+    b.connect({{.from = 0, .to = 2, .capacity = 300}, {.from = 2, .to = 0, .capacity = 20000, .in_place = true}});
+    for (round_no round = 1; round <= 4; ++round) transfer(b, round, {{300, k}, {20000, k + round}}, first::send);
+    b.disconnect();
+    b.exchange();
+    b.leave();
+    b.exchange();
   }
 }
 
 /// Rank 0 has `mine`, rank 1 has `theirs`; both must find out. Afterwards both work as before.
 inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
                              std::string_view how) {
-  const std::uint32_t id = b.take_id();
+  b.begin_instance();
   for (rank r = 0; r < 2; ++r)
-    if (b.has(r)) demand(b.at(r).attach(id, false, r == 0 ? mine : theirs).has_value(), "cannot attach");
+    if (b.has(r)) demand(b.attach_end(r, r == 0 ? mine : theirs).has_value(), "cannot attach");
   b.exchange();
   for (rank r = 0; r < 2; ++r)
     if (b.has(r)) demand(b.link_end(r) == status::unmatched, "rank ", r, " linked edges that differ in ", how);
   b.fence();
-  for (rank r = 0; r < 2; ++r)
-    if (b.has(r)) b.at(r).detach(id);
+  b.disconnect();
 }
 
 inline void edges_that_do_not_match_are_not_linked(bench& b) {
@@ -666,7 +726,7 @@ inline void a_cancellation_reaches_every_rank_once(bench& b) {
     for (rank r = 0; r < 3; ++r) {
       if (!b.has(r)) continue;
       const auto [instance, by] = await_cancellation(b, r);
-      demand(instance == b.id() && by == canceller, "rank ", r, " hears that rank ", by, " has given up instance ",
+      demand(instance == b.id_of(r) && by == canceller, "rank ", r, " hears that rank ", by, " has given up instance ",
              instance);
     }
     b.fence();
@@ -789,6 +849,8 @@ inline constexpr question k_questions[]{
     {"registers_do_not_disturb_each_other", registers_do_not_disturb_each_other},
     {"records_are_exchanged_again_and_again", records_are_exchanged_again_and_again},
     {"an_exchange_is_pending_while_a_record_is_missing", an_exchange_is_pending_while_a_record_is_missing},
+    {"a_commit_is_settled_once", a_commit_is_settled_once},
+    {"worlds_of_some_ranks_exchange", worlds_of_some_ranks_exchange},
     {"edges_that_do_not_match_are_not_linked", edges_that_do_not_match_are_not_linked},
     {"instances_that_come_and_go_leave_nothing", instances_that_come_and_go_leave_nothing},
     {"listening_means_that_something_may_come", listening_means_that_something_may_come},

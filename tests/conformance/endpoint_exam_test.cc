@@ -69,6 +69,8 @@ constexpr sabotage k_sabotages[]{
     {fault::keeps_disarmed, "registers_do_not_disturb_each_other"},
     {fault::mixes_records, "records_are_exchanged_again_and_again"},
     {fault::gathers_too_early, "an_exchange_is_pending_while_a_record_is_missing"},
+    {fault::settles_twice, "a_commit_is_settled_once"},
+    {fault::sorts_members, "worlds_of_some_ranks_exchange"},
     {fault::links_anything, "edges_that_do_not_match_are_not_linked"},
     {fault::never_detaches, "instances_that_come_and_go_leave_nothing"},
     {fault::never_listens, "listening_means_that_something_may_come"},

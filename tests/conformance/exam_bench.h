@@ -11,6 +11,8 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,7 +45,8 @@ class exam_world {
   // What not every medium can do.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
-  virtual bool sees_both_ends() const { return true; }  ///< of an edge, when it links
+  virtual bool sees_both_ends() const { return true; }   ///< of an edge, when it links
+  virtual bool settles_at_once() const { return true; }  ///< that a commit was given up
 
   /// What the transport still holds though everything was given back; empty if nothing.
   virtual std::string leftovers() { return {}; }
@@ -132,33 +135,44 @@ class bench {
   endpoint& at(rank of) { return *ends_[static_cast<std::size_t>(of)]; }
   exam_world& world() { return world_; }
 
-  // --- instances: one at a time --------------------------------------------------------------------------
-  void connect(std::vector<route> routes, bool credits = false);
-  void attach(std::vector<route> routes, bool credits = false);
+  // --- worlds: one at a time, at first that of all ranks -------------------------------------------------
+
+  /// What follows happens in a new world of these ranks, known to each other by an exchange at home.
+  void enter(std::vector<rank> members);
+  void leave() { worlds_.pop_back(); }
+  const std::vector<rank>& members() const { return worlds_.back().members; }
+  bool has_member(rank of) const { return has(of) && std::ranges::find(members(), of) != members().end(); }
+  board& board_of(rank of) { return *worlds_.back().boards[static_cast<std::size_t>(of)]; }
+
   void exchange();
   void post_record(rank of);
   void gather_record(rank of);
-  status link_end(rank of) { return at(of).link(id(), addresses_); }
+  // By hand: they wait.
+  void post(rank of, std::span<const std::byte> mine);
+  status gather(rank of, std::span<std::byte> all, rank* missing);
+
+  // --- instances: one at a time, called by another number on each rank -----------------------------------
+  void connect(std::vector<route> routes, bool credits = false);
+  void attach(std::vector<route> routes, bool credits = false);
+  status link_end(rank of) { return at(of).link(id_of(of), addresses_); }
   void detach(rank of);
   void disconnect();
-  std::uint32_t id() const { return next_id_ - 1; }
+  std::uint32_t id_of(rank of) const { return instances_ + 3 * static_cast<std::uint32_t>(of); }
   /// For edges attached by hand, on all ranks.
-  std::uint32_t take_id() {
-    is_attached_ = true;
-    return next_id_++;
-  }
+  void begin_instance() { ++instances_; }
+  result<std::vector<link_id>> attach_end(rank of, const std::vector<edge_spec>& edges, bool credits = false);
   std::size_t routes() const { return routes_.size(); }
   const route& path(std::size_t index) const { return routes_[index].path; }
   link_id link(std::size_t index, bool outgoing) const { return outgoing ? routes_[index].out : routes_[index].in; }
 
   // --- giving up -----------------------------------------------------------------------------------------
   void cancel(rank by) {
-    if (has(by)) at(by).cancel(id(), by);
+    if (has(by)) at(by).cancel(id_of(by), by);
   }
   void abandon(rank of) {
-    if (has(of)) at(of).abandon(id());
+    if (has(of)) at(of).abandon(id_of(of));
   }
-  status check_readers(rank of, rank* reader) { return has(of) ? at(of).check_readers(id(), reader) : status::ok; }
+  status check_readers(rank of, rank* reader) { return has(of) ? at(of).check_readers(id_of(of), reader) : status::ok; }
   bool is_target_untouched(std::size_t index) const {
     const std::vector<std::byte>& target = routes_[index].target;
     return !has(routes_[index].path.to) || is_untouched(target.data(), target.data() + target.size());
@@ -203,6 +217,13 @@ class bench {
   std::uint64_t dice(std::uint64_t sides) { return mix(++dice_) % sides; }
 
  private:
+  using record = std::array<std::byte, board::record_bytes>;
+  struct world_state {
+    explicit world_state(std::size_t ranks) : boards(ranks) {}
+    std::vector<rank> members;
+    std::vector<std::unique_ptr<board>> boards;  ///< by rank at home; those of members that are here
+  };
+
   static constexpr std::size_t k_margin = 64;
   static constexpr int k_untouched = 0x77;
 
@@ -229,23 +250,33 @@ class bench {
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
   /// What the rank posts behind its address: known to all.
-  std::array<std::byte, endpoint::record_bytes> record_of(rank of) const;
+  record record_of(rank of) const;
 
   exam_world& world_;
   std::vector<endpoint*> ends_;
+  std::vector<world_state> worlds_;
   std::vector<route_state> routes_;
-  bool is_attached_ = false;
-  std::vector<instance_address> addresses_;  ///< of the instance, by rank
-  std::uint32_t next_id_ = 0;
+  std::vector<member_address> shown_;      ///< what the ranks that are here post, by rank at home
+  std::vector<member_address> addresses_;  ///< what was gathered last, by member
+  std::uint32_t instances_ = 0;
   std::uint64_t exchanges_ = 0;
   std::uint64_t dice_ = 0;
 };
 
 inline void bench::start(rank ranks) {
+  worlds_.clear();
+  ends_.clear();
   ends_ = world_.make(ranks);
+  shown_.assign(ends_.size(), {});
+  world_state& home = worlds_.emplace_back(ends_.size());
+  home.members.resize(ends_.size());
+  std::iota(home.members.begin(), home.members.end(), 0);
   demand(ends_.size() == static_cast<std::size_t>(ranks), "the world has not as many ranks as asked for");
-  for (rank r = 0; r < ranks; ++r)
-    if (has(r)) demand(at(r).place() == lsched::world{r, ranks}, "rank ", r, " does not know its place");
+  for (rank r = 0; r < ranks; ++r) {
+    if (!has(r)) continue;
+    demand(at(r).place() == lsched::world{r, ranks}, "rank ", r, " does not know its place");
+    home.boards[static_cast<std::size_t>(r)] = at(r).open_home_board();
+  }
 }
 
 template <class Condition>
@@ -296,28 +327,106 @@ inline void bench::note(rank of, const completion& news) {
   }
 }
 
+// --- worlds ----------------------------------------------------------------------------------------------
+
+inline void bench::enter(std::vector<rank> members) {
+  world_state next(ends_.size());
+  next.members = std::move(members);
+  for (const rank r : next.members) {
+    if (!has(r)) continue;
+    auto opened = at(r).open_board(ends_.size());
+    demand(opened.has_value(), "rank ", r, " cannot open a board");
+    shown_[static_cast<std::size_t>(r)] = (*opened)->address();
+    next.boards[static_cast<std::size_t>(r)] = std::move(*opened);
+  }
+  exchange();
+  std::vector<member_address> all;
+  for (const rank r : next.members) all.push_back(addresses_[static_cast<std::size_t>(r)]);
+  for (const auto& mine : next.boards)
+    demand(mine == nullptr || mine->join(next.members, all) == status::ok, "a board cannot join the others");
+  shown_.assign(ends_.size(), {});
+  worlds_.push_back(std::move(next));
+}
+
+inline bench::record bench::record_of(rank of) const {
+  record made{};
+  parcel{made.size(), mix(exchanges_) + static_cast<std::uint64_t>(of)}.write(made.data());
+  return made;
+}
+
+inline void bench::exchange() {
+  ++exchanges_;
+  for (const rank r : members())
+    if (has(r)) post_record(r);
+  for (const rank r : members())
+    if (has(r)) gather_record(r);
+}
+
+inline void bench::post(rank of, std::span<const std::byte> mine) {
+  rank behind = k_no_rank;
+  status answer = status::pending;
+  until([&] { return (answer = board_of(of).post(mine, &behind)) != status::pending; }, "room for a record");
+  demand(answer == status::ok, "rank ", of, " cannot post its record");
+}
+
+inline status bench::gather(rank of, std::span<std::byte> all, rank* missing) {
+  status answer = status::pending;
+  until([&] { return (answer = board_of(of).gather(all, missing)) != status::pending; }, "the records");
+  return answer;
+}
+
+inline void bench::post_record(rank of) {
+  record mine = record_of(of);
+  std::memcpy(mine.data(), &shown_[static_cast<std::size_t>(of)], sizeof(member_address));
+  post(of, mine);
+}
+
+inline void bench::gather_record(rank of) {
+  std::vector<std::byte> all(board::record_bytes * members().size());
+  rank missing = k_no_rank;
+  demand(gather(of, all, &missing) == status::ok, "rank ", of, " cannot gather the records");
+  addresses_.resize(members().size());
+  for (std::size_t m = 0; m < members().size(); ++m) {
+    const rank r = members()[m];
+    const record expected = record_of(r);
+    const std::byte* const got = all.data() + m * expected.size();
+    member_address& address = addresses_[m];
+    std::memcpy(&address, got, sizeof address);
+    demand(std::memcmp(got + sizeof address, expected.data() + sizeof address, expected.size() - sizeof address) == 0,
+           "rank ", of, " gathered a wrong record of rank ", r);
+    demand(!has(r) || address == shown_[static_cast<std::size_t>(r)], "rank ", of, " gathered a wrong address of rank ",
+           r);
+  }
+}
+
 // --- instances -------------------------------------------------------------------------------------------
 
 inline void bench::connect(std::vector<route> routes, bool credits) {
   attach(std::move(routes), credits);
   exchange();
-  for (rank r = 0; r < ranks(); ++r)
+  for (const rank r : members())
     if (has(r)) demand(link_end(r) == status::ok, "rank ", r, " cannot link what matches");
+}
+
+inline result<std::vector<link_id>> bench::attach_end(rank of, const std::vector<edge_spec>& edges, bool credits) {
+  auto links = at(of).attach(id_of(of), members(), credits, edges);
+  if (links) shown_[static_cast<std::size_t>(of)] = at(of).address_of(id_of(of));
+  return links;
 }
 
 inline void bench::attach(std::vector<route> routes, bool credits) {
   routes_.clear();
   for (const route& path : routes) routes_.push_back({.path = path});
-  const std::uint32_t instance = take_id();
-  for (rank r = 0; r < ranks(); ++r) {
+  begin_instance();
+  for (const rank r : members()) {
     if (!has(r)) continue;
     std::vector<edge_spec> edges;
     for (std::size_t i = 0; i < routes.size(); ++i) {
       if (routes[i].from == r) edges.push_back(routes[i].end(true, 2 * i + 1));
       if (routes[i].to == r) edges.push_back(routes[i].end(false, 2 * i));
     }
-    const auto links = at(r).attach(instance, credits, edges);
-    demand(links.has_value(), "rank ", r, " cannot attach instance ", instance);
+    const auto links = attach_end(r, edges, credits);
+    demand(links.has_value(), "rank ", r, " cannot attach instance ", id_of(r));
     demand((*links).size() == edges.size(), "attach answers one link per edge");
     for (std::size_t k = 0; k < edges.size(); ++k) {
       route_state& it = routes_[edges[k].cookie / 2];
@@ -334,48 +443,10 @@ inline void bench::attach(std::vector<route> routes, bool credits) {
   }
 }
 
-inline std::array<std::byte, endpoint::record_bytes> bench::record_of(rank of) const {
-  std::array<std::byte, endpoint::record_bytes> record{};
-  parcel{endpoint::record_bytes, mix(exchanges_) + static_cast<std::uint64_t>(of)}.write(record.data());
-  return record;
-}
-
-inline void bench::exchange() {
-  ++exchanges_;
-  for (rank r = 0; r < ranks(); ++r)
-    if (has(r)) post_record(r);
-  for (rank r = 0; r < ranks(); ++r)
-    if (has(r)) gather_record(r);
-}
-
-inline void bench::post_record(rank of) {
-  auto record = record_of(of);
-  const instance_address address = is_attached_ ? at(of).address_of(id()) : instance_address{};
-  std::memcpy(record.data(), &address, sizeof address);
-  demand(at(of).post_record(record) == status::ok, "rank ", of, " cannot post its record");
-}
-
-inline void bench::gather_record(rank of) {
-  std::vector<std::byte> all(endpoint::record_bytes * ends_.size());
-  status answer = status::pending;
-  until([&] { return (answer = at(of).gather_records(all, nullptr)) != status::pending; }, "the records");
-  demand(answer == status::ok, "rank ", of, " cannot gather the records");
-  addresses_.resize(ends_.size());
-  for (rank r = 0; r < ranks(); ++r) {
-    const auto expected = record_of(r);
-    const std::byte* const got = all.data() + static_cast<std::size_t>(r) * expected.size();
-    instance_address& address = addresses_[static_cast<std::size_t>(r)];
-    std::memcpy(&address, got, sizeof address);
-    demand(std::memcmp(got + sizeof address, expected.data() + sizeof address, expected.size() - sizeof address) == 0,
-           "rank ", of, " gathered a wrong record of rank ", r);
-    demand(!has(r) || !is_attached_ || address == at(r).address_of(id()), "rank ", of,
-           " gathered a wrong address of rank ", r);
-  }
-}
-
 inline void bench::detach(rank of) {
-  if (!has(of)) return;
-  at(of).detach(id());
+  if (!has_member(of)) return;
+  at(of).detach(id_of(of));
+  shown_[static_cast<std::size_t>(of)] = {};
   for (route_state& it : routes_) {
     if (it.path.from != of || it.path.foreign || it.path.signal) continue;
     at(of).deallocate(it.source);
@@ -384,7 +455,6 @@ inline void bench::detach(rank of) {
 }
 
 inline void bench::disconnect() {
-  is_attached_ = false;
   for (rank r = 0; r < ranks(); ++r) detach(r);
   routes_.clear();
 }

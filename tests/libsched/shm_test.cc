@@ -35,6 +35,9 @@ using testing::sampled;
 constexpr std::size_t k_stride = std::size_t{64} << 20;
 constexpr shm_options k_never_reads{.reads_processes = false};
 
+constexpr std::array<rank, 2> k_two{0, 1};  ///< the members of a world of all
+constexpr std::array<rank, 3> k_three{0, 1, 2};
+
 std::shared_ptr<shm_segment> segment_for(rank ranks) { return *shm_segment::create(ranks, k_stride); }
 
 std::unique_ptr<shm_endpoint> end_of(const std::shared_ptr<shm_segment>& segment, rank self,
@@ -362,9 +365,9 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
       await_stage(ground, 2);
       b.attach({{.from = 1, .to = 0, .capacity = 8}});
       b.post_record(0);
-      std::vector<std::byte> all(2 * endpoint::record_bytes);
+      std::vector<std::byte> all(2 * board::record_bytes);
       rank missing = k_no_rank;
-      exam::demand(b.at(0).gather_records(all, &missing) == status::pending && missing == 1, "rank 1 is not missing");
+      exam::demand(b.board_of(0).gather(all, &missing) == status::pending && missing == 1, "rank 1 is not missing");
       b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a dead peer to be found");
     });
   });
@@ -374,13 +377,19 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-TEST(shm, finds_a_closed_peer_that_will_never_post_its_record) {
+TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
-  ASSERT_EQ(end->post_record({}), status::ok);
-  EXPECT_EQ(end->find_dead_peer(), k_no_rank);
-  end_of(segment, 1)->close();
-  EXPECT_EQ(end->find_dead_peer(), 1);
+  const auto other = end_of(segment, 1);
+  const auto home = end->open_home_board();
+  auto theirs = other->open_home_board();
+  std::vector<std::byte> all(2 * board::record_bytes);
+  rank missing = k_no_rank;
+  ASSERT_EQ(home->post({}, &missing), status::ok);
+  EXPECT_EQ(home->gather(all, &missing), status::pending);
+  theirs.reset();
+  EXPECT_EQ(home->gather(all, &missing), status::peer);
+  EXPECT_EQ(missing, 1);
 }
 
 // Rank 1 misses rank 2 and ends for it; rank 0 misses them both, and looks last.
@@ -388,14 +397,21 @@ TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
   const auto between = end_of(segment, 1);
-  end_of(segment, 2)->close();
-  ASSERT_EQ(last->post_record({}), status::ok);
-  ASSERT_EQ(between->post_record({}), status::ok);
-  ASSERT_EQ(between->post_record({}), status::ok);
+  const auto gone = end_of(segment, 2);
+  const auto to = [](rank peer) { return edge_spec{.outgoing = true, .peer = peer, .capacity = 8}; };
+  const auto from = [](rank peer) { return edge_spec{.peer = peer, .capacity = 8}; };
+  const auto of_last = last->attach(0, k_three, false, std::vector{from(1), from(2)});
+  const auto of_between = between->attach(0, k_three, false, std::vector{to(0), from(2)});
+  ASSERT_TRUE(of_last && of_between && gone->attach(0, k_three, false, std::vector{to(0), to(1)}));
+  const std::array all{last->address_of(0), between->address_of(0), gone->address_of(0)};
+  for (shm_endpoint* each : {last.get(), between.get(), gone.get()}) ASSERT_EQ(each->link(0, all), status::ok);
+  std::byte target[8];
+  arrival news;
+  EXPECT_FALSE(between->receive((*of_between)[1], 1, target, news));
+  for (const link_id link : *of_last) EXPECT_FALSE(last->receive(link, 1, target, news));
+  gone->close();
   EXPECT_EQ(between->find_dead_peer(), 2);
   between->close();
-  ASSERT_EQ(last->post_record({}), status::ok);
-  ASSERT_EQ(last->post_record({}), status::ok);
   EXPECT_EQ(last->find_dead_peer(), 2);
 }
 
@@ -463,7 +479,7 @@ edge_spec large_edge(rank peer, std::uint32_t tag = 0) {
 
 /// Both ends of an instance, linked.
 void link_both(shm_endpoint& one, shm_endpoint& other, std::uint32_t id) {
-  const std::array<instance_address, 2> all{one.address_of(id), other.address_of(id)};
+  const std::array<member_address, 2> all{one.address_of(id), other.address_of(id)};
   EXPECT_EQ(one.link(id, all), status::ok);
   EXPECT_EQ(other.link(id, all), status::ok);
 }
@@ -473,39 +489,39 @@ TEST(shm, keeps_what_peers_may_write_to) {
   const auto end = end_of(segment, 0);
   const auto other = end_of(segment, 1);
   const auto third = end_of(segment, 2);
-  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
-  ASSERT_TRUE(other->attach(7, false, std::vector{edge_spec{.peer = 0, .capacity = k_stride / 8 * 5}}));
-  ASSERT_TRUE(third->attach(3, false, {}));
-  const std::array<instance_address, 3> all{end->address_of(0), other->address_of(7), third->address_of(3)};
+  ASSERT_TRUE(end->attach(0, k_three, false, std::vector{large_edge(1)}));
+  ASSERT_TRUE(other->attach(7, k_three, false, std::vector{edge_spec{.peer = 0, .capacity = k_stride / 8 * 5}}));
+  ASSERT_TRUE(third->attach(3, k_three, false, {}));
+  const std::array<member_address, 3> all{end->address_of(0), other->address_of(7), third->address_of(3)};
   EXPECT_EQ(end->link(0, all), status::ok);
   EXPECT_EQ(other->link(7, all), status::ok);
   EXPECT_EQ(third->link(3, all), status::ok);
   end->detach(0);
-  EXPECT_FALSE(end->attach(1, false, std::vector{large_edge(1)}));
+  EXPECT_FALSE(end->attach(1, k_three, false, std::vector{large_edge(1)}));
   other->detach(7);
-  EXPECT_FALSE(end->attach(2, false, std::vector{large_edge(1)})) << "rank 2 may still give the instance up";
+  EXPECT_FALSE(end->attach(2, k_three, false, std::vector{large_edge(1)})) << "rank 2 may still give the instance up";
   third->close();
-  EXPECT_TRUE(end->attach(3, false, std::vector{large_edge(1)}));
+  EXPECT_TRUE(end->attach(3, k_three, false, std::vector{large_edge(1)}));
 }
 
 TEST(shm, gives_back_what_was_never_linked) {
   const auto end = end_of(segment_for(2), 0);
-  ASSERT_TRUE(end->attach(0, false, std::vector{large_edge(1)}));
+  ASSERT_TRUE(end->attach(0, k_two, false, std::vector{large_edge(1)}));
   end->detach(0);
-  EXPECT_TRUE(end->attach(1, false, std::vector{large_edge(1)}));
+  EXPECT_TRUE(end->attach(1, k_two, false, std::vector{large_edge(1)}));
 }
 
 TEST(shm, links_nothing_to_what_is_no_address) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
   const auto other = end_of(segment, 1);
-  ASSERT_TRUE(end->attach(0, false, {}));
-  ASSERT_TRUE(other->attach(0, false, {}));
-  const instance_address mine = end->address_of(0);
+  ASSERT_TRUE(end->attach(0, k_two, false, {}));
+  ASSERT_TRUE(other->attach(0, k_two, false, {}));
+  const member_address mine = end->address_of(0);
   const std::uint64_t last = segment->region_start(1) + segment->stride() - 8;
   for (const std::uint64_t wrong :
        {std::uint64_t{0}, mine.near, other->address_of(0).near + 4, last, ~std::uint64_t{7}})
-    EXPECT_EQ(end->link(0, std::array{mine, instance_address{.near = wrong}}), status::unmatched) << wrong;
+    EXPECT_EQ(end->link(0, std::array{mine, member_address{.near = wrong}}), status::unmatched) << wrong;
   EXPECT_EQ(end->link(0, std::array{mine}), status::internal);
   link_both(*end, *other, 0);
 }
@@ -514,19 +530,19 @@ TEST(shm, gives_back_everything_when_it_cannot_attach) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);
   const auto other = end_of(segment, 1);
-  ASSERT_TRUE(other->attach(0, false, std::vector{large_edge(0)}));
-  const auto refused = end->attach(0, false, std::vector{large_edge(1, 0), large_edge(1, 1)});
+  ASSERT_TRUE(other->attach(0, k_two, false, std::vector{large_edge(0)}));
+  const auto refused = end->attach(0, k_two, false, std::vector{large_edge(1, 0), large_edge(1, 1)});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, status::no_memory);
   other->detach(0);
-  EXPECT_TRUE(end->attach(1, false, std::vector{large_edge(1)}));
-  EXPECT_TRUE(other->attach(1, false, std::vector{large_edge(0)}));
+  EXPECT_TRUE(end->attach(1, k_two, false, std::vector{large_edge(1)}));
+  EXPECT_TRUE(other->attach(1, k_two, false, std::vector{large_edge(0)}));
 }
 
 TEST(shm, refuses_edges_out_of_the_world) {
   const auto end = end_of(segment_for(2), 0);
-  EXPECT_EQ(end->attach(0, false, std::vector{large_edge(2)}).error().code, status::argument);
-  EXPECT_EQ(end->attach(1, false, std::vector{large_edge(-1)}).error().code, status::argument);
+  EXPECT_EQ(end->attach(0, k_two, false, std::vector{large_edge(2)}).error().code, status::argument);
+  EXPECT_EQ(end->attach(1, k_two, false, std::vector{large_edge(-1)}).error().code, status::argument);
 }
 
 TEST(shm, bears_more_instances_than_there_are_places_on_record) {
@@ -535,11 +551,11 @@ TEST(shm, bears_more_instances_than_there_are_places_on_record) {
   const auto end = end_of(segment, 0);
   const auto other = end_of(segment, 1);
   for (std::uint32_t id = 0; id < k_instances; ++id) {
-    ASSERT_TRUE(end->attach(id, false, {}));
-    ASSERT_TRUE(other->attach(k_instances + id, false, {}));
+    ASSERT_TRUE(end->attach(id, k_two, false, {}));
+    ASSERT_TRUE(other->attach(k_instances + id, k_two, false, {}));
     *end->put_on_record(id, id, "some #" + std::to_string(id)) = id;
     (void)other->put_on_record(k_instances + id, id, "some");
-    const std::array<instance_address, 2> all{end->address_of(id), other->address_of(k_instances + id)};
+    const std::array<member_address, 2> all{end->address_of(id), other->address_of(k_instances + id)};
     ASSERT_EQ(end->link(id, all), status::ok);
     ASSERT_EQ(other->link(k_instances + id, all), status::ok);
   }
@@ -549,7 +565,7 @@ TEST(shm, bears_more_instances_than_there_are_places_on_record) {
     end->detach(id);
     other->detach(k_instances + id);
   }
-  ASSERT_TRUE(end->attach(2 * k_instances, false, {}));
+  ASSERT_TRUE(end->attach(2 * k_instances, k_two, false, {}));
   (void)end->put_on_record(2 * k_instances, 99, "one more");
   EXPECT_NE(read_record(segment->record(0)).find(99), nullptr);
 }

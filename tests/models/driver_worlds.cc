@@ -79,7 +79,10 @@ class stamps final : public endpoint {
   std::string_view name() const override { return "stamps"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void deallocate(std::byte*) override {}
-  result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
+  result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }
+  std::unique_ptr<board> open_home_board() override { return nullptr; }
+  result<std::vector<link_id>> attach(std::uint32_t, std::span<const rank>, bool,
+                                      std::span<const edge_spec> edges) override {
     std::vector<link_id> links;
     for (const edge_spec& edge : edges) {
       links.push_back(attached_);
@@ -87,10 +90,8 @@ class stamps final : public endpoint {
     }
     return links;
   }
-  status post_record(std::span<const std::byte>) override { return status::ok; }
-  status gather_records(std::span<std::byte>, rank*) override { return status::ok; }
-  instance_address address_of(std::uint32_t) const override { return {}; }
-  status link(std::uint32_t, std::span<const instance_address>) override { return status::ok; }
+  member_address address_of(std::uint32_t) const override { return {}; }
+  status link(std::uint32_t, std::span<const member_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
   void cancel(std::uint32_t id, rank) override { publish_cancellation(id); }
   void abandon(std::uint32_t) override { std::ranges::fill(awaited_, 0); }

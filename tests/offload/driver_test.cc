@@ -20,11 +20,11 @@
 
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/rooted.h"
-#include "libsched/engine/commit.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/progress_thread.h"
 #include "tests/support/generators.h"
+#include "tests/support/home_commits.h"
 #include "tests/support/sampling.h"
 
 namespace lsched {
@@ -43,7 +43,10 @@ std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.d
 class node {
  public:
   node(const std::shared_ptr<shm_segment>& segment, rank self, idle_policy policy, bool has_auxiliary)
-      : net_(std::move(*shm_endpoint::open(segment, self))), engine_(*net_), driver_(engine_, policy) {
+      : net_(std::move(*shm_endpoint::open(segment, self))),
+        engine_(*net_),
+        driver_(engine_, policy),
+        commits_(engine_) {
     if (has_auxiliary) auxiliary_.emplace(driver_, std::nullopt);
   }
 
@@ -53,14 +56,11 @@ class node {
   world place() const { return net_->place(); }
 
   instance* commit(const commit_request& what) {
-    std::optional<commitment> step;
-    driver_.with_engine([&] { step.emplace(engine_, what); });
-    status answer = status::pending;
-    for (const auto deadline = clock::now() + k_limit; answer == status::pending && clock::now() < deadline;
-         std::this_thread::yield())
-      driver_.with_engine([&] { answer = step->advance(); });
-    if (answer == status::ok) return step->committed();
-    ADD_FAILURE() << "commit: " << name_of(answer) << " " << step->why().text;
+    std::shared_ptr<schedule_commit> made;
+    driver_.with_engine([&] { made = commits_.add(what); });
+    const status answer = driver_.wait(*made, clock::now() + k_limit);
+    if (answer == status::ok) return made->committed();
+    ADD_FAILURE() << "commit: " << name_of(answer) << " " << made->why().text;
     return nullptr;
   }
 
@@ -112,6 +112,7 @@ class node {
   std::unique_ptr<shm_endpoint> net_;
   engine engine_;
   driver driver_;
+  testing::home_commits commits_;
   std::optional<progress_thread> auxiliary_;
 };
 
@@ -519,7 +520,10 @@ class scripted_endpoint final : public endpoint {
   std::string_view name() const override { return "scripted"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
   void deallocate(std::byte* memory) override { delete[] memory; }
-  result<std::vector<link_id>> attach(std::uint32_t, bool, std::span<const edge_spec> edges) override {
+  result<std::unique_ptr<board>> open_board(std::size_t) override { return failure{status::unsupported}; }
+  std::unique_ptr<board> open_home_board() override { return nullptr; }
+  result<std::vector<link_id>> attach(std::uint32_t, std::span<const rank>, bool,
+                                      std::span<const edge_spec> edges) override {
     std::vector<link_id> links;
     for (const edge_spec& edge : edges) {
       links.push_back(static_cast<link_id>(registers_.size()));
@@ -528,10 +532,8 @@ class scripted_endpoint final : public endpoint {
     }
     return links;
   }
-  status post_record(std::span<const std::byte>) override { return status::ok; }
-  status gather_records(std::span<std::byte>, rank*) override { return status::pending; }
-  instance_address address_of(std::uint32_t) const override { return {}; }
-  status link(std::uint32_t, std::span<const instance_address>) override { return status::ok; }
+  member_address address_of(std::uint32_t) const override { return {}; }
+  status link(std::uint32_t, std::span<const member_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
   void cancel(std::uint32_t id, rank by) override { report_cancelled({id, by}); }
   void abandon(std::uint32_t) override {}

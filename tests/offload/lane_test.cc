@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
-#include "libsched/engine/commit.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/driver.h"
@@ -22,6 +21,7 @@
 #if LSCHED_HAVE_TBB
 #include "offload/tbb_lane.h"
 #include "tests/support/generators.h"
+#include "tests/support/home_commits.h"
 #endif
 
 namespace lsched {
@@ -90,19 +90,17 @@ class node {
       : net_(std::move(*shm_endpoint::open(segment, self))),
         lane_(has_lane ? std::make_unique<tbb_lane>(net_->bell(), 2) : nullptr),
         engine_(*net_, lane_.get()),
-        driver_(engine_, make_idle_policy(idle, 8, 2)) {
+        driver_(engine_, make_idle_policy(idle, 8, 2)),
+        commits_(engine_) {
     if (has_auxiliary) auxiliary_.emplace(driver_, std::nullopt);
   }
 
   instance* commit(const shape& data, const std::byte* input, std::byte* output) {
     const commit_request wanted{"lane", allreduce_recursive_doubling(net_->place(), data), {{input}, {output}}};
-    std::optional<commitment> step;
-    driver_.with_engine([&] { step.emplace(engine_, wanted); });
-    status answer = status::pending;
-    const auto deadline = driver::clock::now() + 30s;
-    for (; answer == status::pending && driver::clock::now() < deadline; std::this_thread::yield())
-      driver_.with_engine([&] { answer = step->advance(); });
-    return answer == status::ok ? step->committed() : nullptr;
+    std::shared_ptr<schedule_commit> made;
+    driver_.with_engine([&] { made = commits_.add(wanted); });
+    const status answer = driver_.wait(*made, driver::clock::now() + 30s);
+    return answer == status::ok ? made->committed() : nullptr;
   }
   bool run(instance& it, bool is_started_first) {
     const auto deadline = driver::clock::now() + 30s;
@@ -131,6 +129,7 @@ class node {
   std::unique_ptr<lane> lane_;
   engine engine_;
   driver driver_;
+  testing::home_commits commits_;
   std::optional<progress_thread> auxiliary_;
 };
 

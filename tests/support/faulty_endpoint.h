@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,8 @@ enum class fault {
   keeps_disarmed,
   mixes_records,
   gathers_too_early,
+  settles_twice,
+  sorts_members,
   links_anything,
   never_detaches,
   never_listens,
@@ -50,13 +53,50 @@ enum class fault {
   ill,
 };
 
+/// A board of a faulty endpoint.
+class faulty_board final : public board {
+ public:
+  faulty_board(std::unique_ptr<board> good, fault what) : good_(std::move(good)), fault_(what) {}
+
+  member_address address() const override { return good_->address(); }
+  status join(std::span<const rank> members, std::span<const member_address> all) override {
+    std::vector<rank> mine(members.begin(), members.end());
+    if (fault_ == fault::sorts_members) std::ranges::sort(mine);
+    return good_->join(mine, all);
+  }
+  status post(std::span<const std::byte> record, rank* missing) override { return good_->post(record, missing); }
+
+  status gather(std::span<std::byte> all, rank* missing) override {
+    if (given_up_for_ != k_no_rank) {
+      *missing = std::exchange(given_up_for_, k_no_rank);
+      return status::timeout;
+    }
+    const status answer = good_->gather(all, missing);
+    if (answer == status::ok && fault_ == fault::mixes_records)
+      std::swap_ranges(all.begin(), all.begin() + record_bytes, all.begin() + record_bytes);
+    return fault_ == fault::gathers_too_early ? status::ok : answer;
+  }
+
+  // Settled twice: here, and by the others.
+  void give_up(rank missing) override {
+    if (fault_ == fault::settles_twice)
+      given_up_for_ = missing;
+    else
+      good_->give_up(missing);
+  }
+
+ private:
+  std::unique_ptr<board> good_;
+  fault fault_;
+  rank given_up_for_ = k_no_rank;
+};
+
 class faulty_endpoint final : public endpoint {
  public:
   faulty_endpoint(endpoint& good, fault what) : good_(good), fault_(what) {}
 
   world place() const override { return good_.place(); }
   std::string_view name() const override { return good_.name(); }
-  status post_record(std::span<const std::byte> record) override { return good_.post_record(record); }
   void release(link_id link, round_no round) override { good_.release(link, round); }
   bool is_listening() const override { return !has(fault::never_listens) && good_.is_listening(); }
   bool is_time_driven() const override { return good_.is_time_driven(); }
@@ -71,13 +111,23 @@ class faulty_endpoint final : public endpoint {
   }
   void deallocate(std::byte* memory) override { good_.deallocate(memory == nullptr ? nullptr : memory - skew()); }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override {
+  result<std::unique_ptr<board>> open_board(std::size_t most) override {
+    auto good = good_.open_board(most);
+    if (!good) return good;
+    return std::unique_ptr<board>(std::make_unique<faulty_board>(std::move(*good), fault_));
+  }
+  std::unique_ptr<board> open_home_board() override {
+    return std::make_unique<faulty_board>(good_.open_home_board(), fault_);
+  }
+
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override {
     std::vector<edge_spec> mine(edges.begin(), edges.end());
     for (edge_spec& it : mine)
       if (has(fault::shares_what_differs)) it.source = 1;
     for (edge_spec& it : mine)
       if (has(fault::crosses_tags) && !it.outgoing && (it.tag == 1 || it.tag == 2)) it.tag = 3 - it.tag;
-    auto links = good_.attach(id, credits && !has(fault::ignores_credits), mine);
+    auto links = good_.attach(id, members, credits && !has(fault::ignores_credits), mine);
     if (!links) return links;
     for (std::size_t i = 0; i < edges.size(); ++i) {
       edges_[(*links)[i]] = {.spec = edges[i]};
@@ -86,16 +136,9 @@ class faulty_endpoint final : public endpoint {
     return links;
   }
 
-  status gather_records(std::span<std::byte> all, rank* missing) override {
-    const status answer = good_.gather_records(all, missing);
-    if (answer == status::ok && has(fault::mixes_records))
-      std::swap_ranges(all.begin(), all.begin() + record_bytes, all.begin() + record_bytes);
-    return has(fault::gathers_too_early) ? status::ok : answer;
-  }
+  member_address address_of(std::uint32_t id) const override { return good_.address_of(id); }
 
-  instance_address address_of(std::uint32_t id) const override { return good_.address_of(id); }
-
-  status link(std::uint32_t id, std::span<const instance_address> all) override {
+  status link(std::uint32_t id, std::span<const member_address> all) override {
     const status answer = good_.link(id, all);
     return has(fault::links_anything) ? status::ok : answer;
   }

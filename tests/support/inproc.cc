@@ -12,7 +12,9 @@ namespace lsched {
 
 using inproc::carriage;
 using inproc::edge;
+using inproc::edge_end;
 using inproc::edge_name;
+using inproc::end_name;
 using inproc::flight;
 using inproc::slot;
 
@@ -20,6 +22,7 @@ inproc_world::inproc_world(rank ranks, std::uint64_t seed, inproc_options option
   state_->seed = seed;
   state_->options = options;
   state_->places.resize(static_cast<std::size_t>(std::max(ranks, 1)));
+  state_->boards.resize(state_->places.size());
   if (options.max_delay_steps == 0)
     state_->options.max_delay_steps = 3 * static_cast<std::uint32_t>(state_->places.size());
 }
@@ -66,9 +69,8 @@ void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no roun
 
 void inproc_world::state::arrive(const flight& what) {
   edge& on = *what.on;
-  inproc_endpoint* const sender = on.sender.is_live() ? places[static_cast<std::size_t>(on.name.source)].user : nullptr;
-  inproc_endpoint* const receiver =
-      on.receiver.is_live() ? places[static_cast<std::size_t>(on.name.target)].user : nullptr;
+  inproc_endpoint* const sender = on.sender.is_live() ? user_of(on.name.source) : nullptr;
+  inproc_endpoint* const receiver = on.receiver.is_live() ? user_of(on.name.target) : nullptr;
   switch (what.kind) {
     case flight::kind::signal:
       on.value = on.flying_values[0];
@@ -92,6 +94,68 @@ void inproc_world::state::arrive(const flight& what) {
       return;
     }
   }
+}
+
+bool inproc_world::state::has_left(rank who) const {
+  const presence here = places[static_cast<std::size_t>(who)].here;
+  return here == presence::closed || here == presence::dead;
+}
+
+void inproc_world::state::give_up(inproc::instance& what, rank by) {
+  if (what.given_up_by != k_no_rank) return;
+  what.given_up_by = by;
+  what.given_up_at = now;
+  has_given_up = true;
+}
+
+// Whoever links first makes the edges of all members: so a fast rank's message finds its place, and a slow rank finds
+// both ends though the fast one has detached. False where a member has no such end.
+bool inproc_world::state::connect(std::span<const rank> members, std::span<const member_address> all) {
+  const auto made = std::make_shared<inproc::instance>();
+  std::vector<std::uint32_t> id_of(places.size());
+  for (std::size_t m = 0; m < members.size(); ++m) {
+    const end_name name{members[m], static_cast<std::uint32_t>(all[m].near)};
+    const auto found = attached.find(name);
+    if (found == attached.end() || !found->second.of->ends.empty() ||
+        !std::ranges::equal(found->second.members, members))
+      return false;
+    id_of[static_cast<std::size_t>(name.who)] = name.id;
+    made->ends.push_back(name);
+  }
+  for (const end_name& name : made->ends) {
+    inproc::attachment& end = attached.at(name);
+    if (made->given_up_by == k_no_rank) {
+      made->given_up_by = end.of->given_up_by;
+      made->given_up_at = end.of->given_up_at;
+    }
+    end.of = made;
+    for (std::size_t i = 0; i < end.edges.size(); ++i) {
+      const edge_spec& spec = end.edges[i];
+      const rank source = spec.outgoing ? name.who : spec.peer;
+      const rank target = spec.outgoing ? spec.peer : name.who;
+      add_end({id_of[static_cast<std::size_t>(target)], source, target, spec.tag, spec.signal}, end, i);
+    }
+  }
+  return true;
+}
+
+// A rank that has died since it attached is a peer that has detached.
+void inproc_world::state::add_end(const edge_name& name, const inproc::attachment& of, std::size_t index) {
+  const edge_spec& spec = of.edges[index];
+  inproc_endpoint* const user = user_of(spec.outgoing ? name.source : name.target);
+  if (user == nullptr && user_of(spec.peer) == nullptr) return;
+  edge& on = find_or_add(name);
+  (spec.outgoing ? on.sender : on.receiver) = {.attached = true,
+                                               .detached = user == nullptr,
+                                               .credits = of.credits,
+                                               .capacity = spec.capacity,
+                                               .link = of.links[index]};
+  if (!spec.outgoing && !spec.signal) {
+    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * spec.capacity);
+    on.slots[0].memory = on.memory.get();
+    on.slots[1].memory = on.memory.get() + spec.capacity;
+  }
+  if (user != nullptr) user->take_edge(of.links[index], on);
 }
 
 edge& inproc_world::state::find_or_add(const edge_name& name) {

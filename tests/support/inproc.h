@@ -48,13 +48,14 @@ class inproc_world {
   /// Messages, signals and credits that are still on their way.
   std::size_t in_flight() const;
 
-  /// Edges that at least one end is attached to.
+  /// Edges of linked instances that at least one end is attached to.
   std::size_t edges() const;
 
   /// What the caller of an endpoint broke first; empty if nothing.
   const std::string& first_fault() const;
 
  private:
+  friend class inproc_board;
   friend class inproc_endpoint;
   struct state;
   std::unique_ptr<state> state_;

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
+
+#include "tests/support/inproc_board.h"
 
 namespace lsched {
 
 using inproc::carriage;
 using inproc::edge;
-using inproc::edge_end;
 using inproc::flight;
-using inproc::posted_records;
 using inproc::slot;
 
 namespace {
@@ -23,8 +25,10 @@ constexpr int k_fresh_pattern = 0xcd;
 
 // --- commit ----------------------------------------------------------------------------------------------
 
+// What it has attached stays: whoever links it finds a peer that is dead, not one that is missing.
 inproc_endpoint::~inproc_endpoint() {
-  while (!instances_.empty()) detach(instances_.begin()->first);
+  for (link_id link = 0; link < links_.size(); ++link)
+    if (links_[link].on != nullptr) drop_link(link);
   auto& here = mine();
   here.user = nullptr;
   if (here.here == inproc_world::state::presence::open) here.here = inproc_world::state::presence::dead;
@@ -36,31 +40,38 @@ std::byte* inproc_endpoint::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
-  if (instances_.contains(id)) return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
-  std::vector<link_id>& links = instances_[id];
-  for (const edge_spec& spec : edges) {
-    const bool exists = spec.peer >= 0 && static_cast<std::size_t>(spec.peer) < world_.places.size();
-    const link_id link = exists ? add_link(id, credits, spec) : k_no_link;
-    if (link == k_no_link) {
-      detach(id);
-      return failure{status::argument, exists ? "two edges of one tag and direction" : "an edge leaves the world",
-                     spec.peer};
-    }
-    links.push_back(link);
-  }
-  queue_.reserve(links_.size());
-  return links;
+result<std::unique_ptr<board>> inproc_endpoint::open_board(std::size_t most) {
+  world_.boards.push_back({.owner = self_, .most = most});
+  return std::unique_ptr<board>(std::make_unique<inproc_board>(world_, world_.boards.size() - 1));
 }
 
-// k_no_link when this end of the edge is taken.
-link_id inproc_endpoint::add_link(std::uint32_t id, bool credits, const edge_spec& spec) {
-  const rank source = spec.outgoing ? self_ : spec.peer;
-  const rank target = spec.outgoing ? spec.peer : self_;
-  edge& on = world_.find_or_add({id, source, target, spec.tag, spec.signal});
-  edge_end& end = spec.outgoing ? on.sender : on.receiver;
-  if (end.attached) return k_no_link;
+std::unique_ptr<board> inproc_endpoint::open_home_board() {
+  auto made = std::make_unique<inproc_board>(world_, static_cast<std::size_t>(self_));
+  made->join_home();
+  return made;
+}
 
+result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                     std::span<const edge_spec> edges) {
+  if (world_.attached.contains({self_, id}))
+    return failure{status::state, "instance " + std::to_string(id) + " is attached already"};
+  std::set<std::tuple<bool, bool, rank, std::uint32_t>> known;
+  for (const edge_spec& spec : edges) {
+    if (std::ranges::find(members, spec.peer) == members.end())
+      return failure{status::argument, "an edge leaves the world", spec.peer};
+    if (!known.emplace(spec.outgoing, spec.signal, spec.peer, spec.tag).second)
+      return failure{status::argument, "two edges of one tag and direction", spec.peer};
+  }
+  inproc::attachment& made = world_.attached[{self_, id}];
+  made.members.assign(members.begin(), members.end());
+  made.credits = credits;
+  made.edges.assign(edges.begin(), edges.end());
+  for (const edge_spec& spec : edges) made.links.push_back(add_link(id, spec));
+  queue_.reserve(links_.size());
+  return made.links;
+}
+
+link_id inproc_endpoint::add_link(std::uint32_t id, const edge_spec& spec) {
   link_id link = static_cast<link_id>(links_.size());
   if (free_links_.empty()) {
     links_.emplace_back();
@@ -68,45 +79,19 @@ link_id inproc_endpoint::add_link(std::uint32_t id, bool credits, const edge_spe
     link = free_links_.back();
     free_links_.pop_back();
   }
-  links_[link] = {.spec = spec, .on = &on, .instance = id};
-  end = {.attached = true, .credits = credits, .capacity = spec.capacity, .link = link};
-  if (!spec.signal && !spec.outgoing) {
-    on.memory = std::make_unique_for_overwrite<std::byte[]>(2 * spec.capacity);
-    on.slots[0].memory = on.memory.get();
-    on.slots[1].memory = on.memory.get() + spec.capacity;
-  }
+  links_[link] = {.spec = spec, .instance = id};
   return link;
 }
 
-status inproc_endpoint::post_record(std::span<const std::byte> record) {
-  posted_records& posted = mine().records;
-  auto& place = posted.content[++posted.number % 2];
-  place.fill(std::byte{0});
-  std::copy_n(record.begin(), std::min(record.size(), place.size()), place.begin());
-  return status::ok;
-}
-
-status inproc_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
-  if (all.size() < record_bytes * world_.places.size()) return status::argument;
-  const std::uint64_t number = mine().records.number;
-  for (std::size_t r = 0; r < world_.places.size(); ++r) {
-    if (world_.places[r].records.number >= number) continue;
-    if (missing != nullptr) *missing = static_cast<rank>(r);
-    return status::pending;
-  }
-  for (std::size_t r = 0; r < world_.places.size(); ++r)
-    std::copy_n(world_.places[r].records.content[number % 2].begin(), record_bytes,
-                all.begin() + static_cast<std::ptrdiff_t>(r * record_bytes));
-  return status::ok;
-}
-
 // A fast peer may have sent its messages and detached by now, so an end that was attached counts.
-status inproc_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
-  const auto found = instances_.find(id);
-  const auto is_its = [id](const instance_address& one) { return one.near == id; };
-  if (found == instances_.end() || all.size() != world_.places.size() || !std::ranges::all_of(all, is_its))
-    return status::internal;
-  for (const link_id link : found->second) {
+status inproc_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
+  const auto found = world_.attached.find({self_, id});
+  if (found == world_.attached.end() || all.size() != found->second.members.size()) return status::internal;
+  const inproc::attachment& ours = found->second;
+  if (ours.of->ends.empty() && !world_.connect(ours.members, all)) return status::unmatched;
+  if (!std::ranges::equal(ours.of->ends, all, {}, &inproc::end_name::id, &member_address::near))
+    return status::unmatched;
+  for (const link_id link : ours.links) {
     const edge& on = *links_[link].on;
     if (!on.sender.attached || !on.receiver.attached || on.sender.capacity != on.receiver.capacity ||
         on.sender.credits != on.receiver.credits)
@@ -116,17 +101,19 @@ status inproc_endpoint::link(std::uint32_t id, std::span<const instance_address>
 }
 
 void inproc_endpoint::detach(std::uint32_t id) {
-  const auto found = instances_.find(id);
-  if (found == instances_.end()) return;
-  for (const link_id link : found->second) drop_link(link);
-  instances_.erase(found);
+  const auto found = world_.attached.find({self_, id});
+  if (found == world_.attached.end()) return;
+  for (const link_id link : found->second.links) drop_link(link);
+  world_.attached.erase(found);
 }
 
 // The sources may be gone after this.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
-  edge& on = *it.on;
   forget(link);
+  free_links_.push_back(link);
+  if (it.on == nullptr) return;
+  edge& on = *std::exchange(it.on, nullptr);
   if (it.spec.outgoing && !it.spec.signal)
     for (slot& landing : on.slots) {
       if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
@@ -134,8 +121,6 @@ void inproc_endpoint::drop_link(link_id link) {
       copy_payload(on, landing);
     }
   (it.spec.outgoing ? on.sender : on.receiver).detached = true;
-  it.on = nullptr;
-  free_links_.push_back(link);
   world_.remove_if_unused(on);
 }
 
@@ -148,10 +133,10 @@ void inproc_endpoint::copy_payload(edge& it, slot& landing) {
 
 // What peers have not begun to read they find in the landing slot.
 void inproc_endpoint::abandon(std::uint32_t id) {
-  for (const link_id link : instances_.at(id)) {
+  for (const link_id link : links_of(id)) {
     link_state& it = links_[link];
     forget(link);
-    if (it.spec.signal) continue;
+    if (it.on == nullptr || it.spec.signal) continue;
     for (slot& landing : it.on->slots) {
       if (!it.spec.outgoing && landing.phase == slot::phase::held) consume(*it.on, landing);
       const bool is_under_way = landing.phase == slot::phase::flying || landing.phase == slot::phase::arrived;
@@ -161,9 +146,9 @@ void inproc_endpoint::abandon(std::uint32_t id) {
 }
 
 status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
-  for (const link_id link : instances_.at(id)) {
+  for (const link_id link : links_of(id)) {
     const link_state& it = links_[link];
-    if (!it.spec.outgoing || it.spec.signal) continue;
+    if (it.on == nullptr || !it.spec.outgoing || it.spec.signal) continue;
     for (const slot& landing : it.on->slots) {
       if (landing.phase != slot::phase::held || landing.carriage == carriage::copied) continue;
       *reader = it.spec.peer;
@@ -175,11 +160,16 @@ status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
 
 // This rank's own at once, those of others when the draw says that the news is here.
 void inproc_endpoint::find_given_up() {
-  for (const auto& [id, what] : world_.given_up) {
+  if (!world_.has_given_up) return;
+  auto it = world_.attached.lower_bound({self_, 0});
+  for (; it != world_.attached.end() && it->first.who == self_; ++it) {
+    auto& [id, ours] = *it;
+    const auto& [ends, by, since] = *ours.of;
+    if (by == k_no_rank || ours.is_told) continue;
     const std::uint64_t delay =
-        mix(world_.seed ^ id ^ static_cast<std::uint64_t>(self_)) % world_.options.max_delay_steps;
-    const bool is_here = what.by == self_ || world_.now >= what.since + delay;
-    if (is_here && instances_.contains(id) && given_up_.insert(id).second) report_cancelled({id, what.by});
+        mix(world_.seed ^ id.id ^ static_cast<std::uint64_t>(self_)) % world_.options.max_delay_steps;
+    ours.is_told = by == self_ || world_.now >= since + delay;
+    if (ours.is_told) report_cancelled({id.id, by});
   }
 }
 
@@ -414,11 +404,8 @@ bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
 
 rank inproc_endpoint::find_dead_peer() {
   using presence = inproc_world::state::presence;
-  for (rank peer = 0; peer < place().size; ++peer) {
+  for (rank peer = 0; peer < place().size; ++peer)
     if (presence_of(peer) == presence::dead) return peer;
-    const auto& posted = world_.places[static_cast<std::size_t>(peer)].records;
-    if (presence_of(peer) == presence::closed && posted.number < mine().records.number) return peer;
-  }
   for (const link_state& it : links_)
     if (it.on != nullptr && presence_of(it.spec.peer) == presence::closed && !can_be_satisfied(it)) return it.spec.peer;
   return k_no_rank;

@@ -3,9 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <new>
-#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -29,14 +28,15 @@ class inproc_endpoint final : public endpoint {
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* memory) override { ::operator delete(memory, k_memory_alignment); }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
-  status post_record(std::span<const std::byte> record) override;
-  status gather_records(std::span<std::byte> all, rank* missing) override;
-  instance_address address_of(std::uint32_t id) const override { return {.near = id}; }
-  status link(std::uint32_t id, std::span<const instance_address> all) override;
+  result<std::unique_ptr<board>> open_board(std::size_t most) override;
+  std::unique_ptr<board> open_home_board() override;
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  member_address address_of(std::uint32_t id) const override { return {.near = id}; }
+  status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
-  void cancel(std::uint32_t id, rank by) override { world_.give_up(id, by); }
+  void cancel(std::uint32_t id, rank by) override { world_.give_up(*world_.attached.at({self_, id}).of, by); }
   void abandon(std::uint32_t id) override;
   status check_readers(std::uint32_t id, rank* reader) override;
 
@@ -55,6 +55,7 @@ class inproc_endpoint final : public endpoint {
   void close() override { mine().here = inproc_world::state::presence::closed; }
 
   // --- called by the world -------------------------------------------------------------------------------
+  void take_edge(link_id link, inproc::edge& on) { links_[link].on = &on; }
   void payload_arrived(inproc::edge& on);
   void credit_arrived(inproc::edge& on, round_no round);
   void signal_arrived(inproc::edge& on);
@@ -63,7 +64,7 @@ class inproc_endpoint final : public endpoint {
  private:
   struct link_state {
     edge_spec spec{};
-    inproc::edge* on = nullptr;
+    inproc::edge* on = nullptr;  ///< until a member links the instance: nothing
     std::uint32_t instance = 0;
     std::byte* into = nullptr;
     struct inproc::wait wait {};
@@ -74,8 +75,9 @@ class inproc_endpoint final : public endpoint {
   inproc_world::state::presence presence_of(rank peer) const {
     return world_.places[static_cast<std::size_t>(peer)].here;
   }
+  std::span<const link_id> links_of(std::uint32_t id) const { return world_.attached.at({self_, id}).links; }
   bool expect(bool holds, const link_state& where, round_no round, const char* complaint);
-  link_id add_link(std::uint32_t id, bool credits, const edge_spec& spec);
+  link_id add_link(std::uint32_t id, const edge_spec& spec);
   void drop_link(link_id link);
   void copy_payload(inproc::edge& it, inproc::slot& landing);
   void find_given_up();
@@ -92,10 +94,8 @@ class inproc_endpoint final : public endpoint {
   rank self_;
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
-  std::map<std::uint32_t, std::vector<link_id>> instances_;
   std::vector<link_id> queue_;  ///< links whose wait is due, in order; its room is reserved at attach
   std::size_t waiting_ = 0;
-  std::set<std::uint32_t> given_up_;  ///< of instances_, those that were reported
   status health_ = status::ok;
   doorbell bell_{};
 };

@@ -1,12 +1,15 @@
-// What the endpoints of an inproc world share: the edges between its ranks, what is under way on them, and the clock.
+// What the endpoints of an inproc world share: what they have attached, the edges between the ranks, what is under way
+// on them, the boards, and the clock.
 #pragma once
 
 #include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +21,33 @@
 namespace lsched {
 namespace inproc {
 
+/// A rank's end of an instance, by that rank's own number.
+struct end_name {
+  rank who;
+  std::uint32_t id;
+  auto operator<=>(const end_name&) const = default;
+};
+
+/// An instance as the ranks see it that have it attached: each its own, until one of them links it; then all the same.
+struct instance {
+  std::vector<end_name> ends;  ///< by rank of the world; none: nobody has linked it
+  rank given_up_by = k_no_rank;
+  std::uint64_t given_up_at = 0;
+};
+
+/// What a rank has attached.
+struct attachment {
+  std::vector<rank> members;  ///< home ranks, by rank of the world
+  bool credits = false;
+  std::vector<edge_spec> edges;
+  std::vector<link_id> links;  ///< one for each edge
+  std::shared_ptr<instance> of = std::make_shared<instance>();
+  bool is_told = false;  ///< that the instance was given up
+};
+
 /// Both ends name an edge by this; signals and payloads are different edges.
 struct edge_name {
-  std::uint32_t instance;
+  std::uint32_t instance;  ///< by the target's number
   rank source;
   rank target;
   std::uint32_t tag;
@@ -106,11 +133,21 @@ struct flight {
   }
 };
 
-/// What a rank has posted for the exchanges of commit records. Two are kept: a rank may be one exchange
-/// ahead.
-struct posted_records {
+/// How a commit has ended.
+struct settlement {
   std::uint64_t number = 0;
-  std::array<std::array<std::byte, endpoint::record_bytes>, 2> content{};
+  rank missing = k_no_rank;  ///< whom it was given up for; k_no_rank: it stands
+};
+
+/// What a member shows on its board. Two records are kept: a rank may be one exchange ahead.
+struct board_page {
+  rank owner = k_no_rank;
+  std::size_t most = 0;  ///< members; 0: it is a home board, and not joined by its address
+  bool is_closed = false;
+  std::uint64_t posted = 0;  ///< the commit of its newest record
+  std::uint64_t passed = 0;  ///< the last commit whose end it has seen
+  std::array<std::array<std::byte, board::record_bytes>, 2> records{};
+  std::array<settlement, 2> settled{};  ///< of the world's first rank alone
 };
 
 }  // namespace inproc
@@ -122,31 +159,30 @@ struct inproc_world::state {
   struct seat {
     presence here = presence::absent;
     inproc_endpoint* user = nullptr;
-    inproc::posted_records records;
   };
 
   std::uint64_t seed;
   inproc_options options;
   std::vector<seat> places;
-  /// An instance that a rank has given up, and when.
-  struct given_up_by {
-    rank by;
-    std::uint64_t since;
-  };
-
+  std::map<inproc::end_name, inproc::attachment> attached;
   std::map<inproc::edge_name, std::unique_ptr<inproc::edge>> edges;
-  std::map<std::uint32_t, given_up_by> given_up;  ///< by instance
-  std::vector<inproc::flight> flights;            ///< a heap; its room is reserved at attach
+  std::vector<inproc::flight> flights;    ///< a heap; its room is reserved by link()
+  std::deque<inproc::board_page> boards;  ///< the home boards first, by rank; all stay
+  bool has_given_up = false;              ///< any instance
   std::uint64_t now = 0;
   std::uint64_t departures = 0;
   std::uint64_t draws = 0;
   std::string first_fault;
 
-  void give_up(std::uint32_t id, rank by) { given_up.try_emplace(id, given_up_by{by, now}); }
+  inproc_endpoint* user_of(rank who) const { return places[static_cast<std::size_t>(who)].user; }
+  bool has_left(rank who) const;
+  void give_up(inproc::instance& what, rank by);
   std::uint64_t draw() { return mix(mix(seed) ^ ++draws); }
   void depart(inproc::edge& on, enum inproc::flight::kind kind, round_no round);
   void arrive(const inproc::flight& what);
   void tick();
+  bool connect(std::span<const rank> members, std::span<const member_address> all);
+  void add_end(const inproc::edge_name& name, const inproc::attachment& of, std::size_t index);
   inproc::edge& find_or_add(const inproc::edge_name& name);
   void remove_if_unused(inproc::edge& it);
 };

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "libsched/schedule/draw.h"
@@ -19,6 +18,7 @@ lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options ne
     const bool has_lane = which == lanes::all || (which == lanes::drawn && lot % 2 == 0);
     lanes_.push_back(has_lane ? std::make_unique<fake_lane>(lot) : nullptr);
     engines_.push_back(std::make_unique<engine>(*ends_.back(), lanes_.back().get()));
+    commits_.push_back(std::make_unique<home_commits>(*engines_.back()));
   }
 }
 
@@ -28,7 +28,7 @@ std::uint64_t lockstep_world::draw() { return mix(mix(seed_ + 1) ^ ++draws_); }
 
 std::vector<lockstep_world::outcome> lockstep_world::try_commit(const request_of& what) {
   const auto ranks = engines_.size();
-  std::vector<std::optional<commitment>> commitments(ranks);
+  std::vector<std::shared_ptr<schedule_commit>> commits(ranks);
   std::vector<outcome> outcomes(ranks);
   std::vector<bool> is_settled(ranks);
   std::size_t settled = 0;
@@ -40,12 +40,11 @@ std::vector<lockstep_world::outcome> lockstep_world::try_commit(const request_of
     step();
     const auto r = static_cast<std::size_t>(draw_rank());
     if (is_settled[r]) continue;
-    if (!commitments[r]) commitments[r].emplace(*engines_[r], what(static_cast<rank>(r)));
-    const status answer = commitments[r]->advance();
-    if (answer == status::pending) continue;
+    if (commits[r] == nullptr) commits[r] = commits_[r]->add(what(static_cast<rank>(r)));
+    if (!has_ended(*commits[r])) continue;
     is_settled[r] = true;
     ++settled;
-    outcomes[r] = {commitments[r]->committed(), commitments[r]->why()};
+    outcomes[r] = {commits[r]->committed(), commits[r]->why()};
   }
   std::vector<instance*> its;
   for (const outcome& one : outcomes) its.push_back(one.it);

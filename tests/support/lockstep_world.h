@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
 #include "tests/support/fake_lane.h"
+#include "tests/support/home_commits.h"
 #include "tests/support/inproc.h"
 
 namespace lsched::testing {
@@ -29,6 +29,7 @@ class lockstep_world {
 
   rank size() const { return static_cast<rank>(engines_.size()); }
   engine& at(rank r) { return *engines_[static_cast<std::size_t>(r)]; }
+  home_commits& commits_of(rank r) { return *commits_[static_cast<std::size_t>(r)]; }
   inproc_world& net() { return net_; }
 
   /// Null: this rank has none.
@@ -87,6 +88,7 @@ class lockstep_world {
   std::vector<std::unique_ptr<endpoint>> ends_;
   std::vector<std::unique_ptr<fake_lane>> lanes_;
   std::vector<std::unique_ptr<engine>> engines_;
+  std::vector<std::unique_ptr<home_commits>> commits_;
   std::vector<std::vector<instance*>> committed_;  ///< for describe()
   std::vector<std::uint32_t> pace_;
   bool moved_ = false;

@@ -60,25 +60,25 @@ struct edge_row {
   std::uint64_t offset;
 };
 
-/// What a rank's end of an instance begins with, in its region: this head, a byte for each rank, a row for each edge.
-/// What the edges need follows.
+/// What a rank's end of an instance begins with, in its region: this head, a byte for each member of the world, a row
+/// for each edge. What the edges need follows.
 struct shm_block {
-  static constexpr std::uint32_t k_no_place = ~std::uint32_t{0};
-
   shm_given_up given_up;
-  std::uint32_t place_on_record;  ///< in this rank's shm_record, or none
+  std::uint32_t place_on_record;  ///< in this rank's shm_record; k_places: none
   std::uint64_t rows;
   std::atomic<std::uint64_t> entered;  ///< the last round that was called for, where there is no place on record
 
-  /// Whether a rank has left the instance: set by it, as the last thing that it writes here.
-  std::atomic<std::uint8_t>& left(rank who) { return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[who]; }
-
-  std::span<edge_row> edges(std::uint64_t count, rank ranks) {
-    return {reinterpret_cast<edge_row*>(reinterpret_cast<std::byte*>(this) + bytes_for(0, ranks)), count};
+  /// Whether a member has left the instance: set by it, as the last thing that it writes here.
+  std::atomic<std::uint8_t>& left(std::size_t member) {
+    return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
   }
 
-  static constexpr std::uint64_t bytes_for(std::uint64_t rows, rank ranks) {
-    return sizeof(shm_block) + (static_cast<std::uint64_t>(ranks) + 7) / 8 * 8 + rows * sizeof(edge_row);
+  std::span<edge_row> edges(std::uint64_t count, std::size_t members) {
+    return {reinterpret_cast<edge_row*>(reinterpret_cast<std::byte*>(this) + bytes_for(0, members)), count};
+  }
+
+  static constexpr std::uint64_t bytes_for(std::uint64_t rows, std::size_t members) {
+    return sizeof(shm_block) + (members + 7) / 8 * 8 + rows * sizeof(edge_row);
   }
 };
 

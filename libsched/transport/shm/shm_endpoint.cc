@@ -58,21 +58,60 @@ void shm_endpoint::close() {
 
 // --- commit -----------------------------------------------------------------------------------------------------
 
-result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) {
+std::unique_ptr<shm_board> shm_endpoint::make_board(shm_board_words& words) {
+  auto made = std::make_unique<shm_board>(*segment_, ringer_, self_, words, [this](shm_board& over) {
+    std::erase(boards_, &over);
+    retire(over);
+  });
+  boards_.push_back(made.get());
+  return made;
+}
+
+std::unique_ptr<board> shm_endpoint::open_home_board() {
+  auto made = make_board(page_->home_board);
+  made->join_home();
+  return made;
+}
+
+result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
+  reap();
+  const std::uint64_t bytes = shm_board_words::bytes_for(most);
+  std::byte* const memory = heap_.allocate(bytes);
+  if (memory == nullptr) return failure{status::no_memory, "this rank's shared region is full"};
+  std::memset(memory, 0, bytes);
+  return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
+}
+
+// The home board lies in the page of its rank, for ever.
+void shm_endpoint::retire(const shm_board& over) {
+  if (&over.words() == &page_->home_board) return;
+  const std::span<const rank> members = over.members();
+  const auto of_ranks = over.of_ranks();
+  const auto self = static_cast<std::size_t>(std::ranges::find(members, self_) - members.begin());
+  for (std::size_t m = 0; m < of_ranks.size(); ++m)
+    if (m != self) of_ranks[m]->left(self).store(1, std::memory_order_release);
+  retired_.push_back({.memory = reinterpret_cast<std::byte*>(&over.words()),
+                      .left = &over.words().left(0),
+                      .members = {members.begin(), members.end()}});
+  reap();
+}
+
+result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                  std::span<const edge_spec> edges) {
   reap();
   for (const edge_spec& edge : edges)
     if (edge.peer < 0 || edge.peer >= segment_->ranks())
       return failure{status::argument, "an edge leaves the world", edge.peer};
 
-  const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), segment_->ranks()) + 63) / 64 * 64;
+  const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), members.size()) + 63) / 64 * 64;
   std::uint64_t bytes = head_bytes;
   for (const edge_spec& edge : edges) bytes += own_bytes(edge);
   std::byte* const memory = heap_.allocate(bytes);
   if (memory == nullptr) return failure{status::no_memory, "this rank's shared region is full"};
   std::memset(static_cast<void*>(memory), 0, head_bytes);
-  block region;
-  region.head = new (memory) shm_block{.place_on_record = shm_block::k_no_place, .rows = edges.size()};
-  const std::span<edge_row> rows = region.head->edges(edges.size(), segment_->ranks());
+  block region{.members = {members.begin(), members.end()}};
+  region.head = new (memory) shm_block{.place_on_record = shm_record::k_places, .rows = edges.size()};
+  const std::span<edge_row> rows = region.head->edges(edges.size(), members.size());
 
   const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
   bool out_of_memory = false;
@@ -115,7 +154,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, bool credits
   return answer;
 }
 
-instance_address shm_endpoint::address_of(std::uint32_t id) const {
+member_address shm_endpoint::address_of(std::uint32_t id) const {
   return {.near = segment_->offset_of(reinterpret_cast<const std::byte*>(blocks_.at(id).head))};
 }
 
@@ -130,25 +169,6 @@ shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, blo
   return region.stagings.back().get();
 }
 
-status shm_endpoint::post_record(std::span<const std::byte> record) {
-  const std::uint64_t number = ++records_;
-  std::copy_n(record.begin(), std::min(record.size(), record_bytes), page_->record[number % 2]);
-  page_->record_number.store(number);
-  return status::ok;
-}
-
-status shm_endpoint::gather_records(std::span<std::byte> all, rank* missing) {
-  for (rank r = 0; r < segment_->ranks(); ++r) {
-    if (segment_->page(r).record_number.load() >= records_) continue;
-    if (missing != nullptr) *missing = r;
-    return status::pending;
-  }
-  for (rank r = 0; r < segment_->ranks(); ++r)
-    std::memcpy(all.data() + static_cast<std::size_t>(r) * record_bytes, segment_->page(r).record[records_ % 2],
-                record_bytes);
-  return status::ok;
-}
-
 namespace {
 
 /// Names an edge among those of a rank pair; both ends write it as seen from the end that sends.
@@ -158,13 +178,13 @@ constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool
 
 }  // namespace
 
-status shm_endpoint::link(std::uint32_t id, std::span<const instance_address> all) {
+status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto found = blocks_.find(id);
-  if (found == blocks_.end() || all.size() != static_cast<std::size_t>(segment_->ranks())) return status::internal;
+  if (found == blocks_.end() || all.size() != found->second.members.size()) return status::internal;
   block& ours = found->second;
   ours.of_ranks.clear();
-  for (rank r = 0; r < segment_->ranks(); ++r) {
-    ours.of_ranks.push_back(block_at(r, all[static_cast<std::size_t>(r)].near));
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    ours.of_ranks.push_back(block_at(ours.members[m], all[m].near, all.size()));
     if (ours.of_ranks.back() != nullptr) continue;
     ours.of_ranks.clear();
     return status::unmatched;
@@ -182,8 +202,8 @@ status shm_endpoint::connect_all(const block& ours) {
   }
   for (auto next = open.begin(); next != open.end();) {
     const rank peer = next->first.first;
-    shm_block& theirs = *ours.of_ranks[static_cast<std::size_t>(peer)];
-    for (const edge_row& row : edges_of(peer, theirs)) {
+    shm_block& theirs = *ours.of_ranks[index_of(peer, ours)];
+    for (const edge_row& row : edges_of(peer, theirs, ours.members.size())) {
       if (row.peer != self_) continue;
       const auto end = open.find({peer, name_of_edge(row.tag, row.outgoing == 0, row.signal != 0)});
       if (end == open.end()) continue;
@@ -197,19 +217,23 @@ status shm_endpoint::connect_all(const block& ours) {
 }
 
 /// A rank's end of an instance; nullptr if what it shows is none.
-shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset) const {
+shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset, std::size_t members) const {
   if (offset % alignof(shm_block) != 0) return nullptr;
-  const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, segment_->ranks()));
+  const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, members));
   return is_sound ? reinterpret_cast<shm_block*>(segment_->at(offset)) : nullptr;
 }
 
 /// None if what the rank shows cannot be.
-std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs) const {
+std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs, std::size_t members) const {
   const std::uint64_t rows = theirs.rows;
   const std::uint64_t offset = segment_->offset_of(reinterpret_cast<const std::byte*>(&theirs));
   const bool is_sound = rows <= segment_->stride() / sizeof(edge_row) &&
-                        segment_->holds(peer, offset, shm_block::bytes_for(rows, segment_->ranks()));
-  return theirs.edges(is_sound ? rows : 0, segment_->ranks());
+                        segment_->holds(peer, offset, shm_block::bytes_for(rows, members));
+  return theirs.edges(is_sound ? rows : 0, members);
+}
+
+std::size_t shm_endpoint::index_of(rank who, const block& held) {
+  return static_cast<std::size_t>(std::ranges::find(held.members, who) - held.members.begin());
 }
 
 // A peer that has not joined yet is asked again.
@@ -258,33 +282,36 @@ void shm_endpoint::detach(std::uint32_t id) {
     disarm(link);
     free_links_.push_back(link);
   }
-  if (held.head->place_on_record != shm_block::k_no_place) record_->set_label(held.head->place_on_record, {});
-  if (held.of_ranks.empty()) return free_block(held);
-  for (rank r = 0; r < segment_->ranks(); ++r)
-    if (r != self_) held.of_ranks[static_cast<std::size_t>(r)]->left(self_).store(1, std::memory_order_release);
-  retired_.push_back(std::move(held));
+  const std::uint32_t place = held.head->place_on_record;
+  if (place != shm_record::k_places) record_->set_label(place, {});
+  const std::size_t self = index_of(self_, held);
+  for (std::size_t m = 0; m < held.of_ranks.size(); ++m)
+    if (m != self) held.of_ranks[m]->left(self).store(1, std::memory_order_release);
+  if (held.of_ranks.empty()) held.members.clear();  // nobody else knows it
+  retired_.push_back({reinterpret_cast<std::byte*>(held.head), &held.head->left(0), std::move(held.members),
+                      std::move(held.stagings), place});
   reap();
 }
 
 // A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record.
 void shm_endpoint::reap() {
-  std::erase_if(retired_, [this](const block& held) {
-    for (rank r = 0; r < segment_->ranks(); ++r) {
-      const bool has_left = r == self_ || held.head->left(r).load(std::memory_order_acquire) != 0;
-      if (!has_left && segment_->page(r).state_of_rank.load() == shm_page::open) return false;
+  std::erase_if(retired_, [this](const retired_piece& over) {
+    for (std::size_t m = 0; m < over.members.size(); ++m) {
+      const bool has_left = over.members[m] == self_ || over.left[m].load(std::memory_order_acquire) != 0;
+      if (!has_left && segment_->page(over.members[m]).state_of_rank.load() == shm_page::open) return false;
     }
-    free_block(held);
+    free(over);
     return true;
   });
 }
 
-void shm_endpoint::free_block(const block& held) {
-  if (const std::uint32_t place = held.head->place_on_record; place != shm_block::k_no_place) {
-    record_->number[place].store(0);
-    free_places_.push_back(place);
+void shm_endpoint::free(const retired_piece& over) {
+  if (over.place_on_record != shm_record::k_places) {
+    record_->number[over.place_on_record].store(0);
+    free_places_.push_back(over.place_on_record);
   }
-  heap_.deallocate(reinterpret_cast<std::byte*>(held.head));
-  for (const auto& area : held.stagings)
+  heap_.deallocate(over.memory);
+  for (const auto& area : over.stagings)
     if (area->memory != nullptr) heap_.deallocate(area->memory);
 }
 
@@ -595,7 +622,7 @@ void shm_endpoint::stop_watching() {
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
 }
 
-std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) {
+std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
   shm_block& head = *blocks_.at(id).head;
   if (free_places_.empty() && next_place_ == shm_record::k_places) return &head.entered;
   if (free_places_.empty()) free_places_.push_back(next_place_++);
@@ -603,7 +630,7 @@ std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint32
   free_places_.pop_back();
   record_->entered[place].store(0);
   record_->set_label(place, label);
-  record_->number[place].store(std::uint64_t{number} + 1);
+  record_->number[place].store(number + 1);
   head.place_on_record = place;
   return &record_->entered[place];
 }
@@ -611,7 +638,9 @@ std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint32
 std::optional<round_no> shm_endpoint::entered_by(rank who, std::uint32_t id) const {
   const auto found = blocks_.find(id);
   if (found == blocks_.end() || found->second.of_ranks.empty()) return std::nullopt;
-  const shm_block& theirs = *found->second.of_ranks[static_cast<std::size_t>(who)];
+  const std::size_t member = index_of(who, found->second);
+  if (member == found->second.of_ranks.size()) return std::nullopt;
+  const shm_block& theirs = *found->second.of_ranks[member];
   const std::uint32_t place = theirs.place_on_record;
   return place < shm_record::k_places ? segment_->record(who).entered[place].load() : theirs.entered.load();
 }
@@ -660,7 +689,11 @@ void shm_endpoint::find_awaited_peers() {
     expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
   };
   for (const watch& waiting : watches_) await(links_[waiting.link].spec.peer, *waiting.word, waiting.goal);
-  for (rank peer = 0; peer < segment_->ranks(); ++peer) await(peer, segment_->page(peer).record_number, records_);
+  for (const shm_board* one : boards_)
+    for (std::size_t m = 0; m < one->members().size(); ++m)
+      if (expected& known = expected_of_[static_cast<std::size_t>(one->members()[m])];
+          known == expected::nothing && one->awaits(static_cast<rank>(m)))
+        known = expected::something;
 }
 
 }  // namespace lsched

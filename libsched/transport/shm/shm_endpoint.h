@@ -14,7 +14,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -50,11 +49,12 @@ class shm_endpoint final : public endpoint {
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
 
-  result<std::vector<link_id>> attach(std::uint32_t id, bool credits, std::span<const edge_spec> edges) override;
-  instance_address address_of(std::uint32_t id) const override;
-  status post_record(std::span<const std::byte> record) override;
-  status gather_records(std::span<std::byte> all, rank* missing) override;
-  status link(std::uint32_t id, std::span<const instance_address> all) override;
+  result<std::unique_ptr<board>> open_board(std::size_t most) override;
+  std::unique_ptr<board> open_home_board() override;
+  result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                      std::span<const edge_spec> edges) override;
+  member_address address_of(std::uint32_t id) const override;
+  status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
   void cancel(std::uint32_t id, rank by) override;
@@ -72,7 +72,7 @@ class shm_endpoint final : public endpoint {
   bool is_listening() const override { return !watches_.empty(); }
   bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
   void watch_peers() override;
-  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint32_t number, std::string_view label) override;
+  std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override;
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override;
   wait_note wait_of(rank who) const override;
@@ -126,17 +126,30 @@ class shm_endpoint final : public endpoint {
 
   struct block {  ///< what one instance holds of this rank's region
     shm_block* head = nullptr;
+    std::vector<rank> members;  ///< of its world, by rank there
     std::vector<link_id> links;
-    std::vector<shm_block*> of_ranks;  ///< the blocks of all ranks, by rank; empty until it is linked
+    std::vector<shm_block*> of_ranks;  ///< the blocks of all members, by rank; empty until it is linked
     std::vector<std::unique_ptr<staging_area>> stagings;
     bool is_given_up = false;
+  };
+
+  /// What is over here, and may still be looked at by members that have not left it.
+  struct retired_piece {
+    std::byte* memory = nullptr;
+    const std::atomic<std::uint8_t>* left = nullptr;  ///< by member
+    std::vector<rank> members;
+    std::vector<std::unique_ptr<staging_area>> stagings;
+    std::uint32_t place_on_record = shm_record::k_places;  ///< none
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
   bool can_read(rank peer);
   std::uint64_t read_above(const edge_spec& edge, bool is_mutual);
-  shm_block* block_at(rank peer, std::uint64_t offset) const;
-  std::span<const edge_row> edges_of(rank peer, shm_block& theirs) const;
+  shm_block* block_at(rank peer, std::uint64_t offset, std::size_t members) const;
+  std::span<const edge_row> edges_of(rank peer, shm_block& theirs, std::size_t members) const;
+  static std::size_t index_of(rank who, const block& held);
+  std::unique_ptr<shm_board> make_board(shm_board_words& words);
+  void retire(const shm_board& over);
   status connect(link_state& state, const edge_row& row, const shm_block& theirs);
   status connect_all(const block& ours);
   bool transmit(link_id link, round_no round, const message& what);
@@ -151,7 +164,7 @@ class shm_endpoint final : public endpoint {
   void drop_watch(std::uint32_t index);
   void find_bad_news();
   void reap();
-  void free_block(const block& held);
+  void free(const retired_piece& over);
   bool has_ended(rank peer, bool is_awaited) const;
   rank find_successor() const;
   void tell_all();
@@ -174,13 +187,13 @@ class shm_endpoint final : public endpoint {
   std::vector<watch> watches_;
   ringer ringer_;  ///< of peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
-  std::deque<block> retired_;               ///< detached here, perhaps not by all
+  std::vector<shm_board*> boards_;
+  std::vector<retired_piece> retired_;
   std::vector<std::uint32_t> free_places_;  ///< on record, of those below next_place_
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
-  std::uint64_t records_ = 0;
-  std::uint64_t news_seen_ = 0;  ///< shm_segment::bad_news
+  std::uint64_t news_seen_ = 0;        ///< shm_segment::bad_news
   status health_ = status::ok;
   /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
   std::chrono::steady_clock::time_point culprit_since_{};

@@ -16,7 +16,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x33636572736c;  // the layout; changes with it
+constexpr std::uint64_t k_magic = 0x34636572736c;  // the layout; changes with it
 constexpr std::uint64_t k_page_bytes = 4096;
 constexpr std::uint64_t k_record_bytes = (sizeof(shm_record) + k_page_bytes - 1) / k_page_bytes * k_page_bytes;
 
@@ -67,7 +67,8 @@ op_kind kind_of(std::uint32_t word) { return word < k_kinds.size() ? static_cast
 
 void shm_record::note(const wait_note& what) {
   wait_round.store(0);
-  wait_op.store(std::uint64_t{what.instance} << 32 | what.op);
+  wait_instance.store(what.instance);
+  wait_op.store(what.op);
   wait_peer.store(what.peer);
   wait_kind.store(static_cast<std::uint32_t>(what.kind));
   wait_tag.store(what.tag);
@@ -78,10 +79,9 @@ void shm_record::note(const wait_note& what) {
 wait_note shm_record::wait() const {
   const round_no round = wait_round.load();
   const std::uint64_t since = wait_since_ns.load();
-  const std::uint64_t place = wait_op.load();
-  const wait_note note{.instance = static_cast<std::uint32_t>(place >> 32),
+  const wait_note note{.instance = wait_instance.load(),
                        .round = round,
-                       .op = static_cast<op_id>(place),
+                       .op = wait_op.load(),
                        .peer = wait_peer.load(),
                        .kind = kind_of(wait_kind.load()),
                        .tag = wait_tag.load(),
@@ -145,15 +145,14 @@ recorded_rank read_record(const shm_record& record) {
   for (std::uint32_t place = 0; place < shm_record::k_places; ++place) {
     const char* const label = record.label[place];
     if (const std::uint64_t number = record.number[place].load(); number != 0)
-      one.schedules.push_back({static_cast<std::uint32_t>(number - 1),
-                               std::string(label, strnlen(label, shm_record::k_label_bytes)),
-                               record.entered[place].load()});
+      one.schedules.push_back(
+          {number - 1, std::string(label, strnlen(label, shm_record::k_label_bytes)), record.entered[place].load()});
   }
   std::ranges::stable_sort(one.schedules, {}, &recorded_schedule::number);
   return one;
 }
 
-const recorded_schedule* recorded_rank::find(std::uint32_t schedule) const {
+const recorded_schedule* recorded_rank::find(std::uint64_t schedule) const {
   const auto found = std::ranges::find(schedules, schedule, &recorded_schedule::number);
   return found == schedules.end() ? nullptr : &*found;
 }

@@ -31,7 +31,8 @@ struct shm_record {
   std::atomic<std::uint64_t> closed_ns;      ///< when it closed its world; 0: it has not
   std::atomic<std::uint64_t> wait_round;     ///< 0: it does not wait
   std::atomic<std::uint64_t> wait_since_ns;
-  std::atomic<std::uint64_t> wait_op;  ///< number of the instance << 32 | op
+  std::atomic<std::uint64_t> wait_instance;  ///< its number
+  std::atomic<std::uint32_t> wait_op;
   std::atomic<std::int32_t> wait_peer;
   std::atomic<std::uint32_t> wait_kind;
   std::atomic<std::uint32_t> wait_tag;
@@ -70,7 +71,7 @@ result<int> create_recording(const std::string& path, std::int64_t ranks);
 /// A schedule that a rank has, or has destroyed before others had, and the last round that its application has called
 /// for; 0: none.
 struct recorded_schedule {
-  std::uint32_t number = 0;  ///< equal on all ranks
+  std::uint64_t number = 0;  ///< equal on all members of its world
   std::string label{};       ///< empty: it is destroyed
   round_no entered = 0;
 };
@@ -83,8 +84,11 @@ struct recorded_rank {
   wait_note wait{};
   std::vector<recorded_schedule> schedules{};  ///< by number
 
-  const recorded_schedule* find(std::uint32_t schedule) const;
+  const recorded_schedule* find(std::uint64_t schedule) const;
 };
+
+/// Whether all ranks are members of the schedule's world. Of others it is not on record who is.
+constexpr bool is_of_all_ranks(std::uint64_t number) { return number >> 32 == 0; }
 
 recorded_rank read_record(const shm_record& record);
 

@@ -25,6 +25,7 @@
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/life_word.h"
+#include "libsched/transport/shm/shm_board.h"
 #include "libsched/transport/shm/shm_recording.h"
 
 namespace lsched {
@@ -37,9 +38,8 @@ struct shm_page {
   alignas(64) life_word life;  ///< held by the thread that watches other ranks
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<std::int32_t> process;
-  std::atomic<std::uint64_t> probe;          ///< address of the rank's memory_probe in its process
-  std::atomic<std::uint64_t> record_number;  ///< of the newest record posted
-  std::byte record[2][endpoint::record_bytes];
+  std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
+  shm_board_words home_board;
 };
 
 class shm_segment {

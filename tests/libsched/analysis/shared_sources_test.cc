@@ -8,11 +8,11 @@
 
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/registry.h"
-#include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/builder.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "tests/support/generators.h"
+#include "tests/support/home_commits.h"
 
 namespace lsched {
 namespace {
@@ -121,19 +121,18 @@ class shm_world {
     for (rank r = 0; r < ranks; ++r) {
       ends_.push_back(std::move(*shm_endpoint::open(segment, r)));
       engines_.push_back(std::make_unique<engine>(*ends_.back()));
+      commits_.push_back(std::make_unique<testing::home_commits>(*engines_.back()));
     }
   }
 
   std::vector<instance*> commit(const std::vector<commit_request>& what) {
-    std::vector<std::unique_ptr<commitment>> all;
-    for (std::size_t r = 0; r < what.size(); ++r) all.push_back(std::make_unique<commitment>(*engines_[r], what[r]));
-    std::vector<status> answers(what.size(), status::pending);
+    std::vector<std::shared_ptr<schedule_commit>> all;
+    for (std::size_t r = 0; r < what.size(); ++r) all.push_back(commits_[r]->add(what[r]));
     for (int turn = 0; turn < 1000; ++turn)
-      for (std::size_t r = 0; r < what.size(); ++r)
-        if (answers[r] == status::pending) answers[r] = all[r]->advance();
+      for (const auto& each : engines_) (void)each->step();
     std::vector<instance*> its;
     for (std::size_t r = 0; r < what.size(); ++r) {
-      EXPECT_EQ(answers[r], status::ok) << all[r]->why().text;
+      EXPECT_EQ(all[r]->finished.load(), 1u) << all[r]->why().text;
       its.push_back(all[r]->committed());
     }
     return its;
@@ -153,6 +152,7 @@ class shm_world {
  private:
   std::vector<std::unique_ptr<shm_endpoint>> ends_;
   std::vector<std::unique_ptr<engine>> engines_;
+  std::vector<std::unique_ptr<testing::home_commits>> commits_;
 };
 
 TEST(shared_sources, large_vectors_of_a_flat_allreduce_are_exact_round_after_round) {

@@ -890,15 +890,37 @@ TEST(engine_commit, a_rank_with_bad_arguments_takes_part_and_everybody_returns) 
 TEST(engine_commit, what_is_missing_is_named_when_a_commit_is_given_up) {
   lockstep_world world(3, 38);
   std::vector<std::int64_t> memory[2];
-  commitment zero(world.at(0), sum_request(0, 3, 5, memory[0]));
-  commitment two(world.at(2), sum_request(2, 3, 5, memory[1]));
-  EXPECT_EQ(zero.advance(), status::pending);
-  zero.abandon();
-  EXPECT_EQ(zero.why().code, status::timeout);
-  EXPECT_EQ(zero.why().peer, 1);
-  EXPECT_NE(zero.why().text.find("rank 1"), std::string::npos);
-  EXPECT_EQ(world.at(0).instance_count(), 1u) << "ranks that have all records may write to its edges";
-  two.abandon();
+  const auto zero = world.commits_of(0).add(sum_request(0, 3, 5, memory[0]));
+  const auto two = world.commits_of(2).add(sum_request(2, 3, 5, memory[1]));
+  EXPECT_FALSE(testing::has_ended(*zero));
+  EXPECT_EQ(world.commits_of(0).give_up(*zero), 1);
+  world.settle();
+  for (const auto& one : {zero, two}) {
+    ASSERT_TRUE(testing::has_ended(*one));
+    EXPECT_EQ(one->why().code, status::timeout);
+    EXPECT_EQ(one->why().peer, 1);
+    EXPECT_NE(one->why().text.find("rank 1"), std::string::npos);
+  }
+  EXPECT_EQ(world.at(0).instance_count(), 0u);
+  EXPECT_EQ(world.at(2).instance_count(), 0u);
+}
+
+TEST(engine_commit, one_that_was_given_up_in_the_queue_fails_in_its_turn_and_later_ones_stand) {
+  lockstep_world world(2, 39);
+  std::vector<std::int64_t> memory[6];
+  const auto add = [&](rank r, int k) { return world.commits_of(r).add(sum_request(r, 2, 5, memory[3 * r + k])); };
+  std::vector<std::shared_ptr<schedule_commit>> its;
+  for (int k = 0; k < 3; ++k) its.push_back(add(0, k));
+  (void)world.commits_of(0).give_up(*its[1]);
+  world.settle();
+  for (int k = 0; k < 3; ++k) EXPECT_FALSE(testing::has_ended(*its[static_cast<std::size_t>(k)]));
+  for (int k = 0; k < 3; ++k) its.push_back(add(1, k));
+  world.settle();
+  for (std::size_t i = 0; i < its.size(); ++i)
+    EXPECT_EQ(its[i]->why().code, i % 3 == 1 ? status::timeout : status::ok) << its[i]->why().text;
+  EXPECT_NE(its[4]->why().text.find("rank 0 could not commit"), std::string::npos) << its[4]->why().text;
+  world.remove({its[0]->committed(), its[3]->committed()});
+  world.remove({its[2]->committed(), its[5]->committed()});
 }
 
 // --- waiting, in words ---------------------------------------------------------------------------------------

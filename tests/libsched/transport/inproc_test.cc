@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questio
 
 // --- replay ----------------------------------------------------------------------------------------------
 
+constexpr std::array<rank, 2> k_both{0, 1};
+
 /// Two ranks, linked by the given edges from rank 0 to rank 1.
 struct pair_of_ranks {
   explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64, bool credits = false,
@@ -64,8 +66,16 @@ struct pair_of_ranks {
       out.push_back({.outgoing = true, .peer = 1, .tag = tag, .capacity = capacity, .cookie = tag});
       in.push_back({.in_place = tag % 2 == 1, .peer = 0, .tag = tag, .capacity = capacity, .cookie = tag});
     }
-    outs = *sender->attach(0, credits, out);
-    ins = *receiver->attach(0, credits, in);
+    outs = *sender->attach(0, k_both, credits, out);
+    ins = *receiver->attach(5, k_both, credits, in);
+    link(0, 5);
+  }
+
+  /// An instance that the sender calls `mine`, and the receiver `theirs`.
+  void link(std::uint32_t mine, std::uint32_t theirs) {
+    const std::array all{sender->address_of(mine), receiver->address_of(theirs)};
+    EXPECT_EQ(sender->link(mine, all), status::ok);
+    EXPECT_EQ(receiver->link(theirs, all), status::ok);
   }
 
   inproc_world world;
@@ -289,23 +299,95 @@ TEST(inproc, refuses_edges_that_cannot_be) {
   const edge_spec out{.outgoing = true, .peer = 1, .tag = 7, .capacity = 8};
   edge_spec outside = out;
   outside.peer = 2;
-  EXPECT_EQ(it.sender->attach(0, false, {}).error().code, status::state);
-  EXPECT_EQ(it.sender->attach(1, false, std::vector{out, outside}).error().code, status::argument);
-  EXPECT_EQ(it.sender->attach(1, false, std::vector{out, out}).error().code, status::argument);
+  EXPECT_EQ(it.sender->attach(0, k_both, false, {}).error().code, status::state);
+  EXPECT_EQ(it.sender->attach(1, k_both, false, std::vector{out, outside}).error().code, status::argument);
+  EXPECT_EQ(it.sender->attach(1, k_both, false, std::vector{out, out}).error().code, status::argument);
+  EXPECT_EQ(it.sender->attach(1, std::array{0}, false, std::vector{out}).error().code, status::argument);
   EXPECT_EQ(it.world.edges(), 1u);
-  EXPECT_TRUE(it.sender->attach(1, false, std::vector{out}));
+  EXPECT_TRUE(it.sender->attach(1, k_both, false, std::vector{out}));
 }
 
 TEST(inproc, does_not_link_ends_that_disagree_about_credits) {
   pair_of_ranks it(1);
   const edge_spec out{.outgoing = true, .peer = 1, .capacity = 8};
   const edge_spec in{.peer = 0, .capacity = 8};
-  ASSERT_TRUE(it.sender->attach(1, true, std::vector{out}));
-  ASSERT_TRUE(it.receiver->attach(1, false, std::vector{in}));
-  const auto same = [](std::uint64_t id) { return std::vector<instance_address>(2, {.near = id}); };
-  EXPECT_EQ(it.sender->link(1, same(1)), status::unmatched);
-  EXPECT_EQ(it.receiver->link(1, same(1)), status::unmatched);
-  EXPECT_EQ(it.sender->link(0, same(0)), status::ok);
+  ASSERT_TRUE(it.sender->attach(1, k_both, true, std::vector{out}));
+  ASSERT_TRUE(it.receiver->attach(1, k_both, false, std::vector{in}));
+  const std::vector<member_address> all(2, {.near = 1});
+  EXPECT_EQ(it.sender->link(1, all), status::unmatched);
+  EXPECT_EQ(it.receiver->link(1, all), status::unmatched);
+}
+
+TEST(inproc, links_nothing_to_what_is_no_address) {
+  pair_of_ranks it(1);
+  ASSERT_TRUE(it.sender->attach(1, k_both, false, {}));
+  ASSERT_TRUE(it.receiver->attach(2, k_both, false, {}));
+  const member_address mine = it.sender->address_of(1);
+  EXPECT_EQ(it.sender->link(1, std::array{mine}), status::internal);
+  for (const std::uint64_t wrong : {std::uint64_t{1}, std::uint64_t{5}, std::uint64_t{9}})
+    EXPECT_EQ(it.sender->link(1, std::array{mine, member_address{.near = wrong}}), status::unmatched) << wrong;
+  const std::array all{mine, it.receiver->address_of(2)};
+  EXPECT_EQ(it.receiver->link(2, all), status::ok);
+  EXPECT_EQ(it.sender->link(1, std::array{mine, member_address{.near = 5}}), status::unmatched);
+  EXPECT_EQ(it.sender->link(1, all), status::ok);
+}
+
+// Its edges differ in nothing but the instance, and the two ranks attach them in opposite order.
+TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
+  pair_of_ranks it(1, 0, 64, false, {.late_sends = false});
+  const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};
+  const std::vector<edge_spec> in{{.peer = 0, .capacity = 64}};
+  const link_id to_first = it.sender->attach(1, k_both, false, out)->front();
+  const link_id to_second = it.sender->attach(2, k_both, false, out)->front();
+  const link_id from_second = it.receiver->attach(1, k_both, false, in)->front();
+  const link_id from_first = it.receiver->attach(2, k_both, false, in)->front();
+  it.link(1, 2);
+  it.link(2, 1);
+  it.sender->send(to_first, 1, it.letter());
+  it.source.assign(64, std::byte{2});
+  it.sender->send(to_second, 1, it.letter());
+  for (int k = 0; k < 100; ++k) it.world.tick();
+  arrival got{};
+  EXPECT_TRUE(it.receiver->receive(from_second, 1, it.target.data(), got));
+  EXPECT_EQ(it.target[0], std::byte{2});
+  EXPECT_TRUE(it.receiver->receive(from_first, 1, it.target.data(), got));
+  EXPECT_EQ(it.target[0], std::byte{1});
+  it.sender->cancel(1, 0);
+  std::array<completion, 4> news{};
+  for (int k = 0; k < 100; ++k) it.receiver->poll(news);
+  EXPECT_EQ(it.receiver->take_cancellation().value_or(cancellation{}).instance, 2);
+  EXPECT_FALSE(it.receiver->take_cancellation());
+}
+
+// One end never links; nothing of the instance is left when both are gone.
+TEST(inproc, forgets_an_instance_that_one_rank_has_never_linked) {
+  pair_of_ranks it(1, 0);
+  const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};
+  const link_id to = it.sender->attach(1, k_both, false, out)->front();
+  ASSERT_TRUE(it.receiver->attach(1, k_both, false, std::vector{edge_spec{.peer = 0, .capacity = 64}}));
+  EXPECT_EQ(it.sender->link(1, std::vector<member_address>(2, {.near = 1})), status::ok);
+  it.sender->send(to, 1, it.letter());
+  it.sender->detach(1);
+  EXPECT_EQ(it.world.edges(), 1u) << "its message may still be wanted";
+  it.receiver->detach(1);
+  EXPECT_EQ(it.world.edges() + it.world.in_flight(), 0u);
+}
+
+TEST(inproc, publishes_with_the_link_what_was_cancelled_before) {
+  pair_of_ranks it(1);
+  ASSERT_TRUE(it.sender->attach(1, k_both, false, {}));
+  ASSERT_TRUE(it.receiver->attach(2, k_both, false, {}));
+  const auto hears = [&](endpoint& who) {
+    std::array<completion, 1> news{};
+    for (int k = 0; k < 100; ++k) who.poll(news);
+    return who.take_cancellation().value_or(cancellation{}).by;
+  };
+  it.receiver->cancel(2, 1);
+  EXPECT_EQ(hears(*it.receiver), 1);
+  EXPECT_EQ(hears(*it.sender), k_no_rank);
+  it.link(1, 2);
+  EXPECT_EQ(hears(*it.sender), 1);
+  EXPECT_EQ(hears(*it.receiver), k_no_rank) << "it has heard of it before";
 }
 
 TEST(inproc, finds_a_peer_that_went_without_closing) {
@@ -331,13 +413,59 @@ TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
   EXPECT_EQ(it.receiver->find_dead_peer(), 0);
 }
 
-TEST(inproc, finds_a_closed_peer_that_will_never_post_its_record) {
+// Whether it has closed its board, or its endpoint.
+TEST(inproc, hears_of_a_member_that_will_never_post_its_record) {
+  for (const bool closes_all : {false, true}) {
+    pair_of_ranks it(1);
+    std::vector<std::byte> all(2 * board::record_bytes);
+    rank missing = k_no_rank;
+    auto leaves = it.sender->open_home_board();
+    const auto stays = it.receiver->open_home_board();
+    ASSERT_EQ(stays->post({}, &missing), status::ok);
+    EXPECT_EQ(stays->gather(all, &missing), status::pending);
+    EXPECT_EQ(missing, 0);
+    if (closes_all)
+      it.sender->close();
+    else
+      leaves.reset();
+    missing = k_no_rank;
+    EXPECT_EQ(stays->gather(all, &missing), status::peer);
+    EXPECT_EQ(missing, 0);
+  }
+}
+
+TEST(inproc, has_no_room_for_a_record_while_a_member_is_two_commits_behind) {
   pair_of_ranks it(1);
-  std::vector<std::byte> all(2 * endpoint::record_bytes);
-  ASSERT_EQ(it.receiver->post_record({}), status::ok);
-  it.sender->close();
-  EXPECT_EQ(it.receiver->gather_records(all, nullptr), status::pending);
-  EXPECT_EQ(it.receiver->find_dead_peer(), 0);
+  std::vector<std::byte> all(2 * board::record_bytes);
+  rank missing = k_no_rank;
+  const auto fast = it.sender->open_home_board();
+  const auto slow = it.receiver->open_home_board();
+  for (const status expected : {status::ok, status::ok, status::pending}) {
+    ASSERT_EQ(fast->post({}, &missing), expected);
+    if (expected == status::pending) break;
+    fast->give_up(1);
+    EXPECT_EQ(fast->gather(all, &missing), status::timeout);
+  }
+  ASSERT_EQ(slow->post({}, &missing), status::ok);
+  missing = k_no_rank;
+  EXPECT_EQ(fast->post({}, &missing), status::pending);
+  EXPECT_EQ(missing, 1);
+  EXPECT_EQ(slow->gather(all, &missing), status::timeout);
+  EXPECT_EQ(fast->post({}, &missing), status::ok);
+}
+
+TEST(inproc, joins_a_board_to_nothing_but_boards_of_the_members) {
+  pair_of_ranks it(1);
+  const auto mine = std::move(*it.sender->open_board(2));
+  const auto theirs = std::move(*it.receiver->open_board(2));
+  const auto narrow = std::move(*it.receiver->open_board(1));
+  const auto home = it.receiver->open_home_board();
+  const member_address own = mine->address();
+  EXPECT_EQ(mine->join(k_both, std::array{own}), status::argument);
+  for (const member_address& wrong :
+       {member_address{}, member_address{.near = 99}, own, narrow->address(), home->address()})
+    EXPECT_EQ(mine->join(k_both, std::array{own, wrong}), status::argument) << wrong.near;
+  EXPECT_EQ(mine->join(k_both, std::array{own, theirs->address()}), status::ok);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace lsched {
 namespace {
 
 constexpr std::size_t k_stride = std::size_t{1} << 20;
+constexpr std::array<rank, 2> k_both{0, 1};
 
 /// A folder of its own for each test.
 class shm_recording : public ::testing::Test {
@@ -51,7 +52,7 @@ result<recording> parsed(const std::string& content) { return parse_recording(st
 /// Has a schedule, two rounds of it behind it, waits for rank 0, and is killed.
 int wait_and_be_killed(const std::shared_ptr<shm_segment>& segment, rank self) {
   const auto net = std::move(*shm_endpoint::open(segment, self));
-  if (!net->attach(4099, false, {})) return 2;
+  if (!net->attach(4099, k_both, false, {})) return 2;
   *net->put_on_record(4099, 4099, "allreduce/ring #4099") = 2;
   net->note_wait({.instance = 4099, .round = 3, .op = 5, .peer = 0, .kind = op_kind::recv, .since_ns = monotonic_ns()});
   kill(getpid(), SIGKILL);
@@ -96,14 +97,14 @@ TEST_F(shm_recording, tells_where_a_rank_was_that_has_been_killed) {
 TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
   const auto segment = *segment_for(2);
   const auto peer = std::move(*shm_endpoint::open(segment, 1));
-  ASSERT_TRUE(peer->attach(5, false, {}));
+  ASSERT_TRUE(peer->attach(5, k_both, false, {}));
   {
     const auto net = std::move(*shm_endpoint::open(segment, 0));
-    ASSERT_TRUE(net->attach(0, false, {}));
-    ASSERT_TRUE(net->attach(1, false, {}));
+    ASSERT_TRUE(net->attach(0, k_both, false, {}));
+    ASSERT_TRUE(net->attach(1, k_both, false, {}));
     *net->put_on_record(0, 0, std::string(200, 'x') + " #17") = 7;
     *net->put_on_record(1, 1, "short") = 8;
-    const std::array<instance_address, 2> all{net->address_of(0), peer->address_of(5)};
+    const std::array<member_address, 2> all{net->address_of(0), peer->address_of(5)};
     ASSERT_EQ(net->link(0, all), status::ok);
     ASSERT_EQ(peer->link(5, all), status::ok);
     net->note_wait({.instance = 1, .round = 8});
@@ -120,7 +121,7 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     EXPECT_EQ(destroyed->entered, 7);
     EXPECT_EQ(peer->entered_by(0, 5), 7);
     peer->detach(5);
-    ASSERT_TRUE(net->attach(2, false, {})) << "and looks what is over";
+    ASSERT_TRUE(net->attach(2, k_both, false, {})) << "and looks what is over";
     EXPECT_EQ(parsed(content())->ranks[0].find(0), nullptr);
   }
   EXPECT_NE(parsed(content())->ranks[0].closed_ns, 0);

@@ -1,0 +1,200 @@
+#include "bindings/mpi/mpi_boards.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace lsched {
+
+// --- messages ------------------------------------------------------------------------------------------------
+
+std::unique_ptr<mpi_board> mpi_boards::open() { return std::make_unique<mpi_board>(*this, next_number_++); }
+
+mpi_boards::content mpi_boards::pack(const head& first, std::span<const std::byte> rest) {
+  auto bytes = std::make_shared<std::vector<std::byte>>(sizeof first + rest.size());
+  std::memcpy(bytes->data(), &first, sizeof first);
+  std::ranges::copy(rest, bytes->begin() + sizeof first);
+  return bytes;
+}
+
+void mpi_boards::send(rank peer, const content& bytes) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code =
+      MPI_Isend(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, peer, around_.tag, around_.comm, &request);
+  if (!around_.succeeded(code)) return;
+  around_.note_sent(peer);
+  int is_done = 0;  // a short message mostly is
+  if (around_.succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE)) && is_done != 0) return;
+  sends_.push_back({request, bytes, peer});
+}
+
+void mpi_boards::receive_next(bool& found) {
+  int is_here = 0, bytes = 0;
+  MPI_Message message;
+  MPI_Status about;
+  found = around_.succeeded(MPI_Improbe(MPI_ANY_SOURCE, around_.tag, around_.comm, &is_here, &message, &about)) &&
+          is_here != 0 && around_.succeeded(MPI_Get_count(&about, MPI_BYTE, &bytes));
+  if (!found) return;
+  auto into = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(bytes));
+  MPI_Request request = MPI_REQUEST_NULL;
+  found = around_.succeeded(MPI_Imrecv(into->data(), bytes, MPI_BYTE, &message, &request));
+  if (found) receives_.push_back({request, std::move(into), about.MPI_SOURCE});
+}
+
+void mpi_boards::advance_transfers() {
+  const auto is_done = [this](transfer& one) {
+    int done = 0;
+    return around_.succeeded(MPI_Test(&one.request, &done, MPI_STATUS_IGNORE)) && done != 0;
+  };
+  std::erase_if(sends_, is_done);
+  for (auto one = receives_.begin(); one != receives_.end();) {
+    if (!is_done(*one)) {
+      ++one;
+      continue;
+    }
+    around_.note_taken(one->peer);
+    const content news = std::move(one->bytes);
+    const rank from = one->peer;
+    one = receives_.erase(one);
+    take(from, news);
+  }
+}
+
+void mpi_boards::advance() {
+  for (bool found = awaiting_ != 0; found;) receive_next(found);
+  advance_transfers();
+}
+
+void mpi_boards::take(rank from, const content& bytes) {
+  head first;
+  if (bytes->size() < sizeof first) return;
+  std::memcpy(&first, bytes->data(), sizeof first);
+  const bool is_answer = first.kind == kind::all || first.kind == kind::given_up;
+  const std::pair which(is_answer ? from : around_.self, first.board);
+  if (const auto found = boards_.find(which); found != boards_.end())
+    found->second->take(first, std::span(*bytes).subspan(sizeof first));
+  else if (first.kind == kind::given_up)
+    strays_.emplace(which, bytes);
+}
+
+void mpi_boards::abandon() {
+  for (std::list<transfer>* each : {&sends_, &receives_})
+    for (transfer& one : *each) (void)new content(std::move(one.bytes));  // for good: MPI may still use it
+  sends_.clear();
+  receives_.clear();
+}
+
+// --- one board -----------------------------------------------------------------------------------------------
+
+mpi_board::mpi_board(mpi_boards& of, std::uint32_t number) : of_(of), own_number_(number) {
+  of_.boards_.emplace(std::pair(of_.around_.self, number), this);
+}
+
+mpi_board::~mpi_board() {
+  std::erase_if(of_.boards_, [this](const auto& one) { return one.second == this; });
+  if (is_awaiting_) --of_.awaiting_;
+}
+
+status mpi_board::join(std::span<const rank> members, std::span<const member_address> all) {
+  if (all.size() != members.size() || all.empty()) return status::argument;
+  members_.assign(members.begin(), members.end());
+  self_ = static_cast<rank>(std::ranges::find(members, of_.around_.self) - members.begin());
+  number_of_first_ = static_cast<std::uint32_t>(all.front().far);
+  of_.boards_.emplace(std::pair(members_.front(), number_of_first_), this);
+  for (std::size_t m = 0; m < members_.size(); ++m)
+    if (is_first() ? m != 0 : m == 0) of_.around_.begin_with(members_[m]);
+  if (is_first()) {
+    records_.resize(members_.size() * record_bytes);
+    has_record_.assign(members_.size(), false);
+    for (const auto& [first, rest] : std::exchange(early_, {})) take(first, rest);
+  }
+  const std::pair which(members_.front(), number_of_first_);
+  const auto [begin, end] = of_.strays_.equal_range(which);
+  const std::multimap<std::pair<rank, std::uint32_t>, mpi_boards::content> strays(begin, end);
+  of_.strays_.erase(which);
+  for (const auto& [key, bytes] : strays) of_.take(key.first, bytes);
+  return status::ok;
+}
+
+mpi_boards::content mpi_board::pack(enum mpi_boards::kind what, std::uint64_t number, rank missing,
+                                    std::span<const std::byte> rest) const {
+  return mpi_boards::pack({number_of_first_, what, number, self_, missing}, rest);
+}
+
+status mpi_board::post(std::span<const std::byte> record, rank*) {
+  ++number_;
+  is_awaiting_ = true;
+  ++of_.awaiting_;
+  of_.advance();  // the commit may have been given up long ago
+  if (is_first())
+    take_record(number_, 0, record);
+  else if (!settled_.contains(number_))
+    of_.send(members_.front(), pack(mpi_boards::kind::record, number_, k_no_rank, record));
+  return status::ok;
+}
+
+status mpi_board::gather(std::span<std::byte> all, rank* missing) {
+  if (const status health = of_.around_.health(); health != status::ok) return health;
+  of_.advance();
+  const auto found = settled_.find(number_);
+  *missing = found != settled_.end() ? found->second.missing : is_first() ? find_missing() : k_no_rank;
+  if (found == settled_.end()) return status::pending;
+  const settlement how = std::move(found->second);
+  settled_.erase(found);
+  is_awaiting_ = false;
+  --of_.awaiting_;
+  if (how.records.empty()) return status::timeout;
+  std::ranges::copy(how.records, all.begin());
+  return status::ok;
+}
+
+void mpi_board::give_up(rank missing) {
+  if (settled_.contains(number_)) return;
+  if (is_first())
+    settle(mpi_boards::kind::given_up, missing);
+  else
+    of_.send(members_.front(), pack(mpi_boards::kind::give_up, number_, missing));
+}
+
+void mpi_board::take(const mpi_boards::head& first, std::span<const std::byte> rest) {
+  if (members_.empty()) return early_.emplace_back(first, std::vector<std::byte>(rest.begin(), rest.end())), void();
+  switch (first.kind) {
+    case mpi_boards::kind::record: return take_record(first.number, first.member, rest);
+    case mpi_boards::kind::give_up:
+      if (is_first() && first.number == last_settled_ + 1) settle(mpi_boards::kind::given_up, find_missing());
+      return;
+    case mpi_boards::kind::all:
+      if (rest.size() == members_.size() * record_bytes)
+        settled_[first.number] = {.records = {rest.begin(), rest.end()}};
+      return;
+    case mpi_boards::kind::given_up: settled_[first.number] = {.missing = first.missing}; return;
+  }
+}
+
+// --- the first rank's --------------------------------------------------------------------------------------------
+
+rank mpi_board::find_missing() const {
+  return static_cast<rank>(std::ranges::find(has_record_, false) - has_record_.begin());
+}
+
+// What comes after a commit was given up is late: its sender will hear.
+void mpi_board::take_record(std::uint64_t number, rank member, std::span<const std::byte> record) {
+  const auto place = static_cast<std::size_t>(member);
+  if (!is_first() || number <= last_settled_ || place >= members_.size() || record.size() > record_bytes) return;
+  const auto target = records_.begin() + static_cast<std::ptrdiff_t>(place * record_bytes);
+  std::fill(std::ranges::copy(record, target).out, target + record_bytes, std::byte{});
+  has_record_[place] = true;
+  if (std::ranges::count(has_record_, false) == 0) settle(mpi_boards::kind::all, k_no_rank);
+}
+
+void mpi_board::settle(enum mpi_boards::kind how, rank missing) {
+  ++last_settled_;
+  const bool stands = how == mpi_boards::kind::all;
+  const mpi_boards::content answer =
+      pack(how, last_settled_, missing, stands ? std::span<const std::byte>(records_) : std::span<const std::byte>{});
+  for (std::size_t m = 1; m < members_.size(); ++m) of_.send(members_[m], answer);
+  settled_[last_settled_] = {.records = stands ? records_ : std::vector<std::byte>{}, .missing = missing};
+  has_record_.assign(members_.size(), false);
+}
+
+}  // namespace lsched

@@ -1,0 +1,53 @@
+// The tags that a rank has chosen for what comes in. MPI matches by sender and tag, so one range serves all peers of an
+// instance.
+#pragma once
+
+#include <map>
+#include <optional>
+
+namespace lsched {
+
+class mpi_tags {
+ public:
+  struct range {
+    int first = 0;
+    int count = 0;
+  };
+
+  mpi_tags(int first, int last) : first_(first), last_(last), next_(first) {}
+
+  /// Nothing if there is no such range left. Goes round: what was given back last is given out last.
+  std::optional<range> allocate(int count) {
+    if (count == 0) return range{};
+    for (int turn = 0; turn < 2; ++turn, next_ = first_)
+      if (const auto found = find_from(next_, count)) {
+        used_.emplace(found->first, count);
+        next_ = found->first + count;
+        return found;
+      }
+    return std::nullopt;
+  }
+
+  void deallocate(const range& given) {
+    if (given.count != 0) used_.erase(given.first);
+  }
+
+ private:
+  /// The first gap from there on.
+  std::optional<range> find_from(int begin, int count) const {
+    auto used = used_.upper_bound(begin);
+    if (used != used_.begin()) {
+      const auto& [first, length] = *std::prev(used);
+      if (first + length > begin) begin = first + length;
+    }
+    for (; used != used_.end() && used->first - begin < count; ++used) begin = used->first + used->second;
+    if (begin > last_ || last_ - begin < count - 1) return std::nullopt;
+    return range{begin, count};
+  }
+
+  const int first_, last_;
+  int next_;
+  std::map<int, int> used_;  ///< first -> count
+};
+
+}  // namespace lsched

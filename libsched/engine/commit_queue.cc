@@ -1,0 +1,134 @@
+#include "libsched/engine/commit_queue.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+namespace lsched {
+namespace {
+
+std::string text_of_missing(rank missing) {
+  return missing == k_no_rank ? "some rank" : "rank " + std::to_string(missing);
+}
+
+}  // namespace
+
+failure failure_of_commit(status answer, rank missing) {
+  switch (answer) {
+    case status::timeout: return {answer, text_of_missing(missing) + " did not commit in time", missing};
+    case status::peer:
+      return {answer, text_of_missing(missing) + " died or closed its world before it committed", missing};
+    default: return {answer, "exchanging the commit records failed", missing};
+  }
+}
+
+commit_queue::commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets)
+    : engine_(runs),
+      members_(std::move(members)),
+      board_(std::move(meets)),
+      records_(static_cast<std::size_t>(members_->place().size) * board::record_bytes) {}
+
+commit_queue::~commit_queue() {
+  while (!queue_.empty()) {
+    queue_.front()->is_given_up_ = true;
+    if (is_posted_) board_->give_up(missing_);
+    if (is_posted_ && advance_first()) continue;
+    end_first(failure{status::state, "the world was closed"});
+  }
+  engine_.drop(*this);
+}
+
+void commit_queue::add(std::shared_ptr<commitment> next) {
+  ++next_number_;
+  queue_.push_back(std::move(next));
+  if (queue_.size() == 1) engine_.carry_on(*this);
+  (void)advance();
+}
+
+bool commit_queue::advance() {
+  bool moved = false;
+  while (!queue_.empty() && advance_first()) moved = true;
+  return moved;
+}
+
+// Whether the first one has ended, or its record has been posted.
+bool commit_queue::advance_first() {
+  if (!is_posted_) {
+    if (lost_ != k_no_rank) return end_first(failure_of_commit(status::peer, lost_)), true;
+    const commit_record& mine = queue_.front()->record_;
+    std::array<std::byte, board::record_bytes> bytes{};
+    std::memcpy(bytes.data(), &mine, sizeof mine);
+    const status answer = board_->post(bytes, &missing_);
+    if (answer == status::pending) return false;
+    is_posted_ = true;
+    if (answer != status::ok) conclude_first(answer);
+    return true;
+  }
+  const status answer = board_->gather(records_, &missing_);
+  if (answer == status::pending && lost_ == k_no_rank) return false;
+  if (answer == status::pending)
+    end_unsettled(failure_of_commit(status::peer, lost_));
+  else
+    conclude_first(answer);
+  return true;
+}
+
+// One that was given up because a rank is lost has failed of that loss.
+void commit_queue::conclude_first(status answer) {
+  if (answer == status::timeout)
+    if (const rank dead = members_->rank_of(engine_.net().find_dead_peer()); dead != k_no_rank)
+      answer = status::peer, missing_ = dead;
+  if (answer == status::peer) engine_.lose(*members_, missing_);
+  if (answer != status::ok) return end_first(failure_of_commit(answer, missing_));
+  std::vector<commit_record> all(static_cast<std::size_t>(members_->place().size));
+  for (std::size_t r = 0; r < all.size(); ++r)
+    std::memcpy(&all[r], records_.data() + r * board::record_bytes, sizeof all[r]);
+  commitment& first = *queue_.front();
+  auto why = first.find_disagreement(all);
+  end_first(why ? std::move(why) : first.conclude(all));
+}
+
+void commit_queue::end_first(const std::optional<failure>& why) {
+  const std::shared_ptr<commitment> first = std::move(queue_.front());
+  queue_.pop_front();
+  is_posted_ = false;
+  missing_ = k_no_rank;
+  first->end(why);
+  if (!why && first->is_given_up_) first->orphan();
+  engine_.publish();
+}
+
+// Others may have found that it stands, and write to what this rank has reserved for it.
+void commit_queue::end_unsettled(const failure& why) {
+  unsettled_.push_back(queue_.front());
+  queue_.pop_front();
+  is_posted_ = false;
+  unsettled_.back()->end_as(why);
+  engine_.publish();
+}
+
+rank commit_queue::give_up(const commitment& late) {
+  (void)advance();
+  const rank missing = missing_;
+  const auto found = std::ranges::find_if(queue_, [&](const auto& one) { return one.get() == &late; });
+  if (found == queue_.end()) return missing;
+  (*found)->is_given_up_ = true;
+  if (found == queue_.begin() && is_posted_) {
+    board_->give_up(missing_);
+    (void)advance();
+  } else {
+    (*found)->refuse({status::timeout, "it did not wait any longer for commits that came before"});
+  }
+  return missing;
+}
+
+void commit_queue::lose(rank home) {
+  const rank member = members_->rank_of(home);
+  if (member == k_no_rank || lost_ != k_no_rank) return;
+  lost_ = member;
+  if (is_posted_) board_->give_up(member);
+  (void)advance();
+}
+
+}  // namespace lsched

@@ -1,0 +1,85 @@
+// A board in the segment: each member has words and records in its own region (of the home board: in its page), and
+// reads those of the others.
+//
+//     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to see it
+//                                                                            writes `settled`, others find it there
+//
+// A record's place is used again when every member has passed the commit before the last one. Where each exchange ends
+// with the records of all, that is so without a look: whoever posts n has passed n - 1.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "libsched/transport/board.h"
+#include "libsched/transport/doorbell.h"
+
+namespace lsched {
+
+class shm_segment;
+
+/// What a member shows. All zeroes: it has posted nothing. A byte for each member follows, unless it is in a page:
+/// whether that one will not come back to this memory.
+struct shm_board_words {
+  alignas(64) std::atomic<std::uint64_t> posted;  ///< the commit of its newest record
+  std::atomic<std::uint64_t> passed;              ///< the last commit whose end it has seen
+  std::atomic<std::uint32_t> has_closed;
+
+  /// By parity of the commit, in the words of the world's first rank: its number, and in the lower half 0 where it
+  /// stands, else the missing rank plus 2.
+  alignas(64) std::atomic<std::uint64_t> settled[2];
+
+  std::byte record[2][board::record_bytes];
+
+  std::atomic<std::uint8_t>& left(std::size_t member) {
+    return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
+  }
+  static constexpr std::uint64_t bytes_for(std::size_t members) { return sizeof(shm_board_words) + members; }
+};
+
+class shm_board final : public board {
+ public:
+  /// Of the rank `self` of the segment. The words are the caller's, who is told by `at_end` that they are not used any
+  /// more.
+  shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
+            std::function<void(shm_board&)> at_end);
+  ~shm_board() override;
+
+  member_address address() const override;
+  status join(std::span<const rank> members, std::span<const member_address> all) override;
+  void join_home();  ///< all ranks, in their pages
+  status post(std::span<const std::byte> record, rank* missing) override;
+  status gather(std::span<std::byte> all, rank* missing) override;
+  void give_up(rank missing) override;
+
+  std::span<const rank> members() const { return members_; }
+  shm_board_words& words() const { return own_; }
+  /// By rank; empty until it has joined.
+  std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
+  /// Whether a record of the member is waited for.
+  bool awaits(rank member) const;
+
+ private:
+  std::atomic<std::uint64_t>& settled() const { return of_ranks_.front()->settled[number_ % 2]; }
+  status end(status how);
+  bool has_closed(std::size_t member) const;
+  rank find_behind(std::uint64_t number) const;
+  void ring_members();
+
+  shm_segment& segment_;
+  ringer& ringer_;
+  const rank self_;  ///< in the segment
+  shm_board_words& own_;
+  const std::function<void(shm_board&)> at_end_;
+  std::vector<rank> members_;  ///< by rank of the world, places in the segment; empty until it has joined
+  std::vector<shm_board_words*> of_ranks_;
+  std::uint64_t number_ = 0;      ///< of the exchange that is under way, or of the last one
+  std::uint64_t passed_ = 0;      ///< of the last one that has ended here
+  std::uint64_t all_passed_ = 0;  ///< that every member is known to have passed
+};
+
+}  // namespace lsched

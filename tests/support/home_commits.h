@@ -1,0 +1,32 @@
+// Commits of the world of all ranks, for tests that have an engine and no runtime.
+#pragma once
+
+#include <memory>
+
+#include "libsched/engine/commit_queue.h"
+
+namespace lsched::testing {
+
+/// By the engine's owner, whose steps carry them on.
+class home_commits {
+ public:
+  explicit home_commits(engine& runs)
+      : engine_(runs),
+        queue_(runs, std::make_shared<const membership>(runs.net().place()), runs.net().open_home_board()) {}
+
+  std::shared_ptr<schedule_commit> add(const commit_request& what) {
+    auto made = std::make_shared<schedule_commit>(engine_, queue_.members(), queue_.next_number(), what);
+    queue_.add(made);
+    return made;
+  }
+
+  rank give_up(const commitment& late) { return queue_.give_up(late); }
+
+ private:
+  engine& engine_;
+  commit_queue queue_;
+};
+
+inline bool has_ended(const commitment& one) { return one.finished.load() != 0 || one.verdict.load() != status::ok; }
+
+}  // namespace lsched::testing

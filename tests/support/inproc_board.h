@@ -1,0 +1,42 @@
+// A board of an inproc world: pages in the world's memory, which every member reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "libsched/transport/board.h"
+#include "tests/support/inproc.h"
+#include "tests/support/inproc_state.h"
+
+namespace lsched {
+
+class inproc_board final : public board {
+ public:
+  /// `index`: of its page.
+  inproc_board(inproc_world::state& world, std::size_t index)
+      : world_(world), index_(index), own_(world.boards[index]) {}
+  ~inproc_board() override { own_.is_closed = true; }
+
+  member_address address() const override { return {.near = index_ + 1}; }
+  status join(std::span<const rank> members, std::span<const member_address> all) override;
+  void join_home();
+  status post(std::span<const std::byte> record, rank* missing) override;
+  status gather(std::span<std::byte> all, rank* missing) override;
+  void give_up(rank missing) override;
+
+ private:
+  inproc::settlement& settled() { return pages_.front()->settled[number_ % 2]; }
+  bool has_left(std::size_t member) const;
+  status end(status how);
+
+  inproc_world::state& world_;
+  const std::size_t index_;
+  inproc::board_page& own_;
+  std::vector<rank> members_;               ///< home ranks, by rank of the world; none until it has joined
+  std::vector<inproc::board_page*> pages_;  ///< theirs
+  std::uint64_t number_ = 0;                ///< of the exchange that is under way, or of the last one
+};
+
+}  // namespace lsched
