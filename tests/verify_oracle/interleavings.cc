@@ -315,7 +315,7 @@ class interleaving_player {
     if (now.phases[it] == phase::passed_over) {
     } else if (computes && row_of(part.what->what).symbol == symbolic_rule::sums)
       write_sums(now, part);
-    else if (computes && row_of(part.what->what).symbol == symbolic_rule::opaque)
+    else if (computes && is_nobodys_promise(part.what->what))
       make_anew(now, part);
     else
       for (std::uint64_t i = 0; part.what->c.exists() && i < part.what->count; ++i) write(now, part, i);
@@ -354,6 +354,10 @@ class interleaving_player {
         default: break;
       }
     }
+  }
+
+  bool is_nobodys_promise(kernel what) const {
+    return row_of(what).symbol == symbolic_rule::opaque || (options_.has_foreign_functions && is_function(what));
   }
 
   /// All of the target is numbers that follow from an operand: whatever they are, they are nobody's promise.
@@ -505,7 +509,8 @@ interleaving_verdict play(std::span<const schedule_ptr> world, const postconditi
                           const interleaving_options& options) {
   const stage on(world, options.in_place);
   if (!on.flaw().empty()) return {conclusion::fails, on.flaw(), 0};
-  if (on.has_functions()) return {conclusion::undecided, "ops that call functions", 0};
+  if (on.has_functions() && !options.has_foreign_functions)
+    return {conclusion::undecided, "ops that call functions", 0};
   if (on.period() > k_most_rounds) return {conclusion::undecided, "guards of long periods", 0};
   interleaving_verdict verdict{.what = conclusion::holds};
   term_table terms(on.size());

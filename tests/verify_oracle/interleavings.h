@@ -30,6 +30,7 @@ struct interleaving_options {
   aliasing in_place{};                  ///< whether inputs and outputs share memory, and how
   bool is_reduced = true;               ///< false: every order of every world above, for very small worlds
   std::uint64_t most_states = 100'000;  ///< with a choice; more, and there is no conclusion
+  bool has_foreign_functions = false;   ///< the promise knows none: whatever a function makes is nobody's promise
 };
 
 struct interleaving_verdict {

@@ -72,9 +72,7 @@ void stage::add_rank(const schedule& program, const aliasing& in_place) {
   place_buffers(me, in_place);
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& what = program.ops()[id];
-    const bool writes = what.count != 0;
-    has_functions_ =
-        has_functions_ || (writes && is_function(what.what) && row_of(what.what).symbol != symbolic_rule::opaque);
+    has_functions_ = has_functions_ || (is_function(what.what) && row_of(what.what).symbol != symbolic_rule::opaque);
     stage_part part{.owner = size(), .id = id, .what = &what, .is_data = must_happen(what.kind)};
     part.is_call = what.kind == op_kind::signal_recv && what.peer == part.owner;
     const auto number = static_cast<stage_op>(parts_.size());

@@ -1,0 +1,75 @@
+// Worlds that are split from worlds, of ranks that talk through MPI: alone, and with shared memory inside emulated
+// nodes. Run as `mpiexec -n {2,3,5} bindings_worlds`.
+#include <gtest/gtest.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "bindings/c/lsched_mpi.h"
+#include "tests/support/thread_ranks.h"
+#include "tests/support/world_programs.h"
+
+namespace lsched::testing {
+namespace {
+
+lsched_world* open_nodes_of(int ranks_per_node, std::uint64_t commit_timeout_ns = k_limit_ns) {
+  setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
+  lsched_config config = test_config();
+  config.commit_timeout_ns = commit_timeout_ns;
+  lsched_world* world = nullptr;
+  diagnostic why;
+  if (lsched_world_open_mpi(MPI_COMM_WORLD, LSCHED_MPI_AUTO, &config, &world, &why) != LSCHED_OK) {
+    ADD_FAILURE() << why.text;
+    MPI_Abort(MPI_COMM_WORLD, 1);
+  }
+  return world;
+}
+
+TEST(worlds_over_mpi, random_programs_compute_what_they_promise) {
+  const std::uint64_t last = std::getenv("LSCHED_TEST_FULL") != nullptr ? 100 : 4;
+  for (const int ranks_per_node : {1, 2})
+    for (std::uint64_t seed = 1; seed <= last; ++seed)
+      EXPECT_EQ(perform_random_program(seed, open_nodes_of(ranks_per_node)), "")
+          << "seed " << seed << ", " << ranks_per_node << " ranks a node";
+}
+
+// Who gives up returns before the first rank has said how that was settled. Where the first rank is late itself, the
+// commit may have come to stand there; then it is cancelled.
+TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
+  lsched_world* const world = open_nodes_of(1, 100'000'000);
+  const std::int32_t self = lsched_rank(world), size = lsched_size(world);
+  for (std::int32_t late = 0; late < size; ++late) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (self == late) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    diagnostic why;
+    lsched_schedule* barrier = nullptr;
+    const lsched_status answer = lsched_barrier_create(world, &barrier, &why);
+    if (self == 0 && late == 0 && answer == LSCHED_OK)
+      EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_ERR_CANCELLED) << why.text;
+    else
+      EXPECT_EQ(answer, LSCHED_ERR_TIMEOUT) << why.text;
+    EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
+    MPI_Barrier(MPI_COMM_WORLD);
+    ASSERT_EQ(lsched_barrier_create(world, &barrier, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
+  }
+  EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+}
+
+}  // namespace
+}  // namespace lsched::testing
+
+int main(int argc, char** argv) {
+  int level = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+  alarm(std::getenv("LSCHED_TEST_FULL") != nullptr ? 3500 : 115);
+  ::testing::InitGoogleTest(&argc, argv);
+  const int answer = RUN_ALL_TESTS();
+  MPI_Finalize();
+  return answer;
+}
