@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -164,6 +165,41 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
       EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
     }
     EXPECT_EQ(sum_of_ranks(mine, why), 6) << why.text;
+  });
+}
+
+/// A number of /proc/self/status; of memory in KiB.
+std::uint64_t status_of_process(const std::string& name) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(name + ":")) return std::stoull(line.substr(name.size() + 1));
+  ADD_FAILURE() << "/proc/self/status has no " << name;
+  return 0;
+}
+
+// Shared pages are counted: VmRSS has them.
+TEST(worlds, cost_little_memory_and_no_thread) {
+  constexpr std::size_t k_worlds = 1000;
+  const world_of_threads opened(4);
+  std::vector<std::vector<lsched_world*>> all(4, std::vector<lsched_world*>(k_worlds));
+  const std::uint64_t threads = status_of_process("Threads"), memory = status_of_process("VmRSS");
+  opened.each([&](lsched_world* mine, std::int32_t r) {
+    diagnostic why;
+    for (lsched_world*& one : all[static_cast<std::size_t>(r)])
+      ASSERT_EQ(lsched_split(mine, 0, 0, &one, &why), LSCHED_OK) << why.text;
+  });
+  EXPECT_EQ(status_of_process("Threads"), threads);
+  const double each = static_cast<double>(status_of_process("VmRSS") - memory) / (4 * k_worlds);
+  EXPECT_LT(each, 64) << "KiB for a world of a rank";
+  RecordProperty("KiB", std::to_string(each));
+  opened.each([&](lsched_world*, std::int32_t r) {
+    diagnostic why;
+    for (lsched_world* one : all[static_cast<std::size_t>(r)]) {
+      if (one == all[static_cast<std::size_t>(r)].back()) {
+        EXPECT_EQ(sum_of_ranks(one, why), 10) << why.text;
+      }
+      EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
+    }
   });
 }
 
