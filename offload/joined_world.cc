@@ -45,7 +45,7 @@ result<instance*> joined_world::commit(const commit_request& request) {
   return made->committed();
 }
 
-result<new_world> joined_world::split(const split_choice& choice) {
+result<new_world> joined_world::split(const result<split_choice>& choice) {
   std::shared_ptr<split_commit> made;
   process_.driver().with_engine([&] {
     made = std::make_shared<split_commit>(process_.net(), members_, commits_->next_number(), choice);

@@ -39,7 +39,8 @@ class joined_world {
   result<instance*> commit(const commit_request& request);
 
   /// Splits the world, likewise: the new world of this rank's colour, or without members where that is negative.
-  result<new_world> split(const split_choice& choice);
+  /// A choice that is a failure fails it for all.
+  result<new_world> split(const result<split_choice>& choice);
 
   /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
   /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.

@@ -54,8 +54,7 @@ runtime::~runtime() {
     watcher_.detach();  // in a forked child there is no such thread
 }
 
-std::string runtime::describe() const {
-  const world place = net_->place();
+std::string runtime::describe(const world& place) const {
   std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
                      std::string(net_->name()) + ", ";
   text += thread_ ? "progress thread" : "driven by callers";

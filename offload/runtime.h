@@ -42,8 +42,8 @@ class runtime {
   bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
-  /// One line for people.
-  std::string describe() const;
+  /// One line for people, as a rank of a world.
+  std::string describe(const world& place) const;
 
   engine_counters counters();
 

@@ -228,7 +228,7 @@ LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t rank
  * of their ranks in `world` where keys are equal.  A negative color: in none, *made = NULL.  Collective over `world`,
  * in the order of its creates.  A new world is used like the one that was opened: it has ranks 0 … of its own, its
  * schedules, errors and creates do not concern `world`, which may be closed before it.  All worlds of a process share
- * engine, progress thread and memory: one costs less than 10 KiB, and no thread or descriptor.
+ * engine, progress thread and memory: one costs some 5 KiB, and no thread or descriptor.
  * Thread, Blocks: as lsched_barrier_create.  Memory: *made is the caller's until lsched_world_close.
  * Errors: as lsched_barrier_create, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
@@ -318,8 +318,8 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 /* A barrier, to be run any number of times.  Collective.
  * Thread: any, one collective create at a time per world.  Blocks: until all ranks have committed, at most
  * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
- * Errors: MISMATCH, TIMEOUT (naming a rank that did not come; on all ranks, and the world goes on), PEER (naming one
- * that died), NOMEM. */
+ * Errors: MISMATCH, TIMEOUT (naming a rank that did not come; on all ranks, and the world goes on. Over MPI it may name
+ * none, and where rank 0 came late the schedule may exist there, cancelled), PEER (naming one that died), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 

@@ -319,8 +319,11 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
 lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                            lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
-    if (world == nullptr || made == nullptr) return report(diagnostic, {status::argument, "world or made is null"});
-    auto of_color = world->joined.split({color, key});
+    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
+    result<split_choice> choice = split_choice{color, key};
+    if (made == nullptr) choice = failure{status::argument, "made is null"};
+    if (made != nullptr) *made = nullptr;
+    auto of_color = world->joined.split(choice);
     if (!of_color) return report(diagnostic, of_color.error());
     *made = of_color->members == nullptr ? nullptr : new lsched_world(*world, std::move(*of_color));
     return LSCHED_OK;
@@ -402,7 +405,7 @@ lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
 lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes) {
   if (world == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    copy_out(world->process.describe(), text, bytes, nullptr);
+    copy_out(world->process.describe(world->place()), text, bytes, nullptr);
     return LSCHED_OK;
   });
 }

@@ -92,6 +92,7 @@ struct late_ranks {
   std::vector<rank> late;     ///< have not called for that round
   std::vector<rank> without;  ///< do not have it: they have not created it, or have destroyed it
   std::size_t ranks = 0;      ///< that have it
+  bool is_of_all = true;      ///< its world is that of all ranks
 };
 
 /// By number; of schedules that a rank has.
@@ -102,6 +103,7 @@ std::map<std::uint64_t, late_ranks> find_schedules(const recording& all) {
       if (each.label.empty()) continue;
       late_ranks& entry = found[each.number];
       entry.label = each.label;
+      entry.is_of_all = is_of_all_ranks(each.number);
       entry.round = std::max(entry.round, each.entered);
       ++entry.ranks;
     }
@@ -138,7 +140,8 @@ void print(const recording& all) {
     if (!each.late.empty())
       std::printf("%s, round %llu: %zu of %s have not called for it: %s\n", label.c_str(),
                   static_cast<unsigned long long>(each.round), each.late.size(),
-                  counted(all.ranks.size(), "rank").c_str(), listed(each.late, "rank").c_str());
+                  counted(each.is_of_all ? all.ranks.size() : each.ranks, "rank").c_str(),
+                  listed(each.late, "rank").c_str());
     if (!each.without.empty())
       std::printf("%s: %zu of %s do not have it: %s\n", label.c_str(), each.without.size(),
                   counted(all.ranks.size(), "rank").c_str(), listed(each.without, "rank").c_str());

@@ -123,7 +123,12 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
 
 // What one has heard of, the other tells its own peers. MPI reports each once, whoever it is told by.
 void hybrid_endpoint::pass_on_cancellations() {
-  while (const auto news = near_->take_cancellation()) far_->cancel(news->instance, news->by);
+  while (const auto news = near_->take_cancellation()) {
+    if (news->is_departure)
+      report_cancelled({news->instance, node_[static_cast<std::size_t>(news->by)], true});
+    else
+      far_->cancel(news->instance, news->by);
+  }
   while (const auto news = far_->take_cancellation()) {
     near_->cancel(news->instance, news->by);
     report_cancelled(*news);
@@ -137,7 +142,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   std::size_t found = first->poll(out);
   if (found < out.size()) found += second->poll(out.subspan(found));
   pass_on_cancellations();
-  if (const rank place = near_->take_loss(); place != k_no_rank) report_lost(node_[static_cast<std::size_t>(place)]);
+  for (rank place; (place = near_->take_loss()) != k_no_rank;) report_lost(node_[static_cast<std::size_t>(place)]);
   return found;
 }
 
@@ -161,6 +166,11 @@ wait_note hybrid_endpoint::wait_of(rank who) const {
 rank_state hybrid_endpoint::state_of(rank who) const {
   const auto place = place_of(who);
   return place ? near_->state_of(*place) : rank_state::unknown;
+}
+
+bool hybrid_endpoint::is_lost(rank who) const {
+  const auto place = place_of(who);
+  return place && near_->is_lost(*place);
 }
 
 rank hybrid_endpoint::find_dead_peer() {

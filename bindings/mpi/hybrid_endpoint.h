@@ -77,6 +77,7 @@ class hybrid_endpoint final : public endpoint {
   wait_note wait_of(rank who) const override;
   rank_state state_of(rank who) const override;
   rank find_dead_peer() override;
+  bool is_lost(rank who) const override;
   status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
   rank culprit() const override;
   doorbell& bell() override { return near_->bell(); }

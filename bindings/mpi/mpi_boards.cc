@@ -63,6 +63,7 @@ void mpi_boards::advance_transfers() {
 void mpi_boards::advance() {
   for (bool found = awaiting_ != 0; found;) receive_next(found);
   advance_transfers();
+  for (const auto& [key, one] : boards_) one->settle_if_complete();
 }
 
 void mpi_boards::take(rank from, const content& bytes) {
@@ -126,9 +127,10 @@ status mpi_board::post(std::span<const std::byte> record, rank*) {
   is_awaiting_ = true;
   ++of_.awaiting_;
   of_.advance();  // the commit may have been given up long ago
-  if (is_first())
+  if (is_first()) {
     take_record(number_, 0, record);
-  else if (!settled_.contains(number_))
+    settle_if_complete();
+  } else if (!settled_.contains(number_))
     of_.send(members_.front(), pack(mpi_boards::kind::record, number_, k_no_rank, record));
   return status::ok;
 }
@@ -184,7 +186,12 @@ void mpi_board::take_record(std::uint64_t number, rank member, std::span<const s
   const auto target = records_.begin() + static_cast<std::ptrdiff_t>(place * record_bytes);
   std::fill(std::ranges::copy(record, target).out, target + record_bytes, std::byte{});
   has_record_[place] = true;
-  if (std::ranges::count(has_record_, false) == 0) settle(mpi_boards::kind::all, k_no_rank);
+}
+
+// After all that has come was taken: who has given it up has said so behind its record.
+void mpi_board::settle_if_complete() {
+  if (is_first() && !has_record_.empty() && std::ranges::count(has_record_, false) == 0)
+    settle(mpi_boards::kind::all, k_no_rank);
 }
 
 void mpi_board::settle(enum mpi_boards::kind how, rank missing) {

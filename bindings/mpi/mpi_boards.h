@@ -85,8 +85,8 @@ class mpi_boards {
 
   surroundings around_;
   std::uint32_t next_number_ = 0;
-  std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;  ///< by first rank, and its number
-  std::size_t awaiting_ = 0;                                     ///< boards with an exchange under way
+  std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;    ///< by first rank, and its number
+  std::size_t awaiting_ = 0;                                       ///< boards with an exchange under way
   std::multimap<std::pair<rank, std::uint32_t>, content> strays_;  ///< for boards that have not joined yet
   std::list<transfer> sends_, receives_;
 };
@@ -116,6 +116,7 @@ class mpi_board final : public board {
                            std::span<const std::byte> rest = {}) const;
   void take(const mpi_boards::head& first, std::span<const std::byte> rest);
   void take_record(std::uint64_t number, rank member, std::span<const std::byte> record);
+  void settle_if_complete();
   void settle(enum mpi_boards::kind how, rank missing);
   rank find_missing() const;
 

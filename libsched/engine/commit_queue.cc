@@ -24,10 +24,7 @@ failure failure_of_commit(status answer, rank missing) {
 }
 
 commit_queue::commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets)
-    : engine_(runs),
-      members_(std::move(members)),
-      board_(std::move(meets)),
-      records_(static_cast<std::size_t>(members_->place().size) * board::record_bytes) {}
+    : engine_(runs), members_(std::move(members)), board_(std::move(meets)) {}
 
 commit_queue::~commit_queue() {
   while (!queue_.empty()) {
@@ -41,6 +38,7 @@ commit_queue::~commit_queue() {
 
 void commit_queue::add(std::shared_ptr<commitment> next) {
   ++next_number_;
+  if (lost_ == k_no_rank) lost_ = engine_.first_lost_of(*members_);
   queue_.push_back(std::move(next));
   if (queue_.size() == 1) engine_.carry_on(*this);
   (void)advance();
@@ -49,6 +47,7 @@ void commit_queue::add(std::shared_ptr<commitment> next) {
 bool commit_queue::advance() {
   bool moved = false;
   while (!queue_.empty() && advance_first()) moved = true;
+  if (queue_.empty()) records_ = {};  // there may be many worlds
   return moved;
 }
 
@@ -62,6 +61,7 @@ bool commit_queue::advance_first() {
     const status answer = board_->post(bytes, &missing_);
     if (answer == status::pending) return false;
     is_posted_ = true;
+    records_.resize(static_cast<std::size_t>(members_->place().size) * board::record_bytes);
     if (answer != status::ok) conclude_first(answer);
     return true;
   }
@@ -77,8 +77,7 @@ bool commit_queue::advance_first() {
 // One that was given up because a rank is lost has failed of that loss.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
-    if (const rank dead = members_->rank_of(engine_.net().find_dead_peer()); dead != k_no_rank)
-      answer = status::peer, missing_ = dead;
+    if (missing_ != k_no_rank && engine_.net().is_lost(members_->home_of(missing_))) answer = status::peer;
   if (answer == status::peer) engine_.lose(*members_, missing_);
   if (answer != status::ok) return end_first(failure_of_commit(answer, missing_));
   std::vector<commit_record> all(static_cast<std::size_t>(members_->place().size));
@@ -119,6 +118,7 @@ rank commit_queue::give_up(const commitment& late) {
     (void)advance();
   } else {
     (*found)->refuse({status::timeout, "it did not wait any longer for commits that came before"});
+    (*found)->withdraw();
   }
   return missing;
 }

@@ -150,12 +150,12 @@ bool engine::poll_endpoint() {
 
 // A loss explains what is given up because of it.
 void engine::take_bad_news() {
-  if (const rank lost = net_.take_loss(); lost != k_no_rank) lose(lost);
+  for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
     instance* const given_up = instance_of(news->instance);
     if (given_up == nullptr || given_up->phase == phase::closed) continue;
-    given_up->is_given_up = true;
-    fail(*given_up, status::cancelled, given_up->members->rank_of(news->by));
+    if (!news->is_departure) given_up->is_given_up = true;
+    fail(*given_up, news->is_departure ? status::peer : status::cancelled, given_up->members->rank_of(news->by));
   }
 }
 
@@ -556,13 +556,19 @@ void engine::lose(const membership& of, rank member) {
       fail(*inst, status::peer, member);
 }
 
+rank engine::first_lost_of(const membership& world) const {
+  for (const rank home : lost_)
+    if (const rank member = world.rank_of(home); member != k_no_rank) return member;
+  return k_no_rank;
+}
+
 void engine::lose(rank home) {
+  if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
   for (auto& inst : instances_) {
     if (inst == nullptr || inst->phase == phase::closed) continue;
     if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);
   }
-  for (engine_task* one : tasks_) one->lose(home);
-  std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
+  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
 }
 
 }  // namespace lsched

@@ -103,6 +103,8 @@ class engine {
 
   /// A rank is lost: ends every instance of the worlds that it is a member of.
   void lose(rank home);
+  /// The member of a world that was lost first; k_no_rank: none is.
+  rank first_lost_of(const membership& world) const;
 
   /// A member has left the world for good: ends the world's instances.
   void lose(const membership& of, rank member);
@@ -210,6 +212,7 @@ class engine {
   std::size_t live_ = 0;
   std::uint32_t next_id_ = 0;
   std::vector<engine_task*> tasks_;
+  std::vector<rank> lost_;  ///< at home, in the order on record
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances

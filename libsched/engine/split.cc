@@ -14,10 +14,12 @@ std::vector<rank> ranks_of_colour(std::int32_t colour, const std::vector<split_c
   return those;
 }
 
-split_commit::split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const split_choice& choice)
-    : commitment(std::move(parent), number, "a split of the world"), choice_(choice) {
+split_commit::split_commit(endpoint& net, membership_ptr parent, std::uint64_t number,
+                           const result<split_choice>& choice)
+    : commitment(std::move(parent), number, "a split of the world"), choice_(choice ? *choice : split_choice{}) {
   std::memcpy(record_.detail, &choice_, sizeof choice_);
-  if (choice_.colour < 0) return;
+  if (!choice) refuse(choice.error());
+  if (!choice || choice_.colour < 0) return;
   auto opened = net.open_board(members_->homes().size());
   if (!opened) {
     refuse(opened.error());

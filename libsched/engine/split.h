@@ -22,7 +22,7 @@ std::vector<rank> ranks_of_colour(std::int32_t colour, const std::vector<split_c
 class split_commit final : public commitment {
  public:
   /// By the engine's owner.
-  split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const split_choice& choice);
+  split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const result<split_choice>& choice);
 
   /// Once it stands: the new world, and where its members meet; null of a negative colour. By the engine's owner.
   const membership_ptr& made() const { return made_; }
@@ -33,7 +33,7 @@ class split_commit final : public commitment {
   void withdraw() override { board_.reset(); }
   void orphan() override { board_.reset(); }
 
-  const split_choice choice_;
+  split_choice choice_;
   std::unique_ptr<board> board_;
   membership_ptr made_{};
 };

@@ -100,6 +100,7 @@ enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 struct cancellation {
   std::uint32_t instance = 0;  ///< this rank's number
   rank by = k_no_rank;
+  bool is_departure = false;  ///< instead: this rank waits in vain for that one, which has detached it
 };
 
 struct completion {
@@ -167,7 +168,7 @@ class endpoint {
 
   /// The next cancellation that poll() has found.
   std::optional<cancellation> take_cancellation() {
-    has_bad_news_ = cancellations_.size() > 1 || lost_ != k_no_rank;
+    has_bad_news_ = cancellations_.size() > 1 || !losses_.empty();
     if (cancellations_.empty()) return std::nullopt;
     const cancellation next = cancellations_.back();
     cancellations_.pop_back();
@@ -192,15 +193,25 @@ class endpoint {
   /// Ends watch_peers(), and waits until it has ended. Any thread.
   virtual void stop_watching() {}
 
-  /// The lost rank of which poll() has heard, once; k_no_rank: none. Asked first: what is left are cancellations.
+  /// The next lost rank of which poll() has heard, in the order that is on record; k_no_rank: none. Asked first: what
+  /// is left are cancellations.
   rank take_loss() {
-    has_bad_news_ = !cancellations_.empty();
-    return std::exchange(lost_, k_no_rank);
+    if (losses_.empty()) return k_no_rank;
+    const rank next = losses_.front();
+    losses_.erase(losses_.begin());
+    has_bad_news_ = !losses_.empty() || !cancellations_.empty();
+    return next;
   }
 
-  /// A peer that died, or closed while something waits for it, or k_no_rank. Looks at the operating system:
-  /// for idle moments only.
+  /// Looks for peers that have died, or closed while something waits for them, and puts them on record. Answers the
+  /// first one there, or k_no_rank. Finds departures (cancellation), too. Asks the operating system: for idle moments.
   virtual rank find_dead_peer() { return k_no_rank; }
+
+  /// Whether the loss of a rank is on record.
+  virtual bool is_lost(rank who) const {
+    static_cast<void>(who);
+    return false;
+  }
 
   // --- where ranks are, for diagnosis ---------------------------------------------------------------------------
 
@@ -282,13 +293,13 @@ class endpoint {
     has_bad_news_ = true;
   }
   void report_lost(rank peer) {
-    lost_ = peer;
+    losses_.push_back(peer);
     has_bad_news_ = true;
   }
 
  private:
   bool has_bad_news_ = false;
-  rank lost_ = k_no_rank;
+  std::vector<rank> losses_;
   std::vector<cancellation> cancellations_;
 };
 

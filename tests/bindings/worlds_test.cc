@@ -1,13 +1,19 @@
 // Worlds that are split from worlds: random programs, and what must stay apart.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/launched_rank.h"
 #include "tests/support/process_ranks.h"
 #include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
@@ -201,6 +207,56 @@ TEST(worlds, cost_little_memory_and_no_thread) {
       EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
     }
   });
+}
+
+/// Runs a barrier until it fails: of what, and of whom in that world.
+std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_schedule* barrier) {
+  diagnostic why;
+  lsched_status answer = LSCHED_OK;
+  while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
+  EXPECT_LT(why.rank, lsched_size(world));
+  return {answer, why.rank};
+}
+
+// Rank 3 is killed, then rank 1; of 4. Worlds: {0, 1, 2} in the order 2, 1, 0; and {3, 2}.
+int outlive(lsched_world* opened) {
+  const std::int32_t self = lsched_rank(opened);
+  diagnostic why;
+  lsched_world *without_3 = nullptr, *of_two = nullptr;
+  if (lsched_split(opened, self == 3 ? -1 : 0, -self, &without_3, &why) != LSCHED_OK) return 10;
+  if (lsched_split(opened, self < 2 ? -1 : 0, -self, &of_two, &why) != LSCHED_OK) return 11;
+  std::map<lsched_world*, lsched_schedule*> barriers;
+  for (lsched_world* one : {opened, without_3, of_two})
+    if (one != nullptr && lsched_barrier_create(one, &barriers[one], &why) != LSCHED_OK) return 12;
+  if (self == 3) raise(SIGKILL);
+  const std::pair of_3(LSCHED_ERR_PEER, 3), of_3_of_two(LSCHED_ERR_PEER, 0), of_1(LSCHED_ERR_PEER, 1);
+  if (fail_in(opened, barriers[opened]) != of_3) return 13;
+  if (of_two != nullptr && fail_in(of_two, barriers[of_two]) != of_3_of_two) return 14;
+  for (int round = 0; round < 100; ++round)
+    if (lsched_run(barriers[without_3], k_limit_ns, &why) != LSCHED_OK) return 15;
+  if (sum_of_ranks(without_3, why) != 6) return 16;
+  lsched_world* again = nullptr;
+  if (lsched_split(without_3, 0, 0, &again, &why) != LSCHED_OK) return 17;
+  if (lsched_split(opened, 0, 0, &of_two, &why) != LSCHED_ERR_PEER || why.rank != 3) return 18;
+  if (self == 1) raise(SIGKILL);
+  if (fail_in(without_3, barriers[without_3]) != of_1) return 19;
+  lsched_schedule* none = nullptr;
+  if (lsched_barrier_create(again, &none, &why) != LSCHED_ERR_PEER || why.rank != 1) return 20;
+  if (lsched_barrier_create(opened, &none, &why) != LSCHED_ERR_PEER || why.rank != 3) return 21;
+  return 0;
+}
+
+TEST(worlds, hear_of_the_deaths_of_their_own_members_alone) {
+  for (int k = 0; k < (full() ? 100 : 5); ++k) {
+    const auto segment = *shm_segment::create(4, 16 << 20);
+    child_ranks children(4, [&](rank self) {
+      be_launched(*segment, self);
+      lsched_world* opened = nullptr;
+      if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
+      return outlive(opened);
+    });
+    EXPECT_EQ(children.wait(), "rank 1 was ended by signal 9; rank 3 was ended by signal 9; ");
+  }
 }
 
 TEST(worlds, refuse_bad_arguments) {

@@ -623,13 +623,18 @@ TEST(shm_segment, is_left_out_of_core_dumps_of_all_that_map_it) {
   for (const std::string& flags : all) EXPECT_NE(flags.find(" dd"), std::string::npos) << flags;
 }
 
-TEST(shm_segment, keeps_the_first_loss_on_record) {
+TEST(shm_segment, keeps_losses_on_record_in_their_order) {
   const auto segment = segment_for(3);
   const auto of_a_peer = *shm_segment::adopt(dup(segment->descriptor()));
-  EXPECT_EQ(of_a_peer->first_lost(), k_no_rank);
-  EXPECT_EQ(segment->record_lost(2), 2);
-  EXPECT_EQ(of_a_peer->record_lost(0), 2);
-  EXPECT_EQ(of_a_peer->first_lost(), 2);
+  EXPECT_EQ(of_a_peer->lost_after(0), k_no_rank);
+  EXPECT_TRUE(segment->record_lost(2));
+  EXPECT_FALSE(of_a_peer->record_lost(2));
+  EXPECT_TRUE(of_a_peer->record_lost(0));
+  EXPECT_EQ(of_a_peer->lost_after(0), 2);
+  EXPECT_EQ(segment->lost_after(1), 0);
+  EXPECT_EQ(segment->lost_after(2), k_no_rank);
+  EXPECT_EQ(segment->lost_after(3), k_no_rank);
+  EXPECT_TRUE(segment->is_lost(0) && segment->is_lost(2) && !segment->is_lost(1));
 }
 
 TEST(shm_segment, refuses_worlds_that_cannot_be) {

@@ -205,7 +205,7 @@ class faulty_endpoint final : public endpoint {
 
   std::size_t poll(std::span<completion> out) override {
     const std::size_t found = good_.poll(out);
-    if (const rank lost = good_.take_loss(); lost != k_no_rank) report_lost(lost);
+    for (rank lost; (lost = good_.take_loss()) != k_no_rank;) report_lost(lost);
     while (const auto news = good_.take_cancellation())
       if (!has(fault::loses_cancellations)) report_cancelled(*news);
     std::size_t kept = 0;

@@ -77,7 +77,7 @@ result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
   reap();
   const std::uint64_t bytes = shm_board_words::bytes_for(most);
   std::byte* const memory = heap_.allocate(bytes);
-  if (memory == nullptr) return failure{status::no_memory, "this rank's shared region is full"};
+  if (memory == nullptr) return failure{status::no_memory, "its shared region is full"};
   std::memset(memory, 0, bytes);
   return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
 }
@@ -107,7 +107,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
   std::uint64_t bytes = head_bytes;
   for (const edge_spec& edge : edges) bytes += own_bytes(edge);
   std::byte* const memory = heap_.allocate(bytes);
-  if (memory == nullptr) return failure{status::no_memory, "this rank's shared region is full"};
+  if (memory == nullptr) return failure{status::no_memory, "its shared region is full"};
   std::memset(static_cast<void*>(memory), 0, head_bytes);
   block region{.members = {members.begin(), members.end()}};
   region.head = new (memory) shm_block{.place_on_record = shm_record::k_places, .rows = edges.size()};
@@ -127,6 +127,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
     }
     link_state& state = links_[link] = link_state{};
     state.spec = edge;
+    state.instance = id;
     state.credits = credits;
     if (needs_staging(edge)) {
       state.staging = staging_for(edge, region);
@@ -149,7 +150,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
   blocks_.emplace(id, std::move(region));
   if (out_of_memory) {
     detach(id);
-    return failure{status::no_memory, "this rank's shared region is full"};
+    return failure{status::no_memory, "its shared region is full"};
   }
   return answer;
 }
@@ -198,6 +199,7 @@ status shm_endpoint::connect_all(const block& ours) {
   std::map<std::pair<rank, std::uint64_t>, link_id> open;
   for (const link_id link : ours.links) {
     const edge_spec& edge = links_[link].spec;
+    links_[link].left = &ours.head->left(index_of(edge.peer, ours));
     open.emplace(std::pair(edge.peer, name_of_edge(edge.tag, edge.outgoing, edge.signal)), link);
   }
   for (auto next = open.begin(); next != open.end();) {
@@ -298,7 +300,8 @@ void shm_endpoint::reap() {
   std::erase_if(retired_, [this](const retired_piece& over) {
     for (std::size_t m = 0; m < over.members.size(); ++m) {
       const bool has_left = over.members[m] == self_ || over.left[m].load(std::memory_order_acquire) != 0;
-      if (!has_left && segment_->page(over.members[m]).state_of_rank.load() == shm_page::open) return false;
+      const bool is_there = segment_->page(over.members[m]).state_of_rank.load() == shm_page::open;
+      if (!has_left && is_there && !segment_->is_lost(over.members[m])) return false;
     }
     free(over);
     return true;
@@ -340,7 +343,7 @@ void shm_endpoint::find_bad_news() {
     const rank by = region.head->given_up.by();
     if (by != k_no_rank && !std::exchange(region.is_given_up, true)) report_cancelled({id, by});
   }
-  if (const rank lost = segment_->first_lost(); lost != k_no_rank) report_lost(lost);
+  for (rank lost; (lost = segment_->lost_after(losses_seen_)) != k_no_rank; ++losses_seen_) report_lost(lost);
 }
 
 void shm_endpoint::abandon(std::uint32_t id) {
@@ -582,24 +585,24 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process) || (is_awaited && state_of_process(process) == rank_state::ending);
 }
 
-/// The next rank, in a ring, that is in the world and no thread of this process.
+/// The next rank, in a ring, that is there and no thread of this process.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
     const shm_page& page = segment_->page(peer);
-    if (page.state_of_rank.load() != shm_page::closed && page.process.load() != getpid()) return peer;
+    const bool is_there = page.state_of_rank.load() != shm_page::closed && page.process.load() != getpid();
+    if (is_there && !segment_->is_lost(peer)) return peer;
   }
   return self_;
 }
 
-// If any rank survives, one does whose successor has not; and once a loss is on record, no other is looked for. A rank
-// that ends without closing is lost.
+// If any rank survives, one does whose successor has not. A rank that ends without closing is lost.
 void shm_endpoint::watch_peers() {
   is_watching_.store(true);
   {
     const life_word::holder alive(page_->life);
     while (!stops_watching_.load()) {
-      const rank peer = segment_->first_lost() == k_no_rank ? find_successor() : self_;
+      const rank peer = find_successor();
       const shm_page& page = segment_->page(peer);
       watched_.store(peer);
       const std::uint32_t seen = page.life.value();  // before the state: a peer closes, and then changes its word
@@ -659,10 +662,8 @@ rank_state shm_endpoint::state_of(rank who) const {
 
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
 rank shm_endpoint::find_dead_peer() {
-  const rank on_record = segment_->first_lost();
-  if (on_record != k_no_rank) return on_record;
-  const rank lost = find_lost_peer();
-  if (lost != k_no_rank) return segment_->record_lost(lost);
+  if (const rank lost = find_lost_peer(); lost != k_no_rank && segment_->record_lost(lost)) tell_all();
+  if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
   if (culprit_ != k_no_rank && std::chrono::steady_clock::now() - culprit_since_ > k_longest_exit)
     health_ = status::transport;  // all are alive: it is memory that the system does not let us read
   return k_no_rank;
@@ -674,21 +675,27 @@ rank shm_endpoint::find_lost_peer() {
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
     // Asked first: the peer may close, and then end.
-    if (has_ended(peer, is_awaited) && segment_->page(peer).state_of_rank.load() != shm_page::closed) return peer;
+    if (!segment_->is_lost(peer) && has_ended(peer, is_awaited) &&
+        segment_->page(peer).state_of_rank.load() != shm_page::closed)
+      return peer;
   }
-  const auto found = std::ranges::find(expected_of_, expected::in_vain);
-  return found == expected_of_.end() ? k_no_rank : static_cast<rank>(found - expected_of_.begin());
+  for (rank peer = 0; peer < segment_->ranks(); ++peer)
+    if (expected_of_[static_cast<std::size_t>(peer)] == expected::in_vain && !segment_->is_lost(peer)) return peer;
+  return k_no_rank;
 }
 
-// Whether a peer has closed is asked before its word is read: what came before is not lost.
+// Whether a peer has closed, or left the instance, is asked before its word is read: what came before is not lost.
 void shm_endpoint::find_awaited_peers() {
   std::ranges::fill(expected_of_, expected::nothing);
-  const auto await = [this](rank peer, const std::atomic<std::uint64_t>& word, std::uint64_t goal) {
+  for (const watch& waiting : watches_) {
+    const link_state& state = links_[waiting.link];
+    const rank peer = state.spec.peer;
     const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
-    if (word.load() >= goal) return;
+    const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
+    if (waiting.word->load() >= waiting.goal) continue;
     expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
-  };
-  for (const watch& waiting : watches_) await(links_[waiting.link].spec.peer, *waiting.word, waiting.goal);
+    if (has_left && !has_closed) report_cancelled({state.instance, peer, true});
+  }
   for (const shm_board* one : boards_)
     for (std::size_t m = 0; m < one->members().size(); ++m)
       if (expected& known = expected_of_[static_cast<std::size_t>(one->members()[m])];

@@ -79,6 +79,7 @@ class shm_endpoint final : public endpoint {
   rank_state state_of(rank who) const override;
   void stop_watching() override;
   rank find_dead_peer() override;
+  bool is_lost(rank who) const override { return segment_->is_lost(who); }
   status health() const override { return health_; }
   rank culprit() const override { return culprit_; }
   doorbell& bell() override { return page_->bell; }
@@ -111,6 +112,8 @@ class shm_endpoint final : public endpoint {
     round_no exposed = 0;  ///< whose message is read where its sender has it; out: the last one, if not from a copy
     shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
     std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
+    std::uint32_t instance = 0;
+    const std::atomic<std::uint8_t>* left = nullptr;  ///< whether the peer has left the instance; from link() on
     shm_claim* claim = nullptr;  ///< out: ours; in: theirs; where messages may be read in the sender's memory
     const shm_given_up* given_up = nullptr;  ///< in: theirs
     staging_area* staging = nullptr;         ///< out: reserved where the source may be foreign; its block's
@@ -194,6 +197,7 @@ class shm_endpoint final : public endpoint {
   enum class expected : std::uint8_t { nothing, something, in_vain };
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t news_seen_ = 0;        ///< shm_segment::bad_news
+  rank losses_seen_ = 0;               ///< of those on record
   status health_ = status::ok;
   /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
   std::chrono::steady_clock::time_point culprit_since_{};

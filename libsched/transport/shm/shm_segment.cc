@@ -116,7 +116,6 @@ struct shm_segment::header {
   std::uint64_t data_offset;
   std::int64_t ranks;
   std::uint64_t cores;
-  std::atomic<std::int64_t> lost;  // the rank, plus one
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
 
@@ -143,7 +142,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
   if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
-  header first{k_magic, stride, data_offset, ranks, cores, {}, {}, {}};
+  header first{k_magic, stride, data_offset, ranks, cores, {}, {}};
   if (!recorder.empty()) {
     const auto made = create_recorder(recorder, ranks);
     if (!made) return made.error();
@@ -201,15 +200,25 @@ unsigned shm_segment::cores() const { return static_cast<unsigned>(head().cores)
 
 std::size_t shm_segment::stride() const { return head().stride; }
 
-rank shm_segment::first_lost() const {
-  const std::int64_t lost = head().lost.load();
-  return lost >= 1 && lost <= ranks() ? static_cast<rank>(lost - 1) : k_no_rank;
+rank shm_segment::lost_after(rank others) const {
+  const std::int32_t lost = others < ranks() ? page(others).lost.load() : 0;
+  return lost >= 1 && lost <= ranks() ? lost - 1 : k_no_rank;
 }
 
-rank shm_segment::record_lost(rank who) {
-  std::int64_t nobody = 0;
-  head().lost.compare_exchange_strong(nobody, std::int64_t{who} + 1);
-  return first_lost();
+bool shm_segment::is_lost(rank who) const {
+  for (rank others = 0;; ++others) {
+    const rank lost = lost_after(others);
+    if (lost == who || lost == k_no_rank) return lost == who;
+  }
+}
+
+bool shm_segment::record_lost(rank who) {
+  for (rank others = 0; others < ranks(); ++others) {
+    std::int32_t nobody = 0;
+    if (page(others).lost.compare_exchange_strong(nobody, who + 1)) return true;
+    if (nobody == who + 1) return false;
+  }
+  return false;
 }
 
 std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) const {

@@ -39,6 +39,7 @@ struct shm_page {
   std::atomic<std::uint32_t> state_of_rank;
   std::atomic<std::int32_t> process;
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
+  std::atomic<std::int32_t> lost;    ///< of the r-th page: the rank that was lost after r others, plus one
   shm_board_words home_board;
 };
 
@@ -63,12 +64,13 @@ class shm_segment {
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
 
-  /// The rank whose loss was noticed first, by any rank of the world; k_no_rank: none yet.
-  rank first_lost() const;
+  /// The rank whose loss was noticed after so many others, by any rank; k_no_rank: none yet.
+  rank lost_after(rank others) const;
+  bool is_lost(rank who) const;
 
-  /// Records that `who` is lost, unless a loss is on record. Answers whose is. Whoever notices a loss records it before
-  /// anything that follows from the loss, so a rank that has ended because of it never gets there first.
-  rank record_lost(rank who);
+  /// Records that `who` is lost, behind those that are on record; false: it is there already. Whoever notices a loss
+  /// records it before anything that follows from the loss, so a rank that has ended because of it comes behind.
+  bool record_lost(rank who);
 
   /// Waits, asleep, until every rank has opened its endpoint: the first commit looks at all of them. TIMEOUT names
   /// a rank that has not come within the limit, PEER one that has ended on its way.
