@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <latch>
 #include <map>
 #include <string>
 #include <thread>
@@ -138,16 +139,17 @@ TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   config.commit_timeout_ns = 50'000'000;
   const world_of_threads ranks(3, config);
   for (const std::int32_t late : {2, 0, 1}) {
+    std::latch others(2);  // that have given up
     std::vector<std::jthread> threads;
     for (std::int32_t r = 0; r < 3; ++r)
       threads.emplace_back([&, r] {
         diagnostic why;
         lsched_schedule* barrier = nullptr;
-        if (r == late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        if (r == late) others.wait();
         EXPECT_EQ(lsched_barrier_create(ranks.at(r), &barrier, &why), LSCHED_ERR_TIMEOUT) << "rank " << r;
         EXPECT_TRUE(why.says("rank " + std::to_string(late))) << why.text;
         EXPECT_EQ(why.rank, late);
-        if (r != late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        if (r != late) others.count_down();
       });
     threads.clear();
     ranks.each([](lsched_world* mine, std::int32_t) {
