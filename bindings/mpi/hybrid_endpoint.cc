@@ -13,8 +13,7 @@ class hybrid_board final : public board {
   member_address address() const override { return {.near = near_->address().near, .far = far_->address().far}; }
 
   status join(std::span<const rank> members, std::span<const member_address> all) override {
-    std::vector<rank> places;
-    for (const std::size_t m : of_.indices_here(members)) places.push_back(*of_.place_of(members[m]));
+    const std::vector<rank> places = of_.places_of(members);
     const bool is_near = places.size() == members.size();
     (is_near ? far_ : near_).reset();
     return is_near ? near_->join(places, all) : far_->join(members, all);
@@ -51,11 +50,16 @@ std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> mem
   return here;
 }
 
+/// Their places in the node.
+std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) const {
+  std::vector<rank> places;
+  for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
+  return places;
+}
+
 // Both transports attach every instance, also one without edges there.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                      std::span<const edge_spec> edges) {
-  std::vector<rank> places;
-  for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
   std::vector<edge_spec> near;
   std::vector<edge_spec> far;
   const auto is_near = [this](rank peer) { return place_of(peer).has_value(); };
@@ -63,7 +67,7 @@ result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, std::span
     (is_near(edge.peer) ? near : far).push_back(edge);
     if (is_near(edge.peer)) near.back().peer = *place_of(edge.peer);
   }
-  auto near_links = near_->attach(id, places, credits, near);
+  auto near_links = near_->attach(id, places_of(members), credits, near);
   if (!near_links) {
     failure why = near_links.error();
     if (why.peer != k_no_rank) why.peer = node_[static_cast<std::size_t>(why.peer)];

@@ -89,6 +89,7 @@ class hybrid_endpoint final : public endpoint {
   void pass_on_cancellations();
   std::optional<rank> place_of(rank who) const;
   std::vector<std::size_t> indices_here(std::span<const rank> members) const;
+  std::vector<rank> places_of(std::span<const rank> members) const;
   friend class hybrid_board;
 
   std::unique_ptr<shm_endpoint> near_;
