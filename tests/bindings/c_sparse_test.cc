@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <initializer_list>
+#include <latch>
 #include <span>
 #include <utility>
 #include <vector>
@@ -411,6 +412,7 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
 TEST(c_sparse, ranks_that_have_loaded_different_rounds_all_learn_it) {
   for (const lsched_selection selection : {LSCHED_EXACT, LSCHED_REUSED}) {
     std::vector<rank_memory> ranks(3);
+    std::latch all_have_learnt(3);  // who destroys a failed schedule cancels it
     as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
       lsched_schedule* schedule = nullptr;
       diagnostic why;
@@ -435,6 +437,7 @@ TEST(c_sparse, ranks_that_have_loaded_different_rounds_all_learn_it) {
       for (int round = 0; round < 20 && answer == LSCHED_OK; ++round) answer = run(400);
       EXPECT_EQ(answer, LSCHED_ERR_MISMATCH) << why.text;
       EXPECT_NE(std::string(why.text).find("lsched_sparse_load"), std::string::npos) << why.text;
+      all_have_learnt.arrive_and_wait();
       EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
     });
   }
