@@ -15,7 +15,6 @@
 #include <functional>
 #include <string>
 
-#include "libsched/engine/commit.h"
 #include "libsched/engine/engine.h"
 #include "offload/idle_policy.h"
 
@@ -59,8 +58,8 @@ class driver {
     return wait({inst.finished, inst.verdict, round, &inst}, deadline);
   }
 
-  /// The same of a commit.
-  status wait(const commitment& what, clock::time_point deadline) {
+  /// The same of a commit, say.
+  status wait(const common_step& what, clock::time_point deadline) {
     return wait({what.finished, what.verdict, 1, nullptr}, deadline);
   }
 

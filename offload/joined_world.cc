@@ -29,20 +29,25 @@ joined_world::joined_world(runtime& process, new_world made, std::chrono::nanose
 
 joined_world::~joined_world() {
   if (process_.is_in_its_process())
-    process_.driver().with_engine([this] { commits_.reset(); });
+    process_.driver().with_engine([this] {
+      if (commits_->is_over())
+        commits_.reset();
+      else
+        process_.engine().adopt(std::move(commits_));
+    });
   else
     (void)commits_.release();  // a forked child is in no world
 }
 
-result<instance*> joined_world::commit(const commit_request& request) {
-  std::shared_ptr<schedule_commit> made;
+queued_commit joined_world::queue(const commit_request& request) {
+  queued_commit made;
   process_.driver().with_engine([&] {
-    made = std::make_shared<schedule_commit>(process_.engine(), members_, commits_->next_number(), request);
-    commits_->add(made);
+    auto next = std::make_shared<schedule_commit>(process_.engine(), members_, commits_->next_number(), request);
+    made = {next, {next->made().begin(), next->made().end()}};
+    commits_->add(std::move(next));
   });
-  if (auto why = await(*made)) return std::move(*why);
-  ++instances_;
-  return made->committed();
+  instances_ += made.instances.size();
+  return made;
 }
 
 result<new_world> joined_world::split(const result<split_choice>& choice) {
@@ -55,18 +60,43 @@ result<new_world> joined_world::split(const result<split_choice>& choice) {
   return new_world{made->made(), made->take_board()};
 }
 
-/// Why the commit does not stand. Over a medium without shared memory it may come to stand after this rank has given it
-/// up; then it is cancelled.
-template <class Commit>
-std::optional<failure> joined_world::await(const Commit& made) {
+// Over a medium without shared memory it may come to stand after this rank has given it up; then it is cancelled.
+std::optional<failure> joined_world::await(const commitment& made) {
   driver& by = process_.driver();
-  if (by.wait(made, driver::clock::now() + commit_timeout_) == status::timeout) {
+  if (by.wait(made.progress(), driver::clock::now() + commit_timeout_) == status::timeout) {
     rank missing = k_no_rank;
     by.with_engine([&] { missing = commits_->give_up(made); });
-    if (made.finished.load() == 0 && made.verdict.load() == status::ok)
-      return failure_of_commit(status::timeout, missing);
+    if (!made.progress().has_ended()) return failure_of_commit(status::timeout, missing);
   }
-  return made.finished.load() != 0 ? std::nullopt : std::optional(made.why());
+  return made.progress().finished.load() != 0 ? std::nullopt : std::optional(made.why());
+}
+
+result<new_world> joined_world::split_ranks(std::span<const rank> ranks, std::int32_t tag) {
+  driver& by = process_.driver();
+  std::unique_ptr<meeting> made;
+  std::optional<failure> why;
+  by.with_engine([&] {
+    auto offered = process_.net().open_board(ranks.size());
+    if (!offered)
+      why = offered.error();
+    else
+      made = std::make_unique<meeting>(process_.engine(), members_, ranks, tag, std::move(*offered));
+  });
+  if (why) return std::move(*why);
+  const bool is_late = by.wait(made->progress(), driver::clock::now() + commit_timeout_) == status::timeout;
+  result<new_world> answer = failure{status::internal};
+  by.with_engine([&] {
+    if (is_late && !made->give_up()) {
+      answer = failure{status::timeout, "the first rank of the list is about to answer, and does not", ranks.front()};
+      return process_.engine().adopt(std::move(made));
+    }
+    if (made->made() != nullptr)
+      answer = new_world{made->made(), made->take_board()};
+    else
+      answer = made->why();
+    made.reset();
+  });
+  return answer;
 }
 
 std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
@@ -78,6 +108,14 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
     if (*one != nullptr)
       if (auto why = await_readers(**one)) return why;
   return std::nullopt;
+}
+
+void joined_world::withdraw(std::span<instance** const> gone) {
+  process_.driver().with_engine([&] {
+    for (instance** one : gone)
+      if (*one != nullptr && (*one)->verdict.load() == status::ok) process_.engine().cancel(**one);
+  });
+  (void)remove(gone);
 }
 
 /// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.

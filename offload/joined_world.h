@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "libsched/engine/commit_queue.h"
+#include "libsched/engine/meeting.h"
 #include "libsched/engine/split.h"
 #include "offload/runtime.h"
 
@@ -18,6 +20,12 @@ namespace lsched {
 struct new_world {
   membership_ptr members{};
   std::unique_ptr<board> meets{};
+};
+
+/// What the ranks have yet to agree upon: whoever has asked for it removes the instances, whatever they agree.
+struct queued_commit {
+  std::shared_ptr<const schedule_commit> commit{};
+  std::vector<instance*> instances{};  ///< that of the request, and its companions; none if this rank was refused
 };
 
 class joined_world {
@@ -35,16 +43,28 @@ class joined_world {
   world place() const { return members_->place(); }
   const membership& members() const { return *members_; }
 
-  /// Commits, waiting for all members up to the timeout; which fails it on all of them. Any thread.
-  result<instance*> commit(const commit_request& request);
+  /// Queues a commit. What it makes is there when this returns, and takes calls, whatever the others do. Any thread.
+  queued_commit queue(const commit_request& request);
 
-  /// Splits the world, likewise: the new world of this rank's colour, or without members where that is negative.
-  /// A choice that is a failure fails it for all.
+  /// Waits for all members to agree upon it, up to the timeout; which fails it on all of them. Why it does not stand.
+  /// Any thread.
+  std::optional<failure> await(const commitment& made);
+
+  /// Splits the world, waiting likewise: the new world of this rank's colour, or without members where that is
+  /// negative. A choice that is a failure fails it for all.
   result<new_world> split(const result<split_choice>& choice);
+
+  /// A world of these ranks, in this order, whom this one is among and each of whom calls this with the same ranks and
+  /// tag; no other need know. Waits for them up to the timeout. Any thread, one call of the same ranks and tag at a
+  /// time.
+  result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
   /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
   /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
+
+  /// Gives up instances that the ranks have not agreed upon, and removes them.
+  void withdraw(std::span<instance** const> gone);
 
   /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a
   /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED all are gone. Any thread.
@@ -54,8 +74,6 @@ class joined_world {
   std::uint64_t instances() const { return instances_.load(); }
 
  private:
-  template <class Commit>
-  std::optional<failure> await(const Commit& made);
   std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;

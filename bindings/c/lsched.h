@@ -234,6 +234,17 @@ LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t rank
 LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                                           lsched_diagnostic* diagnostic);
 
+/* A world of the `count` ranks listed, in that order: each of them calls this with the same ranks and tag, which tells
+ * worlds of the same ranks apart that are made at the same time; ranks that are not listed do not.  Creates and splits
+ * of `world` may go on meanwhile.
+ * Thread: any, one call of the same ranks and tag at a time.  Blocks: until all have called, at most commit_timeout_ns.
+ * Memory: as lsched_split.
+ * Errors: ARGUMENT (no such rank, one listed twice, this one not listed); TIMEOUT, naming a rank that has not called
+ * with this list and tag (over MPI the first one listed alone knows), nothing made: a later call may succeed; PEER,
+ * NOMEM. */
+LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
+                                                lsched_world** made, lsched_diagnostic* diagnostic);
+
 /* The rank that rank `rank` of `world` has in `other`, both of this process; -1: none.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
@@ -314,6 +325,22 @@ LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t ev
 LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char* path, lsched_diagnostic* diagnostic);
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
+
+/* Whether the collective creates of this world wait for the other ranks: on = 0, as at open, they do; with 1 they are
+ * queued in the order of the calls and return at once, whatever the others do, as nonblocking collectives of MPI.  A
+ * schedule that is not agreed upon yet takes all calls: a round that is started runs once all ranks have made the
+ * create, and two worlds may be used in opposite order on two ranks.  A create still answers what is wrong with its own
+ * arguments; what the ranks do not agree upon, every call on the schedule answers from then on.  There is no timeout
+ * but those of the calls that wait.  A split waits in any case.  Worlds that are split from this one begin as it is.
+ * Thread: any. Blocks: never. Errors: ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on);
+
+/* Waits until all ranks have made the create, or it is known that it has failed.
+ * Thread: any number.  Blocks: at most timeout_ns.
+ * Errors: ARGUMENT; TIMEOUT, naming a rank that has not come (over MPI perhaps none), nothing changed: call again;
+ * those of the create; CANCELLED, PEER. */
+LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint64_t timeout_ns,
+                                                lsched_diagnostic* diagnostic);
 
 /* A barrier, to be run any number of times.  Collective.
  * Thread: any, one collective create at a time per world.  Blocks: until all ranks have committed, at most
@@ -464,8 +491,8 @@ LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_dia
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
  * leaves first if lsched_leave has not been called, then serves until every rank has left.  One that has failed or was
  * cancelled: local.
- * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial), as
- * lsched_cancel (failed).
+ * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial, or not
+ * agreed upon yet: lsched_set_nonblocking), as lsched_cancel (failed).
  * Memory: the schedule is gone, and its buffers are the caller's again.
  * Errors: BUSY while a round runs (wait for it, or lsched_cancel), or, of a failed schedule, while a peer (named) reads
  * a buffer; TIMEOUT: nothing is gone, call again. UNSUPPORTED: the schedule is gone, but as lsched_cancel says. */

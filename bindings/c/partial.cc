@@ -134,53 +134,36 @@ result<creation> describe_sparse(lsched_world& world, const lsched_partial_desc&
                   {.residual = std::move(request->state)}};
 }
 
-/// How long ranks serve each other where a partial schedule could not be completed.
-constexpr std::uint64_t k_shutdown_ns = 10'000'000'000;
-
-/// A schedule beside a partial one, which waits for every rank that has not left.
-result<instance*> commit_companion(lsched_schedule& schedule, const char* purpose, const shape& data) {
-  lsched_world& world = *schedule.world;
+/// Adds a schedule beside a partial one, which waits for every rank that has not left. What the ranks agree upon tells
+/// which.
+std::optional<failure> add_companion(lsched_world& world, creation& to, const char* purpose, const shape& data) {
   const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
-  const std::string name = purpose + std::string(" of ") + schedule.instance->label;
-  const auto committed = world.joined.commit({name, made ? made->program : result<schedule_ptr>(made.error())});
-  if (committed) world.process.driver().with_engine([&] { (*committed)->label = name; });
-  return committed;
+  if (!made) return made.error();
+  to.request.companions.push_back({purpose, made->program});
+  to.request.agreement += std::string(" with ") + purpose + " by " + std::string(made->chosen.how->name);
+  return std::nullopt;
 }
 
-/// Makes the session of a schedule that has been committed, with the instances by which ranks agree on a round, and
-/// through which they average weights; after a failure with those before it.
-std::optional<failure> open_session(lsched_schedule& schedule, const lsched_partial_desc& desc) {
-  session_instances all{.rounds = schedule.instance};
-  std::optional<failure> why;
-  const auto add = [&](instance*& companion, const char* purpose, const shape& data) {
-    const auto committed = commit_companion(schedule, purpose, data);
-    if (committed)
-      companion = *committed;
-    else
-      why = committed.error();
-  };
-  add(all.agreement, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
-  if (!why && desc.averages_weights != 0) add(all.mean, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
-  schedule.session.emplace(schedule.world->process.engine(), all, static_cast<divisor>(desc.divisor),
-                           std::span(desc.buckets, desc.bucket_count));
+/// What a session needs beside the rounds: to agree on a round, and to average weights.
+std::optional<failure> add_session(lsched_world& world, creation& to, const lsched_partial_desc& desc) {
+  to.session = session_choice{static_cast<divisor>(desc.divisor), {desc.buckets, desc.buckets + desc.bucket_count}};
+  auto why = add_companion(world, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
+  if (!why && desc.averages_weights != 0)
+    why = add_companion(world, to, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
   return why;
+}
+
+result<creation> describe(lsched_world& world, const lsched_partial_desc& desc) {
+  auto made = desc.sparse != nullptr ? describe_sparse(world, desc) : describe_dense(world, desc);
+  if (!made || !made->request.program) return made;
+  if (auto why = add_session(world, *made, desc)) return std::move(*why);
+  return made;
 }
 
 lsched_status create_partial(lsched_world* world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                              lsched_diagnostic* diagnostic) {
-  const auto describe = [&](lsched_world& w) -> result<creation> {
-    if (schedule == nullptr) return argument("schedule is null");
-    if (!desc) return desc.error();
-    return desc->sparse != nullptr ? describe_sparse(w, *desc) : describe_dense(w, *desc);
-  };
-  lsched_schedule* made = nullptr;
-  if (const lsched_status answer = create(world, &made, diagnostic, describe); answer != LSCHED_OK) return answer;
-  if (const auto why = open_session(*made, *desc)) {
-    (void)lsched_schedule_destroy(made, k_shutdown_ns, nullptr);
-    return report(diagnostic, *why);
-  }
-  *schedule = made;
-  return LSCHED_OK;
+  return create(world, schedule, diagnostic,
+                [&](lsched_world& w) { return desc ? describe(w, *desc) : result<creation>(desc.error()); });
 }
 
 // --- calls -------------------------------------------------------------------------------------------------

@@ -74,14 +74,13 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
-/// In the order in which they are removed.
+}  // namespace
+
 std::vector<instance**> instances_of(lsched_schedule& schedule) {
   if (!schedule.session) return {&schedule.instance};
   const auto all = schedule.session->instances();
   return {all.begin(), all.end()};
 }
-
-}  // namespace
 
 lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
                       lsched_diagnostic* diagnostic) {
@@ -89,6 +88,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
     return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
+    if (awaited.refusal && answer == awaited.refusal->code) return report(diagnostic, *awaited.refusal);
     failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
       schedule.world->process.driver().with_engine([&] {
@@ -138,6 +138,17 @@ void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size
 }  // namespace lsched
 
 using namespace lsched;
+
+namespace {
+
+/// Until the ranks have agreed upon it, or not.
+lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
+                              lsched_diagnostic* diagnostic) {
+  const status answer = schedule.world->process.driver().wait(schedule.commit->progress(), deadline);
+  return answer == status::ok ? LSCHED_OK : explain(schedule, *schedule.instance, answer, 0, diagnostic);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -208,6 +219,11 @@ lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagno
   });
 }
 
+lsched_status lsched_create_wait(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) return report(diagnostic, {status::argument, "schedule is null"});
+  return await_agreement(*schedule, deadline_after(timeout_ns), diagnostic);
+}
+
 lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) return LSCHED_OK;
   driver& drives = schedule->world->process.driver();
@@ -215,6 +231,9 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     leave(drives, *schedule->session);
     const call_progress made = complete(drives, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
     if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+  } else if (schedule->instance->verdict.load() == status::ok) {
+    if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
+      return LSCHED_ERR_TIMEOUT;
   }
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));

@@ -139,11 +139,23 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
-  const auto committed = world->joined.commit(made->request);
-  if (!committed) return report(diagnostic, committed.error());
+  const bool waits = world->creates_wait.load();
+  auto [queued, instances] = world->joined.queue(made->request);
+  if (queued->is_refused() && !waits) return report(diagnostic, queued->why());
   handle->world = world;
-  handle->instance = *committed;
+  handle->commit = std::move(queued);
   handle->extras = std::move(made->extras);
+  if (!instances.empty()) handle->instance = instances.front();
+  if (instances.size() > 1)
+    handle->session.emplace(
+        world->process.engine(),
+        session_instances{instances[0], instances[1], instances.size() > 2 ? instances[2] : nullptr}, made->session->by,
+        made->session->buckets);
+  if (waits)
+    if (const auto why = world->joined.await(*handle->commit)) {
+      world->joined.withdraw(instances_of(*handle));
+      return report(diagnostic, *why);
+    }
   *schedule = handle.release();
   if (!made->remark.empty()) (void)report(diagnostic, {status::ok, made->remark});
   return LSCHED_OK;
@@ -234,6 +246,19 @@ selection chosen_as_in(const lsched_world& parent, const membership& made) {
   return by;
 }
 
+/// Why a world cannot be made of them.
+std::optional<failure> validate_ranks(const world& place, std::span<const rank> listed) {
+  std::vector<rank> sorted(listed.begin(), listed.end());
+  std::ranges::sort(sorted);
+  if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= place.size))
+    return failure{status::argument, "ranks: there is a rank that is not 0 to " + std::to_string(place.size - 1)};
+  if (const auto twin = std::ranges::adjacent_find(sorted); twin != sorted.end())
+    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is there more than once", *twin};
+  if (!std::ranges::binary_search(sorted, place.self))
+    return failure{status::argument, "ranks: this one, " + std::to_string(place.self) + ", is not among them"};
+  return std::nullopt;
+}
+
 /// The topology, with what the tuning table knows better.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
@@ -256,7 +281,8 @@ lsched_world::lsched_world(const lsched_world& parent, new_world made)
       process(*runtime_),
       commit_timeout(parent.commit_timeout),
       joined(process, std::move(made), commit_timeout),
-      schedules_made(place(), chosen_as_in(parent, joined.members())) {}
+      schedules_made(place(), chosen_as_in(parent, joined.members())),
+      creates_wait(parent.creates_wait.load()) {}
 
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
@@ -330,11 +356,32 @@ lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsch
   });
 }
 
+lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
+                                 lsched_world** made, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (world == nullptr || made == nullptr || (ranks == nullptr && count > 0))
+      return report(diagnostic, {status::argument, "world, ranks or made is null"});
+    *made = nullptr;
+    const std::span<const rank> listed(ranks, static_cast<std::size_t>(std::max(count, 0)));
+    if (const auto why = validate_ranks(world->place(), listed)) return report(diagnostic, *why);
+    auto of_ranks = world->joined.split_ranks(listed, tag);
+    if (!of_ranks) return report(diagnostic, of_ranks.error());
+    *made = new lsched_world(*world, std::move(*of_ranks));
+    return LSCHED_OK;
+  });
+}
+
 int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other) {
   if (world == nullptr || other == nullptr || &world->process != &other->process || rank < 0 ||
       rank >= world->place().size)
     return k_no_rank;
   return other->joined.members().rank_of(world->joined.members().home_of(rank));
+}
+
+lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on) {
+  if (world == nullptr || (on != 0 && on != 1)) return LSCHED_ERR_ARGUMENT;
+  world->creates_wait.store(on == 0);
+  return LSCHED_OK;
 }
 
 lsched_status lsched_world_close(lsched_world* world) {

@@ -2,6 +2,7 @@
 // logic of their own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,11 +49,18 @@ struct schedule_extras {
   std::shared_ptr<coo_functions> coo{};        ///< of a sum of users' sparse vectors: what judges its rounds
 };
 
+/// What a partial schedule's session is told.
+struct session_choice {
+  divisor by = divisor::none;
+  std::vector<std::uint64_t> buckets{};
+};
+
 /// What a create function makes of its arguments.
 struct creation {
   commit_request request;
   schedule_extras extras{};
-  std::string remark{};  ///< for the caller, although all is well
+  std::optional<session_choice> session{};  ///< of a partial schedule, whose companions are its session's
+  std::string remark{};                     ///< for the caller, although all is well
 };
 
 /// The caller's memory for a program's buffers, one pointer per input and per output in their order. ARGUMENT: a buffer
@@ -64,8 +72,8 @@ result<binding> read_pointers(const schedule& program, const void* const* inputs
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 
-/// How every create ends: commits, and makes the handle. A rank whose arguments are bad commits its failure, since the
-/// others have to learn of it.
+/// How every create ends: commits, makes the handle, and waits for the other ranks where creates wait. A rank whose
+/// arguments are bad commits its failure, since the others have to learn of it.
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
@@ -78,6 +86,9 @@ lsched_status explain(const lsched_schedule& schedule, const call_progress& made
 
 /// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
+
+/// The schedule's instances, in the order in which they are removed.
+std::vector<instance**> instances_of(lsched_schedule& schedule);
 
 /// What is answered where a schedule is missing or of the other kind.
 lsched_status refuse(const lsched_schedule* schedule);
@@ -125,6 +136,7 @@ struct lsched_world {
   const std::chrono::nanoseconds commit_timeout;
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
+  std::atomic<bool> creates_wait{true};
 
   lsched::world place() const { return joined.place(); }
   /// As in shape::nodes.
@@ -134,6 +146,7 @@ struct lsched_world {
 struct lsched_schedule {
   lsched_world* world;
   lsched::instance* instance;
+  std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
   lsched::round_no bound_after = 0;          ///< rounds that wrote to memory that was bound earlier
   std::optional<lsched::session> session{};  ///< of a partial one

@@ -236,6 +236,7 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
       ->excludes(as_json);
   command->footer(
       "A wait is on record once it has lasted 50 us to 1 ms. Ranks of other nodes have a recording of their own.\n"
+      "Ranks are those of the launch, also of schedules of a world that was split off, such as #1.3.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"
       "          lsched postmortem $(pgrep -xo lsched)    # the oldest that runs");

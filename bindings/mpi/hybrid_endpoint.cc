@@ -13,17 +13,29 @@ class hybrid_board final : public board {
   member_address address() const override { return {.near = near_->address().near, .far = far_->address().far}; }
 
   status join(std::span<const rank> members, std::span<const member_address> all) override {
-    const std::vector<rank> places = of_.places_of(members);
-    const bool is_near = places.size() == members.size();
-    (is_near ? far_ : near_).reset();
-    return is_near ? near_->join(places, all) : far_->join(members, all);
+    const std::vector<rank> places = choose(members);
+    return near_ != nullptr ? near_->join(places, all) : far_->join(members, all);
   }
+
+  void offer(std::uint64_t key, std::span<const rank> members) override {
+    const std::vector<rank> places = choose(members);
+    used().offer(key, near_ != nullptr ? std::span<const rank>(places) : members);
+  }
+  status meet(rank* missing) override { return used().meet(missing); }
+  bool withdraw() override { return used().withdraw(); }
 
   status post(std::span<const std::byte> record, rank* missing) override { return used().post(record, missing); }
   status gather(std::span<std::byte> all, rank* missing) override { return used().gather(all, missing); }
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
+  /// Keeps the board that goes with the members. Answers their places in the node.
+  std::vector<rank> choose(std::span<const rank> members) {
+    std::vector<rank> places = of_.places_of(members);
+    (places.size() == members.size() ? far_ : near_).reset();
+    return places;
+  }
+
   board& used() const { return near_ != nullptr ? *near_ : *far_; }
 
   const hybrid_endpoint& of_;

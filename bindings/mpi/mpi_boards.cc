@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "bindings/mpi/mpi_calls.h"
+
 namespace lsched {
 
 // --- messages ------------------------------------------------------------------------------------------------
@@ -63,19 +65,47 @@ void mpi_boards::advance_transfers() {
 void mpi_boards::advance() {
   for (bool found = awaiting_ != 0; found;) receive_next(found);
   advance_transfers();
-  for (const auto& [key, one] : boards_) one->settle_if_complete();
+  for (const auto& [key, one] : boards_)
+    if (one != nullptr) one->settle_if_known();
 }
 
 void mpi_boards::take(rank from, const content& bytes) {
   head first;
   if (bytes->size() < sizeof first) return;
   std::memcpy(&first, bytes->data(), sizeof first);
-  const bool is_answer = first.kind == kind::all || first.kind == kind::given_up;
-  const std::pair which(is_answer ? from : around_.self, first.board);
-  if (const auto found = boards_.find(which); found != boards_.end())
-    found->second->take(first, std::span(*bytes).subspan(sizeof first));
-  else if (first.kind == kind::given_up)
+  if (first.kind == kind::met) return take_answer(from, first);
+  if (take_offer(from, first)) return;
+  const bool is_of_first = first.kind >= kind::all && (first.kind != kind::left || first.member == 0);
+  const std::pair which(is_of_first ? from : around_.self, first.board);
+  const auto found = boards_.find(which);
+  if (found == boards_.end() ? is_of_first : found->second != nullptr && !found->second->has_joined())
     strays_.emplace(which, bytes);
+  else if (found != boards_.end() && found->second != nullptr)
+    found->second->take(first, std::span(*bytes).subspan(sizeof first));
+  else if (found != boards_.end() && first.kind == kind::left)
+    boards_.erase(found);
+}
+
+bool mpi_boards::take_offer(rank from, const head& news) {
+  if (news.kind == kind::offer)
+    offers_[{news.number, from}] = news.board;
+  else if (news.kind == kind::withdraw)
+    offers_.erase({news.number, from});
+  return news.kind == kind::offer || news.kind == kind::withdraw;
+}
+
+// Who has taken its offer back meanwhile leaves.
+void mpi_boards::take_answer(rank from, const head& news) {
+  const auto found = boards_.find({around_.self, static_cast<std::uint32_t>(news.number)});
+  mpi_board* const offered = found == boards_.end() ? nullptr : found->second;
+  if (offered != nullptr && offered->key_ != 0) {
+    std::vector<member_address> all(offered->offered_to_.size());
+    all.front().far = news.board;
+    (void)offered->join(std::vector(offered->offered_to_), all);
+    return;
+  }
+  send(from, pack({news.board, kind::left, 0, news.member, k_no_rank}, {}));
+  boards_.emplace(std::pair(from, news.board), nullptr);
 }
 
 void mpi_boards::abandon() {
@@ -93,7 +123,19 @@ mpi_board::mpi_board(mpi_boards& of, std::uint32_t number) : of_(of), own_number
 
 mpi_board::~mpi_board() {
   std::erase_if(of_.boards_, [this](const auto& one) { return one.second == this; });
-  if (is_awaiting_) --of_.awaiting_;
+  of_.strays_.erase({of_.around_.self, own_number_});
+  (void)withdraw();
+  await(false);
+  if (has_joined() && is_mpi_running() && of_.around_.health() == status::ok) say_left();
+}
+
+// The first one's word ends what may come for this board.
+void mpi_board::say_left() {
+  const mpi_boards::content word = pack(mpi_boards::kind::left, number_, k_no_rank);
+  for (std::size_t m = 1; is_first() && m < members_.size(); ++m) of_.send(members_[m], word);
+  if (is_first() || has_first_left_) return;
+  of_.send(members_.front(), word);
+  of_.boards_.emplace(std::pair(members_.front(), number_of_first_), nullptr);
 }
 
 status mpi_board::join(std::span<const rank> members, std::span<const member_address> all) {
@@ -107,7 +149,7 @@ status mpi_board::join(std::span<const rank> members, std::span<const member_add
   if (is_first()) {
     records_.resize(members_.size() * record_bytes);
     has_record_.assign(members_.size(), false);
-    for (const auto& [first, rest] : std::exchange(early_, {})) take(first, rest);
+    has_left_.assign(members_.size(), false);
   }
   const std::pair which(members_.front(), number_of_first_);
   const auto [begin, end] = of_.strays_.equal_range(which);
@@ -123,15 +165,18 @@ mpi_boards::content mpi_board::pack(enum mpi_boards::kind what, std::uint64_t nu
 }
 
 status mpi_board::post(std::span<const std::byte> record, rank*) {
+  settled_.erase(settled_.begin(), settled_.upper_bound(number_));  // of those that this rank has given up
   ++number_;
-  is_awaiting_ = true;
-  ++of_.awaiting_;
+  await(true);
   of_.advance();  // the commit may have been given up long ago
   if (is_first()) {
     take_record(number_, 0, record);
-    settle_if_complete();
-  } else if (!settled_.contains(number_))
+    settle_if_known();
+  } else if (has_first_left_) {
+    settled_[number_] = {.missing = 0, .has_left = true};
+  } else if (!settled_.contains(number_)) {
     of_.send(members_.front(), pack(mpi_boards::kind::record, number_, k_no_rank, record));
+  }
   return status::ok;
 }
 
@@ -143,11 +188,63 @@ status mpi_board::gather(std::span<std::byte> all, rank* missing) {
   if (found == settled_.end()) return status::pending;
   const settlement how = std::move(found->second);
   settled_.erase(found);
-  is_awaiting_ = false;
-  --of_.awaiting_;
-  if (how.records.empty()) return status::timeout;
+  await(false);
+  if (how.records.empty()) return how.has_left ? status::peer : status::timeout;
   std::ranges::copy(how.records, all.begin());
   return status::ok;
+}
+
+void mpi_board::await(bool now) {
+  if (now != is_awaiting_) now ? ++of_.awaiting_ : --of_.awaiting_;
+  is_awaiting_ = now;
+}
+
+void mpi_board::offer(std::uint64_t key, std::span<const rank> members) {
+  key_ = key;
+  offered_to_.assign(members.begin(), members.end());
+  await(true);
+  const rank first = offered_to_.front();
+  if (first == of_.around_.self) return;
+  of_.around_.begin_with(first);
+  of_.send(first, mpi_boards::pack({own_number_, mpi_boards::kind::offer, key, k_no_rank, k_no_rank}, {}));
+}
+
+status mpi_board::meet(rank* missing) {
+  if (const status health = of_.around_.health(); health != status::ok) return health;
+  of_.advance();
+  *missing = k_no_rank;
+  if (!has_joined() && offered_to_.front() == of_.around_.self) {
+    std::vector<std::uint32_t> theirs;
+    for (std::size_t m = 1; m < offered_to_.size(); ++m) {
+      const auto found = of_.offers_.find({key_, offered_to_[m]});
+      if (found == of_.offers_.end()) return *missing = static_cast<rank>(m), status::pending;
+      theirs.push_back(found->second);
+    }
+    for (std::size_t m = 1; m < offered_to_.size(); ++m) {
+      of_.offers_.erase({key_, offered_to_[m]});
+      of_.around_.begin_with(offered_to_[m]);
+      of_.send(
+          offered_to_[m],
+          mpi_boards::pack({own_number_, mpi_boards::kind::met, theirs[m - 1], static_cast<rank>(m), k_no_rank}, {}));
+    }
+    std::vector<member_address> all(offered_to_.size());
+    all.front().far = own_number_;
+    (void)join(std::vector(offered_to_), all);
+  }
+  if (!has_joined()) return status::pending;
+  await(false);
+  key_ = 0;
+  return status::ok;
+}
+
+bool mpi_board::withdraw() {
+  if (key_ == 0 || has_joined()) return key_ == 0;
+  await(false);
+  if (offered_to_.front() != of_.around_.self && is_mpi_running() && of_.around_.health() == status::ok)
+    of_.send(offered_to_.front(),
+             mpi_boards::pack({own_number_, mpi_boards::kind::withdraw, key_, k_no_rank, k_no_rank}, {}));
+  key_ = 0;
+  return true;
 }
 
 void mpi_board::give_up(rank missing) {
@@ -159,7 +256,6 @@ void mpi_board::give_up(rank missing) {
 }
 
 void mpi_board::take(const mpi_boards::head& first, std::span<const std::byte> rest) {
-  if (members_.empty()) return early_.emplace_back(first, std::vector<std::byte>(rest.begin(), rest.end())), void();
   switch (first.kind) {
     case mpi_boards::kind::record: return take_record(first.number, first.member, rest);
     case mpi_boards::kind::give_up:
@@ -169,7 +265,12 @@ void mpi_board::take(const mpi_boards::head& first, std::span<const std::byte> r
       if (rest.size() == members_.size() * record_bytes)
         settled_[first.number] = {.records = {rest.begin(), rest.end()}};
       return;
-    case mpi_boards::kind::given_up: settled_[first.number] = {.missing = first.missing}; return;
+    case mpi_boards::kind::given_up:
+    case mpi_boards::kind::gone:
+      settled_[first.number] = {.missing = first.missing, .has_left = first.kind == mpi_boards::kind::gone};
+      return;
+    case mpi_boards::kind::left: return take_left(first.member);
+    default: return;
   }
 }
 
@@ -188,9 +289,23 @@ void mpi_board::take_record(std::uint64_t number, rank member, std::span<const s
   has_record_[place] = true;
 }
 
+void mpi_board::take_left(rank member) {
+  if (is_first() && static_cast<std::size_t>(member) < has_left_.size())
+    has_left_[static_cast<std::size_t>(member)] = true;
+  if (is_first()) return;
+  has_first_left_ = true;
+  if (is_awaiting_ && !settled_.contains(number_)) settled_[number_] = {.missing = member, .has_left = true};
+}
+
 // After all that has come was taken: who has given it up has said so behind its record.
-void mpi_board::settle_if_complete() {
-  if (is_first() && !has_record_.empty() && std::ranges::count(has_record_, false) == 0)
+void mpi_board::settle_if_known() {
+  if (!is_first() || std::ranges::count(has_record_, true) == 0) return;
+  rank gone = k_no_rank;
+  for (std::size_t m = 0; m < members_.size(); ++m)
+    if (!has_record_[m] && gone == k_no_rank && has_left_[m]) gone = static_cast<rank>(m);
+  if (gone != k_no_rank)
+    settle(mpi_boards::kind::gone, gone);
+  else if (find_missing() == static_cast<rank>(members_.size()))
     settle(mpi_boards::kind::all, k_no_rank);
 }
 
@@ -200,7 +315,9 @@ void mpi_board::settle(enum mpi_boards::kind how, rank missing) {
   const mpi_boards::content answer =
       pack(how, last_settled_, missing, stands ? std::span<const std::byte>(records_) : std::span<const std::byte>{});
   for (std::size_t m = 1; m < members_.size(); ++m) of_.send(members_[m], answer);
-  settled_[last_settled_] = {.records = stands ? records_ : std::vector<std::byte>{}, .missing = missing};
+  settled_[last_settled_] = {.records = stands ? records_ : std::vector<std::byte>{},
+                             .missing = missing,
+                             .has_left = how == mpi_boards::kind::gone};
   has_record_.assign(members_.size(), false);
 }
 

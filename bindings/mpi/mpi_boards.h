@@ -1,8 +1,11 @@
 // Boards over MPI. The world's first rank settles: the others send it their records, and it sends each all records, or
-// that the commit was given up. Who gives up asks the first rank to say so; that may come late.
+// that the commit was given up, or that a member has left the world, without which no commit stands any more. Who gives
+// up asks the first rank to say so; that may come late.
 //
-//     member    record n ──▶  first: has all n?  ── all records ──▶  every member
-//     member    give up n ─▶  first: not yet?    ── given up ─────▶  every member; records that come later are dropped
+//     member    record n ──▶  first: has all n?    ── all records ──▶  every member
+//     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; records that come later drop
+//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first one says left to all
+//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board answers left
 //
 // Every message has its head in front. A board is known by its first rank's number for it; what is for a board that is
 // closed is dropped, and what is for one that has not joined yet is kept.
@@ -63,12 +66,12 @@ class mpi_boards {
  private:
   friend class mpi_board;
 
-  enum class kind : std::uint32_t { record, give_up, all, given_up };
+  enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
   struct head {
-    std::uint32_t board;  ///< the first rank's number
+    std::uint32_t board;  ///< the first rank's number; of offers and their withdrawal, the sender's own
     enum kind kind;
-    std::uint64_t number;  ///< of the commit
-    rank member;           ///< who sends
+    std::uint64_t number;  ///< of the commit; the key; of `met` the number of the offered board
+    rank member;           ///< who sends; of `met` who is meant
     rank missing;
   };
   using content = std::shared_ptr<std::vector<std::byte>>;
@@ -82,12 +85,16 @@ class mpi_boards {
   void send(rank peer, const content& bytes);
   void receive_next(bool& found);
   void take(rank from, const content& bytes);
+  bool take_offer(rank from, const head& news);
+  void take_answer(rank from, const head& news);
 
   surroundings around_;
   std::uint32_t next_number_ = 0;
-  std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;    ///< by first rank, and its number
-  std::size_t awaiting_ = 0;                                       ///< boards with an exchange under way
-  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;  ///< for boards that have not joined yet
+  /// By first rank, and its number. Null: closed here, but the first rank has not said that it has left.
+  std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;
+  std::size_t awaiting_ = 0;                                        ///< boards with an exchange or an offer under way
+  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;  ///< by key and rank: the number of its board
+  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;   ///< for boards that have not joined yet
   std::list<transfer> sends_, receives_;
 };
 
@@ -101,24 +108,32 @@ class mpi_board final : public board {
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;
   void give_up(rank missing) override;
+  void offer(std::uint64_t key, std::span<const rank> members) override;
+  status meet(rank* missing) override;
+  bool withdraw() override;
 
  private:
   friend class mpi_boards;
 
-  /// How a commit was settled: with the records of all, or for whom it was given up.
+  /// How a commit was settled: with the records of all, or for whom it was given up, or who has left.
   struct settlement {
     std::vector<std::byte> records{};
     rank missing = k_no_rank;
+    bool has_left = false;
   };
 
+  void await(bool now);
+  bool has_joined() const { return !members_.empty(); }
   bool is_first() const { return self_ == 0; }
   mpi_boards::content pack(enum mpi_boards::kind what, std::uint64_t number, rank missing,
                            std::span<const std::byte> rest = {}) const;
   void take(const mpi_boards::head& first, std::span<const std::byte> rest);
   void take_record(std::uint64_t number, rank member, std::span<const std::byte> record);
-  void settle_if_complete();
+  void take_left(rank member);
+  void settle_if_known();
   void settle(enum mpi_boards::kind how, rank missing);
   rank find_missing() const;
+  void say_left();
 
   mpi_boards& of_;
   const std::uint32_t own_number_;
@@ -127,15 +142,16 @@ class mpi_board final : public board {
   std::uint32_t number_of_first_ = 0;  ///< the first rank's number
   std::uint64_t number_ = 0;           ///< of the exchange that is under way, or of the last one
   bool is_awaiting_ = false;
+  std::uint64_t key_ = 0;                        ///< of the offer; 0: none
+  std::vector<rank> offered_to_;                 ///< the members, as in members_
   std::map<std::uint64_t, settlement> settled_;  ///< by number, what gather() has not answered yet
-
-  /// Messages that came before it has joined: it may be the first rank's.
-  std::vector<std::pair<mpi_boards::head, std::vector<std::byte>>> early_;
+  bool has_first_left_ = false;
 
   // Of the first rank, for the commit after the last that is settled:
   std::uint64_t last_settled_ = 0;
   std::vector<std::byte> records_;
   std::vector<bool> has_record_;
+  std::vector<bool> has_left_;
 };
 
 }  // namespace lsched

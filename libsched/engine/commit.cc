@@ -107,7 +107,7 @@ std::string text_of(const two_ranks& pair, const std::vector<commit_record>& all
 // --- what all commits have in common -----------------------------------------------------------------------
 
 commitment::commitment(membership_ptr members, std::uint64_t number, const std::string& agreement)
-    : members_(std::move(members)), number_(number) {
+    : members_(std::move(members)) {
   record_.number = number;
   record_.agreement_hash = hash_of(agreement);
   copy_text(record_.agreement, agreement);
@@ -116,18 +116,19 @@ commitment::commitment(membership_ptr members, std::uint64_t number, const std::
 void commitment::refuse(failure why) {
   record_.code = static_cast<std::int32_t>(why.code);
   copy_text(record_.detail, why.text);
+  why_ = why;
   refused_ = std::move(why);
 }
 
 void commitment::end(const std::optional<failure>& why) {
-  if (!why) return finished.store(1);
-  withdraw();
+  if (!why) return progress_.finished.store(1);
+  withdraw(*why);
   end_as(*why);
 }
 
 void commitment::end_as(const failure& why) {
   why_ = why;
-  verdict.store(why.code);
+  progress_.verdict.store(why.code);
 }
 
 // All ranks see the same records and come to the same status. One that was refused says so in its own words.
@@ -164,34 +165,47 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
 schedule_commit::schedule_commit(engine& where, membership_ptr members, std::uint64_t number,
                                  const commit_request& request)
     : commitment(std::move(members), number, request.agreement), engine_(where) {
-  if (request.program)
-    reserve(request);
-  else
-    refuse(request.program.error());
+  auto why = request.program ? reserve(request) : std::optional(request.program.error());
+  if (!why) return;
+  for (std::size_t i = 0; i < count_; ++i) {
+    engine_.refuse(*made_[i], *why);
+    (void)engine_.remove(*made_[i]);
+  }
+  count_ = 0;
+  refuse(std::move(*why));
 }
 
-void schedule_commit::reserve(const commit_request& request) {
+std::optional<failure> schedule_commit::reserve(const commit_request& request) {
+  const schedule_ptr& program = *request.program;
   edge_balance edges;
-  edges.add(**request.program);
+  edges.add(*program);
   std::memcpy(record_.detail, &edges, sizeof edges);
-  record_.reductions = reductions_of(**request.program);
-  record_.is_synchronising = (*request.program)->is_synchronising() ? 1 : 0;
-  auto added = engine_.add(*request.program, request.memory, request.options, {members_, number_});
-  if (!added) return refuse(added.error());
-  instance_ = *added;
-  record_.address = engine_.net().address_of(instance_->id);
+  record_.reductions = reductions_of(*program);
+  record_.is_synchronising = program->is_synchronising() ? 1 : 0;
+  auto why = add(program, request.memory, request.options, {});
+  for (const companion& one : request.companions)
+    if (!why) why = add(one.program, {}, {}, one.purpose + " of " + made_[0]->label);
+  return why;
+}
+
+std::optional<failure> schedule_commit::add(schedule_ptr program, const binding& memory,
+                                            const instance_options& options, std::string label) {
+  auto added = engine_.add(std::move(program), memory, options,
+                           {members_, record_.number, static_cast<std::uint32_t>(count_), std::move(label)});
+  if (!added) return added.error();
+  record_.addresses[count_] = engine_.net().address_of((*added)->id);
+  made_[count_++] = *added;
+  return std::nullopt;
 }
 
 std::optional<failure> schedule_commit::conclude(const std::vector<commit_record>& all) {
   if (const auto pair = find_other_reduction(all))
     return failure{status::mismatch, text_of(*pair, all), pair->first == self() ? pair->other : pair->first};
   edge_balance world;
-  std::vector<member_address> addresses;
   for (const commit_record& one : all) {
     edge_balance edges;
     std::memcpy(&edges, one.detail, sizeof edges);
     world.add(edges);
-    addresses.push_back(one.address);
   }
   if (!world.is_even()) {
     const auto pair = find_difference(all);
@@ -200,16 +214,33 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
                        "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
                        (pair ? "; " + text_of(*pair, all) : "")};
   }
-  if (const status answer = engine_.open(*instance_, addresses); answer != status::ok)
-    return failure{answer, "the edges of " + instance_->label + " could not be connected"};
+  std::vector<member_address> addresses(all.size());
+  for (std::size_t i = 0; i < count_; ++i) {
+    std::ranges::transform(all, addresses.begin(), [i](const commit_record& one) { return one.addresses[i]; });
+    if (const status answer = engine_.open(*made_[i], addresses); answer != status::ok)
+      return failure{answer, "the edges of " + made_[i]->label + " could not be connected"};
+  }
+  remove_orphans();
   return std::nullopt;
 }
 
-void schedule_commit::withdraw() {
-  if (instance_ != nullptr) (void)engine_.remove(*instance_);
-  instance_ = nullptr;
+void schedule_commit::withdraw(const failure& why) {
+  for (std::size_t i = 0; i < count_; ++i) engine_.refuse(*made_[i], why);
+  remove_orphans();
+  count_ = 0;
 }
 
-void schedule_commit::orphan() { engine_.cancel(*instance_); }
+// What was removed by its owner before the ranks had agreed upon it.
+void schedule_commit::remove_orphans() {
+  for (std::size_t i = 0; i < count_; ++i)
+    if (made_[i]->is_orphan) (void)engine_.remove(*made_[i]);
+}
+
+void schedule_commit::orphan() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    engine_.cancel(*made_[i]);
+    (void)engine_.remove(*made_[i]);
+  }
+}
 
 }  // namespace lsched

@@ -7,10 +7,14 @@
 //     made ── queued ── record posted ── all records gathered ── concluded: it stands, or why not
 //                    └─────────────────────────────────────────── given up by some member
 //
+// Nobody need wait for that: what a schedule_commit makes is there from the beginning, takes calls, and ends with a
+// verdict if the ranks do not agree upon it.
+//
 // commit_queue.h moves commits through that; here is what a commit is. What is common to all is commitment; a schedule
 // that a world's ranks are to run is a schedule_commit.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <optional>
 #include <span>
@@ -29,8 +33,8 @@ struct commit_record {
   std::int32_t is_synchronising;
   std::uint64_t agreement_hash;  ///< of all of it
   std::uint64_t reductions;      ///< of a schedule: by which reduction the rank combines elements of each dtype
-  member_address address;        ///< of this rank's end of what is made
-  char agreement[144];           ///< as much as there is room for
+  member_address addresses[3];   ///< of this rank's ends of what is made
+  char agreement[160];           ///< as much as there is room for
   char detail[320];              ///< the text that goes with an error, or what the kind of commit has to tell
 };
 static_assert(sizeof(commit_record) <= board::record_bytes);
@@ -41,12 +45,12 @@ class commitment {
   commitment(const commitment&) = delete;
   commitment& operator=(const commitment&) = delete;
 
-  // As those of an instance; the only round is 1. Any thread.
-  std::atomic<round_no> finished{0};
-  std::atomic<status> verdict{status::ok};
+  /// What is waited for. Any thread.
+  const common_step& progress() const { return progress_; }
 
-  /// Once it has ended.
+  /// Once it has ended; of one that this rank was refused, from the beginning.
   const failure& why() const { return why_; }
+  bool is_refused() const { return refused_.has_value(); }
 
  protected:
   /// `agreement`: what all ranks must have said, in words, such as "allreduce recursive_doubling sum f32 count 1000".
@@ -57,15 +61,14 @@ class commitment {
 
   /// Whether all agree, and what follows from it: the records of all members, by rank.
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
-  /// It does not stand: nothing of it may remain.
-  virtual void withdraw() = 0;
+  /// It does not stand.
+  virtual void withdraw(const failure& why) = 0;
   /// It stands, although this rank has given it up before that was known.
   virtual void orphan() = 0;
 
   rank self() const { return members_->place().self; }
 
   const membership_ptr members_;
-  const std::uint64_t number_;
   commit_record record_{};
 
  private:
@@ -74,9 +77,16 @@ class commitment {
   void end_as(const failure& why);
   std::optional<failure> find_disagreement(const std::vector<commit_record>& all) const;
 
+  common_step progress_;
   bool is_given_up_ = false;
   std::optional<failure> refused_{};
   failure why_{status::ok, {}, k_no_rank, k_no_op};
+};
+
+/// A partial schedule that is committed together with another one, and that follows from the agreement upon it.
+struct companion {
+  std::string purpose;  ///< for people
+  schedule_ptr program;
 };
 
 /// What the ranks must agree on, in words. Only differences that matter belong in it.
@@ -85,6 +95,7 @@ struct commit_request {
   result<schedule_ptr> program;  ///< or why this rank has none
   binding memory{};
   instance_options options{};
+  std::vector<companion> companions{};  ///< at most two
 };
 
 /// The record also carries this rank's part of the world's edge_balance: whether every send has its receive, with the
@@ -96,18 +107,25 @@ class schedule_commit final : public commitment {
   /// By the engine's owner. Reserves everything.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
-  /// Null if it has failed.
-  instance* committed() const { return instance_; }
+  /// The instances, that of the request first, then its companions: whoever has asked for them removes them, also if
+  /// the commit does not stand, when there are none here any more. None if this rank was refused.
+  std::span<instance* const> made() const { return {made_.data(), count_}; }
+  /// The first of them; null: there is none.
+  instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }
 
  private:
   std::optional<failure> conclude(const std::vector<commit_record>& all) override;
-  void withdraw() override;
+  void withdraw(const failure& why) override;
   void orphan() override;
 
-  void reserve(const commit_request& request);
+  std::optional<failure> reserve(const commit_request& request);
+  std::optional<failure> add(schedule_ptr program, const binding& memory, const instance_options& options,
+                             std::string label);
+  void remove_orphans();
 
   engine& engine_;
-  instance* instance_ = nullptr;
+  std::array<instance*, 3> made_{};
+  std::size_t count_ = 0;
 };
 
 }  // namespace lsched

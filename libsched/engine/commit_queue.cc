@@ -117,10 +117,17 @@ rank commit_queue::give_up(const commitment& late) {
     board_->give_up(missing_);
     (void)advance();
   } else {
-    (*found)->refuse({status::timeout, "it did not wait any longer for commits that came before"});
-    (*found)->withdraw();
+    const failure why{status::timeout, "it did not wait any longer for commits that came before"};
+    (*found)->refuse(why);
+    (*found)->withdraw(why);
   }
   return missing;
+}
+
+std::string commit_queue::describe_wait(const membership& of, rank* waits_for) const {
+  if (&of != members_.get() || queue_.empty()) return {};
+  *waits_for = missing_;
+  return text_of_missing(missing_) + " has not come to commit " + std::to_string(queue_.front()->record_.number);
 }
 
 void commit_queue::lose(rank home) {

@@ -25,8 +25,9 @@ class commit_queue final : public engine_task {
   /// `runs` carries it on, and outlives it.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
-  /// Ends what is still queued, with STATE, and leaves the world.
-  ~commit_queue();
+  /// Leaves the world. What is still queued ends with STATE here; over a medium without shared memory the others may
+  /// find that it stands.
+  ~commit_queue() override;
   commit_queue(const commit_queue&) = delete;
   commit_queue& operator=(const commit_queue&) = delete;
 
@@ -43,6 +44,7 @@ class commit_queue final : public engine_task {
   bool advance() override;
   bool is_over() const override { return queue_.empty(); }
   void lose(rank home) override;
+  std::string describe_wait(const membership& of, rank* waits_for) const override;
 
  private:
   bool advance_first();

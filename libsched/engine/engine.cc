@@ -78,6 +78,7 @@ engine::engine(endpoint& net, lane* beside)
       long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
 
 engine::~engine() {
+  adopted_.clear();
   if (jobs_ != 0) lane_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
@@ -110,6 +111,7 @@ bool engine::advance_tasks() {
   bool moved = false;
   for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // one may begin another
   std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
+  std::erase_if(adopted_, [](const auto& one) { return one->is_over(); });
   return moved;
 }
 
@@ -520,7 +522,7 @@ void engine::fail(instance& inst, status why, rank culprit) {
 
 // Whoever sees the verdict may use the outputs: nothing is written any more.
 void engine::publish_failure(instance& inst) {
-  net_.abandon(inst.id);
+  if (inst.is_linked) net_.abandon(inst.id);
   inst.verdict.store(inst.failed_with);
   published_ = true;
 }
@@ -538,6 +540,7 @@ void engine::cancel(instance& inst) {
 // Whatever the instance has failed of: who has not read this rank's memory yet must not do it any more.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
+  if (inst.has_settled && !inst.is_linked) return status::ok;
   if (inst.phase == phase::failed) give_up(inst);
   if (inst.jobs != 0) return status::pending;
   const status answer = net_.check_readers(inst.id, reader);

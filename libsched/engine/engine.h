@@ -24,7 +24,9 @@ namespace lsched {
 /// Whose an instance is. Without members it belongs to the world of all ranks, under a number of the engine's own.
 struct instance_identity {
   membership_ptr members{};
-  std::uint64_t number = 0;  ///< in that world
+  std::uint64_t number = 0;  ///< of its commit in that world
+  std::uint32_t part = 0;    ///< of what is committed together, below 4
+  std::string label{};       ///< for people; empty: as the program and the number are called
 };
 
 /// Counters for people and tests; the owner writes them.
@@ -55,14 +57,17 @@ class engine {
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the links to the other members' ends and, for a partial instance, opens round 1.
+  /// Connects the links to the other members' ends, once all agree, and runs what has been called for meanwhile.
   status open(instance& inst, std::span<const member_address> all);
+
+  /// The ranks do not agree upon it: it ends with that verdict.
+  void refuse(instance& inst, const failure& why);
 
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& inst, const binding& memory);
 
   /// BUSY while a round runs, the lane still computes for it, peers may still signal, or, of one that has failed, read
-  /// this rank's memory.
+  /// this rank's memory. One that was cancelled before the ranks have agreed goes by itself as soon as they have.
   status remove(instance& inst);
 
   /// Gives the instance up on all ranks, unless it has ended: its verdict is CANCELLED, by whoever was first.
@@ -96,6 +101,8 @@ class engine {
   /// Advances the task in every step until it is over.
   void carry_on(engine_task& more) { tasks_.push_back(&more); }
   void drop(engine_task& gone) { std::erase(tasks_, &gone); }
+  /// The same, of one that has nobody else: it ends when it is over, or with the engine.
+  void adopt(std::unique_ptr<engine_task> more) { adopted_.push_back(std::move(more)); }
 
   /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory. `culprit`, like
   /// below, at home.
@@ -144,6 +151,8 @@ class engine {
   instance* instance_of(std::uint32_t id) const;
   instance* instance_on_record(std::uint64_t number) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
+  std::string describe_commit(const instance& inst, rank* waits_for) const;
+  rank find_stopped(const instance& inst, std::string& text) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
   void give_up(instance& inst);
@@ -212,7 +221,8 @@ class engine {
   std::size_t live_ = 0;
   std::uint32_t next_id_ = 0;
   std::vector<engine_task*> tasks_;
-  std::vector<rank> lost_;  ///< at home, in the order on record
+  std::vector<std::unique_ptr<engine_task>> adopted_;  ///< some of them
+  std::vector<rank> lost_;                             ///< at home, in the order on record
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances

@@ -60,17 +60,22 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
   return late;
 }
 
-/// A process that does not run is to blame, whoever else is late. Else who has not entered the round; if that rank
-/// waits in another round, who has not entered that one, and so on.
-rank engine::find_culprit(const instance& inst, std::string& text) const {
-  const auto [self, size] = inst.program->place();
-  for (rank r = 0; r < size; ++r) {
+/// A member whose process does not run.
+rank engine::find_stopped(const instance& inst, std::string& text) const {
+  for (rank r = 0; r < inst.program->place().size; ++r) {
     const rank_state state = net_.state_of(inst.members->home_of(r));
     if (state != rank_state::stopped && state != rank_state::ending) continue;
     text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being ended");
     return r;
   }
-  rank culprit = k_no_rank;
+  return k_no_rank;
+}
+
+/// A process that does not run is to blame, whoever else is late. Else who has not entered the round; if that rank
+/// waits in another round, who has not entered that one, and so on.
+rank engine::find_culprit(const instance& inst, std::string& text) const {
+  rank culprit = find_stopped(inst, text);
+  if (culprit != k_no_rank) return culprit;
   const instance* where = &inst;
   round_no round = open_round(inst);
   std::vector<const instance*> looked_at;
@@ -90,9 +95,21 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
   return culprit;
 }
 
+/// The ranks have not agreed upon it yet.
+std::string engine::describe_commit(const instance& inst, rank* waits_for) const {
+  std::string text = inst.label + ":";
+  rank late = k_no_rank;
+  for (const engine_task* task : tasks_)
+    if (const std::string what = task->describe_wait(*inst.members, &late); !what.empty()) text += " " + what;
+  const rank stopped = find_stopped(inst, text);
+  if (waits_for != nullptr) *waits_for = stopped != k_no_rank ? stopped : late;
+  return text;
+}
+
 std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
   const schedule& program = *inst.program;
   if (inst.phase == phase::failed) return describe_failure(inst, waits_for);
+  if (inst.phase == phase::committing) return describe_commit(inst, waits_for);
   std::string text = inst.label + ", round " + std::to_string(open_round(inst)) + ":";
   rank neighbour = k_no_rank;
   if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst)) {
@@ -128,7 +145,8 @@ std::string engine::describe_waits(const membership& of, rank* waits_for) const 
   for (const auto& inst : instances_) {
     if (inst == nullptr || inst->members.get() != &of) continue;
     const bool is_called = !inst->program->is_partial() || inst->called.load() > inst->finished.load();
-    const bool waits = inst->phase == phase::closing || (inst->phase == phase::running && is_called);
+    const bool waits = inst->phase == phase::committing || inst->phase == phase::closing ||
+                       (inst->phase == phase::running && is_called);
     rank blamed = k_no_rank;
     if (waits || inst->phase == phase::failed) text += describe_wait(*inst, &blamed) + "\n";
     if (*waits_for == k_no_rank) *waits_for = blamed;

@@ -35,9 +35,12 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
   inst->id = next_id_++;
   if (whose.members == nullptr) whose = {home_, inst->id};
   inst->members = whose.members;
-  inst->number_on_record = std::uint64_t{whose.members->number()} << 32 | (whose.number & 0xffffffff);
+  inst->number_on_record =
+      std::uint64_t{whose.members->number()} << 32 | ((whose.number << 2 | whose.part) & 0xffffffff);
   const std::string& world = whose.members->name();
-  inst->label = inst->program->name() + " #" + (world.empty() ? "" : world + ".") + std::to_string(whose.number);
+  inst->label = std::move(whose.label);
+  if (inst->label.empty())
+    inst->label = inst->program->name() + " #" + (world.empty() ? "" : world + ".") + std::to_string(whose.number);
   if (free_places_.empty()) {
     free_places_.push_back(static_cast<std::uint32_t>(instances_.size()));
     instances_.emplace_back();
@@ -161,16 +164,30 @@ void engine::set_binding(instance& inst, const binding& memory) {
 
 status engine::open(instance& inst, std::span<const member_address> all) {
   if (const status answer = net_.link(inst.id, all); answer != status::ok) return answer;
-  if (inst.phase == phase::failed) return status::ok;  // a faster rank has given the instance up
+  inst.has_settled = inst.is_linked = true;
+  if (inst.phase == phase::failed) {  // given up here, or by a faster rank
+    net_.abandon(inst.id);
+    return status::ok;
+  }
+  inst.phase = phase::idle;
   if (inst.program->is_partial()) begin_round(inst);
+  look(inst);
   advance(inst);
   net_.flush();
   return status::ok;
 }
 
+void engine::refuse(instance& inst, const failure& why) {
+  inst.has_settled = true;
+  if (inst.phase == phase::failed) return;
+  inst.refusal = why;
+  fail(inst, why.code, why.peer);
+}
+
 status engine::bind(instance& inst, const binding& memory) {
   if (inst.program->is_partial()) return status::unsupported;
-  if (inst.phase != phase::idle || inst.called.load() != inst.finished.load()) return status::state;
+  const bool may_wait = inst.phase == phase::idle || inst.phase == phase::committing;
+  if (!may_wait || inst.called.load() != inst.finished.load()) return status::state;
   if (validate_lengths(*inst.program, memory)) return status::argument;
   set_binding(inst, memory);
   if (inst.local != nullptr) inst.local->rebound();
@@ -181,6 +198,10 @@ status engine::remove(instance& inst) {
   const bool quiet = inst.phase == phase::closed || inst.phase == phase::failed ||
                      (inst.phase == phase::idle && inst.called.load() == inst.finished.load());
   if (!quiet || inst.jobs != 0 || inst.posted.load()) return status::busy;
+  if (!inst.has_settled) {
+    inst.is_orphan = true;
+    return status::ok;
+  }
   rank reader = k_no_rank;
   const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
   if (readers == status::pending) return status::busy;

@@ -95,10 +95,11 @@ struct instance_options {
 };
 
 enum class phase : std::uint8_t {
-  idle,     ///< committed, no round open
-  running,  ///< a round is open (a partial instance: always)
-  closing,  ///< every rank has left; last signals are under way
-  closed,   ///< no message will ever come or go again
+  committing,  ///< the ranks have not agreed upon it yet: calls are kept, nothing runs
+  idle,        ///< committed, no round open
+  running,     ///< a round is open (a partial instance: always)
+  closing,     ///< every rank has left; last signals are under way
+  closed,      ///< no message will ever come or go again
   failed,
 };
 
@@ -111,12 +112,15 @@ struct instance {
 
   // --- what a round is made of ---
   round_no round = 0;
-  enum phase phase = phase::idle;
+  enum phase phase = phase::committing;
   std::uint32_t outstanding = 0;    ///< ops fired and not completed
   std::uint32_t jobs = 0;           ///< of these: on the lane, which reads and writes the instance's memory
   status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
   bool is_given_up = false;  ///< all ranks were told
+  bool has_settled = false;  ///< its commit has ended, well or not
+  bool is_linked = false;    ///< with those of the other ranks
+  bool is_orphan = false;    ///< removed by whoever made it, and not settled yet
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
   std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once
@@ -159,6 +163,8 @@ struct instance {
   std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
   std::atomic<status> verdict{status::ok};
   std::atomic<rank> culprit{k_no_rank};
+  /// Why the ranks have not agreed upon it; written before the verdict.
+  std::optional<failure> refusal{};
 
   // --- the engine's mailbox: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};

@@ -25,7 +25,7 @@ split_commit::split_commit(endpoint& net, membership_ptr parent, std::uint64_t n
     refuse(opened.error());
   } else {
     board_ = std::move(*opened);
-    record_.address = board_->address();
+    record_.addresses[0] = board_->address();
   }
 }
 
@@ -38,14 +38,14 @@ std::optional<failure> split_commit::conclude(const std::vector<commit_record>& 
   std::vector<member_address> addresses;
   for (const rank r : ranks) {
     homes.push_back(members_->home_of(r));
-    addresses.push_back(all[static_cast<std::size_t>(r)].address);
+    addresses.push_back(all[static_cast<std::size_t>(r)].addresses[0]);
   }
   if (const status answer = board_->join(homes, addresses); answer != status::ok)
     return failure{answer, "the boards of the new world could not be connected"};
   const auto self_there = static_cast<rank>(std::ranges::find(ranks, self()) - ranks.begin());
   const std::string& name = members_->name();
   made_ = std::make_shared<const membership>(std::move(homes), self_there,
-                                             (name.empty() ? "" : name + ".") + std::to_string(number_));
+                                             (name.empty() ? "" : name + ".") + std::to_string(record_.number));
   return std::nullopt;
 }
 

@@ -30,7 +30,7 @@ class split_commit final : public commitment {
 
  private:
   std::optional<failure> conclude(const std::vector<commit_record>& all) override;
-  void withdraw() override { board_.reset(); }
+  void withdraw(const failure&) override { board_.reset(); }
   void orphan() override { board_.reset(); }
 
   split_choice choice_;

@@ -30,7 +30,7 @@ struct member_address {
 
 class board {
  public:
-  static constexpr std::size_t record_bytes = 512;
+  static constexpr std::size_t record_bytes = 576;
 
   /// Leaves the world: members that wait for a record of this rank hear of it.
   virtual ~board() = default;
@@ -41,6 +41,20 @@ class board {
   /// and the address of its board. Once, before anything below. ARGUMENT: there is none, or the members are more than
   /// the board was opened for.
   virtual status join(std::span<const rank> members, std::span<const member_address> all) = 0;
+
+  /// Instead of join, where the members alone know of each other: each of them offers its board under the same key,
+  /// and the first one brings them together. One offer of a key at a time and rank. The key is not 0, and below
+  /// k_end_of_keys.
+  virtual void offer(std::uint64_t key, std::span<const rank> members) = 0;
+  static constexpr std::uint64_t k_end_of_keys = std::uint64_t{1} << 62;
+
+  /// PENDING until all have offered theirs; *missing is then a member that has not, where known. OK: it has joined.
+  virtual status meet(rank* missing) = 0;
+
+  /// Takes the offer back, unless it has been accepted: then meet() answers OK, perhaps only later. Over a medium
+  /// without shared memory the offer is closed, and should it have been accepted, the others hear that this rank has
+  /// left.
+  virtual bool withdraw() = 0;
 
   /// Begins the next exchange with this rank's record, of record_bytes; zeroes fill a shorter one. The last one must
   /// have ended. PENDING: there is no room for the record yet, since *missing is two commits behind.

@@ -546,7 +546,7 @@ class station {
   instance& commit(const commit_request& what) {
     std::shared_ptr<schedule_commit> made;
     driver_->with_engine([&] { made = commits_->add(what); });
-    const status answer = driver_->wait(*made, clock::now() + k_patience);
+    const status answer = driver_->wait(made->progress(), clock::now() + k_patience);
     exam::demand(answer == status::ok, "commit: ", name_of(answer), " ", made->why().text);
     return *made->committed();
   }

@@ -261,6 +261,133 @@ TEST(worlds, hear_of_the_deaths_of_their_own_members_alone) {
   }
 }
 
+// --- worlds whose members alone know of them ----------------------------------------------------------------
+
+TEST(worlds, of_listed_ranks_are_made_by_these_alone) {
+  world_of_threads(5).each([](lsched_world* mine, std::int32_t r) {
+    diagnostic why;
+    constexpr std::int32_t odd[] = {3, 1}, all[] = {4, 3, 2, 1, 0};
+    lsched_world *of_two = nullptr, *of_all = nullptr, *alone = nullptr;
+    for (int k = 0; k < 20; ++k) {
+      if (r % 2 == 1) {
+        ASSERT_EQ(lsched_split_ranks(mine, odd, 2, 7, &of_two, &why), LSCHED_OK) << why.text;
+        EXPECT_EQ(lsched_rank(of_two), r == 3 ? 0 : 1);
+        EXPECT_EQ(sum_of_ranks(of_two, why), 3) << why.text;
+        EXPECT_EQ(lsched_world_close(of_two), LSCHED_OK);
+      }
+      ASSERT_EQ(lsched_split_ranks(mine, all, 5, 7, &of_all, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(lsched_rank(of_all), 4 - r);
+      EXPECT_EQ(sum_of_ranks(of_all, why), 15) << why.text;
+      EXPECT_EQ(lsched_world_close(of_all), LSCHED_OK);
+      ASSERT_EQ(lsched_split_ranks(mine, &r, 1, 7, &alone, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(sum_of_ranks(alone, why), 1) << why.text;
+      EXPECT_EQ(lsched_world_close(alone), LSCHED_OK);
+    }
+  });
+}
+
+TEST(worlds, of_the_same_ranks_are_told_apart_by_tags) {
+  world_of_threads(3).each([](lsched_world* mine, std::int32_t r) {
+    constexpr std::int32_t all[] = {0, 1, 2};
+    std::vector<lsched_world*> made(12);
+    {
+      std::vector<std::jthread> threads;  // more at a time than a rank has places for
+      for (std::size_t tag = 0; tag < made.size(); ++tag)
+        threads.emplace_back([&, tag] {
+          diagnostic why;
+          EXPECT_EQ(lsched_split_ranks(mine, all, 3, static_cast<std::int32_t>(tag), &made[tag], &why), LSCHED_OK)
+              << why.text;
+        });
+    }
+    for (std::size_t tag = 0; tag < made.size(); ++tag) {
+      std::int64_t value = r == 0 ? static_cast<std::int64_t>(tag) : -1;
+      const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                        .collective = "bcast",
+                                        .input = &value,
+                                        .output = &value,
+                                        .count = 1,
+                                        .dtype = LSCHED_I64};
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      ASSERT_EQ(lsched_collective_create(made[tag], &desc, &schedule, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(value, static_cast<std::int64_t>(tag));
+      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK);
+      EXPECT_EQ(lsched_world_close(made[tag]), LSCHED_OK);
+    }
+  });
+}
+
+TEST(worlds, of_listed_ranks_name_who_does_not_call_and_may_be_made_later) {
+  lsched_config config = test_config();
+  config.commit_timeout_ns = 50'000'000;
+  const world_of_threads ranks(3, config);
+  constexpr std::int32_t all[] = {2, 0, 1};
+  for (const std::int32_t late : {2, 0, 1}) {
+    std::latch others(2);
+    std::vector<std::jthread> threads;
+    for (std::int32_t r = 0; r < 3; ++r)
+      threads.emplace_back([&, r] {
+        diagnostic why;
+        lsched_world* made = nullptr;
+        if (r == late) return others.wait();
+        EXPECT_EQ(lsched_split_ranks(ranks.at(r), all, 3, 0, &made, &why), LSCHED_ERR_TIMEOUT) << "rank " << r;
+        EXPECT_EQ(why.rank, late) << why.text;
+        EXPECT_TRUE(why.says("rank " + std::to_string(late) + " has not called")) << why.text;
+        EXPECT_EQ(made, nullptr);
+        others.count_down();
+      });
+    threads.clear();
+    ranks.each([&](lsched_world* mine, std::int32_t r) {
+      diagnostic why;
+      lsched_world* made = nullptr;
+      ASSERT_EQ(lsched_split_ranks(mine, all, 3, 0, &made, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(lsched_rank_in(mine, r, made), lsched_rank(made));
+      EXPECT_EQ(sum_of_ranks(made, why), 6) << why.text;
+      EXPECT_EQ(lsched_world_close(made), LSCHED_OK);
+    });
+  }
+}
+
+TEST(worlds, of_listed_ranks_hear_of_one_that_is_killed) {
+  for (const std::int32_t dies : {0, 1, 2}) {
+    const auto segment = *shm_segment::create(3, 16 << 20);
+    child_ranks children(3, [&](rank self) {
+      be_launched(*segment, self);
+      lsched_world *opened = nullptr, *made = nullptr, *of_two = nullptr;
+      diagnostic why;
+      if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
+      if (self == dies) raise(SIGKILL);
+      constexpr std::int32_t all[] = {0, 1, 2};
+      if (lsched_split_ranks(opened, all, 3, 1, &made, &why) != LSCHED_ERR_PEER || why.rank != dies) return 10;
+      const std::int32_t others[] = {(dies + 1) % 3, (dies + 2) % 3};
+      if (lsched_split_ranks(opened, others, 2, 1, &of_two, &why) != LSCHED_OK) return 11;
+      return sum_of_ranks(of_two, why) == 3 ? 0 : 12;
+    });
+    EXPECT_EQ(children.wait(), "rank " + std::to_string(dies) + " was ended by signal 9; ");
+  }
+}
+
+TEST(worlds, of_listed_ranks_refuse_lists_that_are_none) {
+  const world_of_threads two(2);
+  lsched_world* made = nullptr;
+  diagnostic why;
+  const auto refuses = [&](std::vector<std::int32_t> ranks, const char* word) {
+    EXPECT_EQ(lsched_split_ranks(two.at(0), ranks.data(), static_cast<std::int32_t>(ranks.size()), 0, &made, &why),
+              LSCHED_ERR_ARGUMENT);
+    EXPECT_TRUE(why.says(word)) << why.text;
+    EXPECT_EQ(made, nullptr);
+  };
+  refuses({0, 1, 0}, "rank 0 is there more than once");
+  refuses({0, 2}, "not 0 to 1");
+  refuses({-1, 0}, "not 0 to 1");
+  refuses({1}, "not among them");
+  refuses({}, "not among them");
+  EXPECT_EQ(lsched_split_ranks(nullptr, nullptr, 0, 0, &made, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_split_ranks(two.at(0), nullptr, 1, 0, &made, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_split_ranks(two.at(0), nullptr, 0, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
+}
+
 TEST(worlds, refuse_bad_arguments) {
   diagnostic why;
   lsched_world* made = nullptr;

@@ -549,6 +549,37 @@ inline void worlds_of_some_ranks_exchange(bench& b) {
   }
 }
 
+/// The same, where its members alone know of it. Offers of other keys stay apart, and what was taken back is not met.
+inline void members_meet_by_a_key(bench& b) {
+  b.start(3);
+  const std::vector<rank> those{2, 0};
+  for (std::uint64_t key = 1; key < 7; key += 2) {
+    const auto first = b.offer(2, those, key), second = b.offer(0, those, key + 1);
+    rank missing = k_no_rank;
+    for (int k = 0; k < 3; ++k) {
+      for (board* const one : {first.get(), second.get()})
+        demand(one == nullptr || one->meet(&missing) == status::pending, "an offer meets one of another key");
+      b.settle();
+      b.fence();
+    }
+    for (board* const one : {first.get(), second.get()})
+      demand(one == nullptr || one->withdraw(), "an offer that was not accepted cannot be taken back");
+    b.fence();
+    const auto alone = b.offer(2, those, key + 1);
+    for (int k = 0; k < 3; ++k) {
+      demand(alone == nullptr || alone->meet(&missing) == status::pending, "an offer meets what was taken back");
+      b.settle();
+      b.fence();
+    }
+    demand(alone == nullptr || alone->withdraw(), "an offer that was not accepted cannot be taken back");
+    b.fence();
+    b.meet(those, key);
+    for (int i = 0; i < 5; ++i) b.exchange();
+    b.leave();
+    b.exchange();
+  }
+}
+
 /// Rank 0 has `mine`, rank 1 has `theirs`; both must find out. Afterwards both work as before.
 inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
                              std::string_view how) {
@@ -851,6 +882,7 @@ inline constexpr question k_questions[]{
     {"an_exchange_is_pending_while_a_record_is_missing", an_exchange_is_pending_while_a_record_is_missing},
     {"a_commit_is_settled_once", a_commit_is_settled_once},
     {"worlds_of_some_ranks_exchange", worlds_of_some_ranks_exchange},
+    {"members_meet_by_a_key", members_meet_by_a_key},
     {"edges_that_do_not_match_are_not_linked", edges_that_do_not_match_are_not_linked},
     {"instances_that_come_and_go_leave_nothing", instances_that_come_and_go_leave_nothing},
     {"listening_means_that_something_may_come", listening_means_that_something_may_come},

@@ -71,6 +71,8 @@ constexpr sabotage k_sabotages[]{
     {fault::gathers_too_early, "an_exchange_is_pending_while_a_record_is_missing"},
     {fault::settles_twice, "a_commit_is_settled_once"},
     {fault::sorts_members, "worlds_of_some_ranks_exchange"},
+    {fault::ignores_keys, "members_meet_by_a_key"},
+    {fault::keeps_offers, "members_meet_by_a_key"},
     {fault::links_anything, "edges_that_do_not_match_are_not_linked"},
     {fault::never_detaches, "instances_that_come_and_go_leave_nothing"},
     {fault::never_listens, "listening_means_that_something_may_come"},

@@ -140,6 +140,10 @@ class bench {
   /// What follows happens in a new world of these ranks, known to each other by an exchange at home.
   void enter(std::vector<rank> members);
   void leave() { worlds_.pop_back(); }
+  /// The same, where these ranks alone know of it.
+  void meet(std::vector<rank> members, std::uint64_t key);
+  /// By hand: an offer, to be taken back.
+  std::unique_ptr<board> offer(rank of, std::span<const rank> members, std::uint64_t key);
   const std::vector<rank>& members() const { return worlds_.back().members; }
   bool has_member(rank of) const { return has(of) && std::ranges::find(members(), of) != members().end(); }
   board& board_of(rank of) { return *worlds_.back().boards[static_cast<std::size_t>(of)]; }
@@ -345,6 +349,35 @@ inline void bench::enter(std::vector<rank> members) {
   for (const auto& mine : next.boards)
     demand(mine == nullptr || mine->join(next.members, all) == status::ok, "a board cannot join the others");
   shown_.assign(ends_.size(), {});
+  worlds_.push_back(std::move(next));
+}
+
+inline std::unique_ptr<board> bench::offer(rank of, std::span<const rank> members, std::uint64_t key) {
+  if (!has(of)) return nullptr;
+  auto opened = at(of).open_board(members.size());
+  demand(opened.has_value(), "rank ", of, " cannot open a board");
+  (*opened)->offer(key, members);
+  return std::move(*opened);
+}
+
+inline void bench::meet(std::vector<rank> members, std::uint64_t key) {
+  world_state next(ends_.size());
+  next.members = std::move(members);
+  std::vector<rank> waiting;
+  for (const rank r : next.members) {
+    next.boards[static_cast<std::size_t>(r)] = offer(r, next.members, key);
+    if (has(r)) waiting.push_back(r);
+  }
+  const auto have_met = [&] {
+    std::erase_if(waiting, [&](rank r) {
+      rank missing = k_no_rank;
+      const status answer = next.boards[static_cast<std::size_t>(r)]->meet(&missing);
+      demand(answer == status::ok || answer == status::pending, "rank ", r, " does not meet the others");
+      return answer == status::ok;
+    });
+    return waiting.empty();
+  };
+  until(have_met, "the members to meet");
   worlds_.push_back(std::move(next));
 }
 

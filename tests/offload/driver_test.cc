@@ -58,7 +58,7 @@ class node {
   instance* commit(const commit_request& what) {
     std::shared_ptr<schedule_commit> made;
     driver_.with_engine([&] { made = commits_.add(what); });
-    const status answer = driver_.wait(*made, clock::now() + k_limit);
+    const status answer = driver_.wait(made->progress(), clock::now() + k_limit);
     if (answer == status::ok) return made->committed();
     ADD_FAILURE() << "commit: " << name_of(answer) << " " << made->why().text;
     return nullptr;

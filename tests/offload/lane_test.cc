@@ -99,7 +99,7 @@ class node {
     const commit_request wanted{"lane", allreduce_recursive_doubling(net_->place(), data), {{input}, {output}}};
     std::shared_ptr<schedule_commit> made;
     driver_.with_engine([&] { made = commits_.add(wanted); });
-    const status answer = driver_.wait(*made, driver::clock::now() + 30s);
+    const status answer = driver_.wait(made->progress(), driver::clock::now() + 30s);
     return answer == status::ok ? made->committed() : nullptr;
   }
   bool run(instance& it, bool is_started_first) {

@@ -37,6 +37,8 @@ enum class fault {
   gathers_too_early,
   settles_twice,
   sorts_members,
+  ignores_keys,
+  keeps_offers,
   links_anything,
   never_detaches,
   never_listens,
@@ -64,6 +66,11 @@ class faulty_board final : public board {
     if (fault_ == fault::sorts_members) std::ranges::sort(mine);
     return good_->join(mine, all);
   }
+  void offer(std::uint64_t key, std::span<const rank> members) override {
+    good_->offer(fault_ == fault::ignores_keys ? 1 : key, members);
+  }
+  status meet(rank* missing) override { return good_->meet(missing); }
+  bool withdraw() override { return fault_ == fault::keeps_offers || good_->withdraw(); }
   status post(std::span<const std::byte> record, rank* missing) override { return good_->post(record, missing); }
 
   status gather(std::span<std::byte> all, rank* missing) override {

@@ -27,6 +27,6 @@ class home_commits {
   commit_queue queue_;
 };
 
-inline bool has_ended(const commitment& one) { return one.finished.load() != 0 || one.verdict.load() != status::ok; }
+inline bool has_ended(const commitment& one) { return one.progress().has_ended(); }
 
 }  // namespace lsched::testing

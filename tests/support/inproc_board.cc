@@ -20,6 +20,35 @@ status inproc_board::join(std::span<const rank> members, std::span<const member_
   return status::ok;
 }
 
+void inproc_board::offer(std::uint64_t key, std::span<const rank> members) {
+  key_ = key;
+  offered_to_.assign(members.begin(), members.end());
+  world_.offers[{key_, own_.owner}] = index_;
+}
+
+status inproc_board::meet(rank* missing) {
+  std::vector<member_address> all;
+  for (std::size_t m = 0; m < offered_to_.size() && own_.met.empty(); ++m) {
+    const auto found = world_.offers.find({key_, offered_to_[m]});
+    if (found == world_.offers.end()) return *missing = static_cast<rank>(m), status::pending;
+    all.push_back({.near = found->second + 1});
+  }
+  for (const member_address& one : all) {
+    board_page& page = world_.boards[one.near - 1];
+    page.met = all;
+    world_.offers.erase({key_, page.owner});
+  }
+  key_ = 0;
+  return join(offered_to_, own_.met);
+}
+
+bool inproc_board::withdraw() {
+  if (key_ == 0) return true;
+  if (!own_.met.empty()) return false;
+  world_.offers.erase({std::exchange(key_, 0), own_.owner});
+  return true;
+}
+
 // Members need not have opened theirs yet.
 void inproc_board::join_home() {
   for (std::size_t r = 0; r < world_.places.size(); ++r) {

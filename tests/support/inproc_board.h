@@ -17,10 +17,16 @@ class inproc_board final : public board {
   /// `index`: of its page.
   inproc_board(inproc_world::state& world, std::size_t index)
       : world_(world), index_(index), own_(world.boards[index]) {}
-  ~inproc_board() override { own_.is_closed = true; }
+  ~inproc_board() override {
+    (void)withdraw();
+    own_.is_closed = true;
+  }
 
   member_address address() const override { return {.near = index_ + 1}; }
   status join(std::span<const rank> members, std::span<const member_address> all) override;
+  void offer(std::uint64_t key, std::span<const rank> members) override;
+  status meet(rank* missing) override;
+  bool withdraw() override;
   void join_home();
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;
@@ -34,6 +40,8 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
+  std::uint64_t key_ = 0;                   ///< of the offer; 0: none
+  std::vector<rank> offered_to_;            ///< as members_
   std::vector<rank> members_;               ///< home ranks, by rank of the world; none until it has joined
   std::vector<inproc::board_page*> pages_;  ///< theirs
   std::uint64_t number_ = 0;                ///< of the exchange that is under way, or of the last one

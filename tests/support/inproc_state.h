@@ -148,6 +148,7 @@ struct board_page {
   std::uint64_t passed = 0;  ///< the last commit whose end it has seen
   std::array<std::array<std::byte, board::record_bytes>, 2> records{};
   std::array<settlement, 2> settled{};  ///< of the world's first rank alone
+  std::vector<member_address> met{};    ///< of an offer: the boards of all, once they have been found
 };
 
 }  // namespace inproc
@@ -166,9 +167,10 @@ struct inproc_world::state {
   std::vector<seat> places;
   std::map<inproc::end_name, inproc::attachment> attached;
   std::map<inproc::edge_name, std::unique_ptr<inproc::edge>> edges;
-  std::vector<inproc::flight> flights;    ///< a heap; its room is reserved by link()
-  std::deque<inproc::board_page> boards;  ///< the home boards first, by rank; all stay
-  bool has_given_up = false;              ///< any instance
+  std::vector<inproc::flight> flights;                           ///< a heap; its room is reserved by link()
+  std::deque<inproc::board_page> boards;                         ///< the home boards first, by rank; all stay
+  std::map<std::pair<std::uint64_t, rank>, std::size_t> offers;  ///< by key and rank: the board's index
+  bool has_given_up = false;                                     ///< any instance
   std::uint64_t now = 0;
   std::uint64_t departures = 0;
   std::uint64_t draws = 0;

@@ -25,6 +25,7 @@ struct program {
     std::vector<std::int32_t> colours{};  ///< split: by rank of the world
     std::vector<std::int32_t> keys{};
     std::map<std::int32_t, std::size_t> made{};  ///< split: by colour
+    bool by_ranks = false;                       ///< split: each colour by its members alone, who list themselves
     std::size_t schedule = 0;                    ///< create, destroy
     std::vector<std::size_t> schedules{};        ///< run: one round of each, all under way at a time
   };
@@ -77,6 +78,7 @@ class planner {
     program::step it{.what = program::deed::split, .world = one_of(worlds_)};
     const std::vector<home_rank> parent = made_.worlds[it.world];
     const std::uint64_t colours = 1 + below(3);
+    it.by_ranks = below(2) == 0;
     for (std::size_t r = 0; r < parent.size(); ++r) {
       it.colours.push_back(static_cast<std::int32_t>(below(colours + 1)) - 1);
       it.keys.push_back(static_cast<std::int32_t>(below(3)));
@@ -185,7 +187,16 @@ class performer {
     const auto own = static_cast<std::size_t>(std::ranges::find(members, self_) - members.begin());
     lsched_world* made = nullptr;
     lsched_world* const parent = worlds_[it.world];
-    if (!expect(lsched_split(parent, it.colours[own], it.keys[own], &made, &why_), why_, "split")) return;
+    if (!it.by_ranks) {
+      if (!expect(lsched_split(parent, it.colours[own], it.keys[own], &made, &why_), why_, "split")) return;
+    } else if (it.colours[own] >= 0) {
+      const std::size_t world = it.made.at(it.colours[own]);
+      std::vector<std::int32_t> ranks;
+      for (const home_rank one : all_.worlds[world])
+        ranks.push_back(static_cast<std::int32_t>(std::ranges::find(members, one) - members.begin()));
+      const auto count = static_cast<std::int32_t>(ranks.size()), tag = static_cast<std::int32_t>(world);
+      if (!expect(lsched_split_ranks(parent, ranks.data(), count, tag, &made, &why_), why_, "split by ranks")) return;
+    }
     if ((made == nullptr) != (it.colours[own] < 0)) wrong_ = "a world for no colour, or none for one";
     if (made == nullptr) return;
     const std::size_t world = it.made.at(it.colours[own]);
@@ -270,6 +281,7 @@ std::string perform_random_program(std::uint64_t seed, lsched_world* opened) {
   for (std::size_t t = 0; t < k_threads; ++t) {
     programs.push_back(planner(mix(seed) + t, size, 60).made());
     if (lsched_split(opened, 0, 0, &roots[t], &why) != LSCHED_OK) return why.text;
+    if (lsched_set_nonblocking(roots[t], static_cast<std::int32_t>((seed / 2 + t) % 2)) != LSCHED_OK) return "mode";
   }
   std::vector<std::string> wrong(k_threads);
   {

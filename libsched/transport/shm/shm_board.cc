@@ -23,9 +23,11 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
                      std::function<void(shm_board&)> at_end)
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
+// Who has found its offer may read it for as long as it likes.
 shm_board::~shm_board() {
+  if (!withdraw()) members_ = offered_to_;
   own_.has_closed.store(1);
-  ring_members();
+  ring(members_);
   at_end_(*this);
 }
 
@@ -54,8 +56,8 @@ void shm_board::join_home() {
   }
 }
 
-void shm_board::ring_members() {
-  for (const rank each : members_)
+void shm_board::ring(std::span<const rank> those) {
+  for (const rank each : those)
     if (each != self_) ringer_.owe(static_cast<std::size_t>(each), segment_.page(each).bell);
 }
 
@@ -81,13 +83,18 @@ status shm_board::post(std::span<const std::byte> record, rank* missing) {
   const std::size_t bytes = std::min(record.size(), record_bytes);
   std::fill(std::copy_n(record.begin(), bytes, place), place + record_bytes, std::byte{});
   own_.posted.store(next);
-  ring_members();
+  ring(members_);
   return status::ok;
 }
 
-bool shm_board::awaits(rank member) const {
-  return !of_ranks_.empty() && passed_ < number_ &&
-         of_ranks_[static_cast<std::size_t>(member)]->posted.load() < number_;
+std::vector<rank> shm_board::awaited() const {
+  std::vector<rank> those;
+  for (std::size_t m = 0; m < of_ranks_.size() && passed_ < number_; ++m)
+    if (of_ranks_[m]->posted.load() < number_) those.push_back(members_[m]);
+  if (offer_ != nullptr)
+    for (const rank each : offered_to_)
+      if (!has_offered(each)) those.push_back(each);
+  return those;
 }
 
 status shm_board::gather(std::span<std::byte> all, rank* missing) {
@@ -119,7 +126,95 @@ status shm_board::end(status how) {
 void shm_board::give_up(rank missing) {
   std::uint64_t before = settled().load();
   if (is_about(before, number_)) return;
-  if (settled().compare_exchange_strong(before, settlement(number_, given_up_for(missing)))) ring_members();
+  if (settled().compare_exchange_strong(before, settlement(number_, given_up_for(missing)))) ring(members_);
+}
+
+// --- offers ---------------------------------------------------------------------------------------------------
+
+void shm_board::offer(std::uint64_t key, std::span<const rank> members) {
+  key_ = key;
+  offered_to_.assign(members.begin(), members.end());
+}
+
+shm_offer* shm_board::offer_of(rank of, std::uint64_t word) const {
+  for (shm_offer& one : segment_.page(of).offers)
+    if (one.word.load(std::memory_order_acquire) == word) return &one;
+  return nullptr;
+}
+
+status shm_board::meet(rank* missing) {
+  if (offer_ == nullptr) {
+    if ((offer_ = offer_of(self_, 0)) == nullptr) return status::pending;
+    offer_->board.store(address().near, std::memory_order_relaxed);
+    offer_->word.store(shm_offer::word_of(key_, shm_offer::offered), std::memory_order_release);
+    ring(offered_to_);
+  }
+  if (offered_to_.front() == self_) return accept_all(missing);
+  if (offer_->word.load(std::memory_order_acquire) == shm_offer::word_of(key_, shm_offer::answered))
+    return take_answer();
+  *missing = find_missing_offer();
+  return status::pending;
+}
+
+bool shm_board::has_offered(rank of) const {
+  return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
+}
+
+// The same as before for as long as it is missing: another one may just have stopped waiting for it.
+rank shm_board::find_missing_offer() {
+  const std::size_t members = offered_to_.size();
+  for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)
+    if (!has_offered(offered_to_[missing_offer_])) return static_cast<rank>(missing_offer_);
+  return k_no_rank;
+}
+
+// By the first member: all or none.
+status shm_board::accept_all(rank* missing) {
+  if ((*missing = find_missing_offer()) != k_no_rank) return status::pending;
+  const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);
+  std::vector<shm_offer*> all;
+  for (const rank member : offered_to_)
+    if (shm_offer* const one = offer_of(member, offered)) all.push_back(one);
+  if (all.size() != offered_to_.size()) return status::pending;  // taken back meanwhile
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    std::uint64_t expected = offered;
+    if (all[m]->word.compare_exchange_strong(expected, shm_offer::word_of(key_, shm_offer::accepted))) continue;
+    while (m-- > 0) all[m]->word.store(offered);
+    return status::pending;
+  }
+  std::uint64_t* const list = own_.list(all.size());
+  for (std::size_t m = 0; m < all.size(); ++m) list[m] = all[m]->board.load();
+  for (shm_offer* one : all) {
+    one->first.store(address().near, std::memory_order_relaxed);
+    one->word.store(shm_offer::word_of(key_, shm_offer::answered), std::memory_order_release);
+  }
+  ring(offered_to_);
+  return end_offer({list, all.size()});
+}
+
+status shm_board::take_answer() {
+  const std::size_t members = offered_to_.size();
+  const std::uint64_t first = offer_->first.load(std::memory_order_relaxed);
+  const bool is_sound = first % alignof(shm_board_words) == 0 &&
+                        segment_.holds(offered_to_.front(), first, shm_board_words::bytes_for(members));
+  if (!is_sound) return status::argument;
+  return end_offer({reinterpret_cast<shm_board_words*>(segment_.at(first))->list(members), members});
+}
+
+status shm_board::end_offer(std::span<const std::uint64_t> boards) {
+  offer_->word.store(0, std::memory_order_release);
+  offer_ = nullptr;
+  std::vector<member_address> all;
+  for (const std::uint64_t one : boards) all.push_back({.near = one});
+  return join(offered_to_, all);
+}
+
+bool shm_board::withdraw() {
+  if (offer_ == nullptr) return true;
+  std::uint64_t expected = shm_offer::word_of(key_, shm_offer::offered);
+  if (!offer_->word.compare_exchange_strong(expected, 0)) return false;
+  offer_ = nullptr;
+  return true;
 }
 
 }  // namespace lsched

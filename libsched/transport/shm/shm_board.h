@@ -22,8 +22,22 @@ namespace lsched {
 
 class shm_segment;
 
+/// An offer of a board (board::offer), in the page of its rank. The word: the key and, in its two lowest bits, how far
+/// the offer has come; 0: the place is free. The rank writes to a free place and takes back what is offered; the first
+/// member accepts what is offered, all or none, and tells where the list of all boards is.
+struct shm_offer {
+  enum stage : std::uint64_t { offered = 1, accepted, answered };
+  static constexpr std::size_t k_places = 8;  ///< of a rank
+
+  std::atomic<std::uint64_t> word;
+  std::atomic<std::uint64_t> board;  ///< the rank's own
+  std::atomic<std::uint64_t> first;  ///< that of the first member, whose list has all
+
+  static constexpr std::uint64_t word_of(std::uint64_t key, stage how_far) { return key << 2 | how_far; }
+};
+
 /// What a member shows. All zeroes: it has posted nothing. A byte for each member follows, unless it is in a page:
-/// whether that one will not come back to this memory.
+/// whether that one will not come back to this memory. Then the boards of all, where the first member has found them.
 struct shm_board_words {
   alignas(64) std::atomic<std::uint64_t> posted;  ///< the commit of its newest record
   std::atomic<std::uint64_t> passed;              ///< the last commit whose end it has seen
@@ -38,7 +52,12 @@ struct shm_board_words {
   std::atomic<std::uint8_t>& left(std::size_t member) {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
   }
-  static constexpr std::uint64_t bytes_for(std::size_t members) { return sizeof(shm_board_words) + members; }
+  std::uint64_t* list(std::size_t members) {
+    return reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::byte*>(this) + bytes_for(members)) - members;
+  }
+  static constexpr std::uint64_t bytes_for(std::size_t members) {
+    return sizeof(shm_board_words) + (members + 7) / 8 * 8 + members * sizeof(std::uint64_t);
+  }
 };
 
 class shm_board final : public board {
@@ -55,27 +74,40 @@ class shm_board final : public board {
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;
   void give_up(rank missing) override;
+  void offer(std::uint64_t key, std::span<const rank> members) override;
+  status meet(rank* missing) override;
+  bool withdraw() override;
 
   std::span<const rank> members() const { return members_; }
   shm_board_words& words() const { return own_; }
   /// By rank; empty until it has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Whether a record of the member is waited for.
-  bool awaits(rank member) const;
+  /// Whose record or offer is waited for, by their places in the segment.
+  std::vector<rank> awaited() const;
 
  private:
   std::atomic<std::uint64_t>& settled() const { return of_ranks_.front()->settled[number_ % 2]; }
   status end(status how);
   bool has_closed(std::size_t member) const;
   rank find_behind(std::uint64_t number) const;
-  void ring_members();
+  void ring(std::span<const rank> those);
+  shm_offer* offer_of(rank of, std::uint64_t word) const;
+  bool has_offered(rank of) const;
+  rank find_missing_offer();
+  status accept_all(rank* missing);
+  status take_answer();
+  status end_offer(std::span<const std::uint64_t> boards);
 
   shm_segment& segment_;
   ringer& ringer_;
   const rank self_;  ///< in the segment
   shm_board_words& own_;
   const std::function<void(shm_board&)> at_end_;
-  std::vector<rank> members_;  ///< by rank of the world, places in the segment; empty until it has joined
+  std::uint64_t key_ = 0;          ///< of the offer; 0: none
+  shm_offer* offer_ = nullptr;     ///< in this rank's page, once there is a free place
+  std::vector<rank> offered_to_;   ///< the members, as in members_
+  std::size_t missing_offer_ = 0;  ///< of them, whose offer is waited for
+  std::vector<rank> members_;      ///< by rank of the world, places in the segment; empty until it has joined
   std::vector<shm_board_words*> of_ranks_;
   std::uint64_t number_ = 0;      ///< of the exchange that is under way, or of the last one
   std::uint64_t passed_ = 0;      ///< of the last one that has ended here

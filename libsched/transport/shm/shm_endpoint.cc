@@ -295,8 +295,10 @@ void shm_endpoint::detach(std::uint32_t id) {
   reap();
 }
 
-// A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record.
+// A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record. Where
+// this rank is far ahead of a peer and much is left, it looks again when there is twice as much.
 void shm_endpoint::reap() {
+  if (retired_.size() < reap_at_) return;
   std::erase_if(retired_, [this](const retired_piece& over) {
     for (std::size_t m = 0; m < over.members.size(); ++m) {
       const bool has_left = over.members[m] == self_ || over.left[m].load(std::memory_order_acquire) != 0;
@@ -306,6 +308,8 @@ void shm_endpoint::reap() {
     free(over);
     return true;
   });
+  constexpr std::size_t k_few = 64;
+  reap_at_ = retired_.size() < k_few ? 0 : 2 * retired_.size();
 }
 
 void shm_endpoint::free(const retired_piece& over) {
@@ -697,9 +701,8 @@ void shm_endpoint::find_awaited_peers() {
     if (has_left && !has_closed) report_cancelled({state.instance, peer, true});
   }
   for (const shm_board* one : boards_)
-    for (std::size_t m = 0; m < one->members().size(); ++m)
-      if (expected& known = expected_of_[static_cast<std::size_t>(one->members()[m])];
-          known == expected::nothing && one->awaits(static_cast<rank>(m)))
+    for (const rank peer : one->awaited())
+      if (expected& known = expected_of_[static_cast<std::size_t>(peer)]; known == expected::nothing)
         known = expected::something;
 }
 

@@ -192,6 +192,7 @@ class shm_endpoint final : public endpoint {
   std::unordered_map<std::uint32_t, block> blocks_;
   std::vector<shm_board*> boards_;
   std::vector<retired_piece> retired_;
+  std::size_t reap_at_ = 0;                 ///< of them
   std::vector<std::uint32_t> free_places_;  ///< on record, of those below next_place_
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };

@@ -41,6 +41,7 @@ struct shm_page {
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
   std::atomic<std::int32_t> lost;    ///< of the r-th page: the rank that was lost after r others, plus one
   shm_board_words home_board;
+  shm_offer offers[shm_offer::k_places];
 };
 
 class shm_segment {

@@ -132,7 +132,7 @@ class shm_world {
       for (const auto& each : engines_) (void)each->step();
     std::vector<instance*> its;
     for (std::size_t r = 0; r < what.size(); ++r) {
-      EXPECT_EQ(all[r]->finished.load(), 1u) << all[r]->why().text;
+      EXPECT_EQ(all[r]->progress().finished.load(), 1u) << all[r]->why().text;
       its.push_back(all[r]->committed());
     }
     return its;

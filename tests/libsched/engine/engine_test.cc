@@ -892,6 +892,7 @@ TEST(engine_commit, what_is_missing_is_named_when_a_commit_is_given_up) {
   std::vector<std::int64_t> memory[2];
   const auto zero = world.commits_of(0).add(sum_request(0, 3, 5, memory[0]));
   const auto two = world.commits_of(2).add(sum_request(2, 3, 5, memory[1]));
+  instance* const its[] = {zero->committed(), two->committed()};
   EXPECT_FALSE(testing::has_ended(*zero));
   EXPECT_EQ(world.commits_of(0).give_up(*zero), 1);
   world.settle();
@@ -900,7 +901,11 @@ TEST(engine_commit, what_is_missing_is_named_when_a_commit_is_given_up) {
     EXPECT_EQ(one->why().code, status::timeout);
     EXPECT_EQ(one->why().peer, 1);
     EXPECT_NE(one->why().text.find("rank 1"), std::string::npos);
+    EXPECT_EQ(one->committed(), nullptr);
   }
+  for (const instance* one : its) EXPECT_EQ(one->verdict.load(), status::timeout);
+  EXPECT_EQ(world.at(0).remove(*its[0]), status::ok);
+  EXPECT_EQ(world.at(2).remove(*its[1]), status::ok);
   EXPECT_EQ(world.at(0).instance_count(), 0u);
   EXPECT_EQ(world.at(2).instance_count(), 0u);
 }
