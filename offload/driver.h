@@ -58,6 +58,11 @@ class driver {
     return wait({inst.finished, inst.verdict, round, &inst}, deadline);
   }
 
+  /// Until the ranks have agreed upon the instance, or it has failed.
+  status wait(const common_step& commit, const instance& inst, clock::time_point deadline) {
+    return wait({commit.finished, inst.verdict, 1, nullptr}, deadline);
+  }
+
   /// The same of a commit, say.
   status wait(const common_step& what, clock::time_point deadline) {
     return wait({what.finished, what.verdict, 1, nullptr}, deadline);

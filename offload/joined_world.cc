@@ -56,19 +56,38 @@ result<new_world> joined_world::split(const result<split_choice>& choice) {
     made = std::make_shared<split_commit>(process_.net(), members_, commits_->next_number(), choice);
     commits_->add(made);
   });
-  if (auto why = await(*made)) return std::move(*why);
+  bool has_ended = false;
+  if (auto why = await_end(*made, &has_ended)) return std::move(*why);
   return new_world{made->made(), made->take_board()};
 }
 
 // Over a medium without shared memory it may come to stand after this rank has given it up; then it is cancelled.
-std::optional<failure> joined_world::await(const commitment& made) {
+std::optional<failure> joined_world::await_end(commitment& made, bool* has_ended) {
   driver& by = process_.driver();
-  if (by.wait(made.progress(), driver::clock::now() + commit_timeout_) == status::timeout) {
-    rank missing = k_no_rank;
-    by.with_engine([&] { missing = commits_->give_up(made); });
-    if (!made.progress().has_ended()) return failure_of_commit(status::timeout, missing);
-  }
-  return made.progress().finished.load() != 0 ? std::nullopt : std::optional(made.why());
+  std::optional<failure> why;
+  if (by.wait(made.progress(), driver::clock::now() + commit_timeout_) == status::timeout)
+    by.with_engine([&] {
+      const rank missing = commits_->give_up(made);
+      if (made.progress().has_ended()) return;
+      why = failure_of_commit(status::timeout, missing);
+      made.abandon();
+    });
+  *has_ended = !why;
+  if (*has_ended && made.progress().finished.load() == 0) why = made.why();
+  return why;
+}
+
+std::optional<failure> joined_world::await(queued_commit& made) {
+  bool has_ended = false;
+  auto why = await_end(*made.commit, &has_ended);
+  if (!why) return std::nullopt;
+  std::vector<instance**> gone;
+  for (instance*& one : made.instances) gone.push_back(&one);
+  if (has_ended)
+    (void)remove(gone);
+  else
+    instances_ -= gone.size();
+  return why;
 }
 
 result<new_world> joined_world::split_ranks(std::span<const rank> ranks, std::int32_t tag) {
@@ -108,14 +127,6 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
     if (*one != nullptr)
       if (auto why = await_readers(**one)) return why;
   return std::nullopt;
-}
-
-void joined_world::withdraw(std::span<instance** const> gone) {
-  process_.driver().with_engine([&] {
-    for (instance** one : gone)
-      if (*one != nullptr && (*one)->verdict.load() == status::ok) process_.engine().cancel(**one);
-  });
-  (void)remove(gone);
 }
 
 /// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.

@@ -24,7 +24,7 @@ struct new_world {
 
 /// What the ranks have yet to agree upon: whoever has asked for it removes the instances, whatever they agree.
 struct queued_commit {
-  std::shared_ptr<const schedule_commit> commit{};
+  std::shared_ptr<schedule_commit> commit{};
   std::vector<instance*> instances{};  ///< that of the request, and its companions; none if this rank was refused
 };
 
@@ -46,9 +46,9 @@ class joined_world {
   /// Queues a commit. What it makes is there when this returns, and takes calls, whatever the others do. Any thread.
   queued_commit queue(const commit_request& request);
 
-  /// Waits for all members to agree upon it, up to the timeout; which fails it on all of them. Why it does not stand.
-  /// Any thread.
-  std::optional<failure> await(const commitment& made);
+  /// Waits for all members to agree upon it, up to the timeout; which fails it on all of them. Where it does not stand,
+  /// answers why, and removes the instances. Any thread.
+  std::optional<failure> await(queued_commit& made);
 
   /// Splits the world, waiting likewise: the new world of this rank's colour, or without members where that is
   /// negative. A choice that is a failure fails it for all.
@@ -63,9 +63,6 @@ class joined_world {
   /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
-  /// Gives up instances that the ranks have not agreed upon, and removes them.
-  void withdraw(std::span<instance** const> gone);
-
   /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a
   /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED all are gone. Any thread.
   std::optional<failure> remove(std::span<instance** const> gone);
@@ -74,6 +71,7 @@ class joined_world {
   std::uint64_t instances() const { return instances_.load(); }
 
  private:
+  std::optional<failure> await_end(commitment& made, bool* has_ended);
   std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;

@@ -45,6 +45,7 @@ runtime::~runtime() {
     } catch (const std::exception&) {  // there is nobody left to tell
     }
   }
+  if (is_in_its_process()) driver_.with_engine([this] { engine_.end_adopted(); });
   net_->close();
   if (!watcher_.joinable()) return;
   net_->stop_watching();

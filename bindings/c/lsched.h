@@ -194,27 +194,49 @@ typedef struct lsched_config {
   int32_t idle;               /* an lsched_idle_mode */
   int32_t progress_core;      /* the progress thread's core; -1: one that is free, or the scheduler's choice */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;      /* this rank's shared region, the library's needs included; 0: as the machine's memory */
+  uint64_t region_bytes;      /* address space of this rank's shared region, the library's needs included; 0: as much
+                                 as the machine has memory, at most 64 TiB for all ranks, or half of `ulimit -v` */
   uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;
 
 /* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then the environment's
- * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS; any other
- * word makes opening fail with ARGUMENT).  Thread: any. Blocks: never. */
+ * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS,
+ * LSCHED_REGION=BYTES such as 64M; any other word makes opening fail with ARGUMENT).  Under `lsched run` the region is
+ * the launcher's.  Thread: any. Blocks: never. */
 #define lsched_config_init(config) lsched_config_init_sized((config), sizeof(lsched_config))
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
-/* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where there is
- * none.  config NULL: defaults. A rank joins its world once, and leaves it for good by closing it. A process that
- * has joined is killed (SIGKILL) when `lsched run` ends, if it is still there.
+/* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where no launcher
+ * has started it, or LSCHED_WORLD=alone is set.  config NULL: defaults. A rank joins its world once, and leaves it for
+ * good by closing it. A process that has joined is killed (SIGKILL) when `lsched run` ends, if it is still there.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
  * Memory: *world is the caller's until lsched_world_close.
- * Errors: UNSUPPORTED in a process of an MPI launcher (use lsched_world_open_mpi of lsched_mpi.h), or for a oneTBB lane
- * in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM, TRANSPORT (also where
+ * Errors: UNSUPPORTED in a process that another launcher has started as one of several, by the variables of PMI, PMIx,
+ * torchrun and steps of Slurm (use lsched_world_open_mpi of lsched_mpi.h, or lsched_world_open_with), or for a oneTBB
+ * lane in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM, TRANSPORT (also where
  * `lsched run` has ended), TIMEOUT (names a rank that did not come), PEER (names one that died on its way). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);
+
+/* Brings `bytes` bytes of each rank to all: all + r * bytes are rank r's `mine`. Blocks until it has. Called twice, by
+ * the thread that opens, with at most LSCHED_EXCHANGE_BYTES; every rank is called.  Answers 0, or a number of its own:
+ * it has failed. */
+#define LSCHED_EXCHANGE_BYTES 256
+typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
+
+/* Joins a world of `size` ranks, as `rank`, that any launcher has started and that know each other by `exchange`: a
+ * store, a pipe, PMI.  All of one user on one machine: they find each other's memory through /proc, without a name.
+ * Thread: any.  Blocks: as long as the exchange does.  Memory: as lsched_world_open; `context` is the caller's.
+ * Errors: UNSUPPORTED, naming two hosts, where the ranks are on several, and likewise of several users or process name
+ * spaces (use lsched_world_open_mpi); MISMATCH (ranks differ in size or build), ARGUMENT, VERSION, NOMEM; TRANSPORT
+ * where the exchange has failed.  Where one rank fails, all do, with its reason, but for rank, size and exchange
+ * themselves, which are looked at first. */
+#define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic)                      \
+  lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
+LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32_t size, lsched_exchange exchange,
+                                                        void* context, const lsched_config* config,
+                                                        lsched_world** world, lsched_diagnostic* diagnostic);
 
 /* A world of `ranks` ranks in this process, to be used by one thread (or more) each: worlds[r] is rank r.
  * Thread: any.  Blocks: never.  Memory: `worlds` has room for `ranks` pointers; each is closed by itself.

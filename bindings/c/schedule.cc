@@ -88,7 +88,8 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
     return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
-    if (awaited.refusal && answer == awaited.refusal->code) return report(diagnostic, *awaited.refusal);
+    if (awaited.verdict.load() != status::ok && awaited.refusal && answer == awaited.refusal->code)
+      return report(diagnostic, *awaited.refusal);
     failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
       schedule.world->process.driver().with_engine([&] {
@@ -144,7 +145,10 @@ namespace {
 /// Until the ranks have agreed upon it, or not.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
-  const status answer = schedule.world->process.driver().wait(schedule.commit->progress(), deadline);
+  const status agreed =
+      schedule.world->process.driver().wait(schedule.commit->progress(), *schedule.instance, deadline);
+  const status verdict = schedule.instance->verdict.load();
+  const status answer = verdict != status::ok ? verdict : agreed;
   return answer == status::ok ? LSCHED_OK : explain(schedule, *schedule.instance, answer, 0, diagnostic);
 }
 

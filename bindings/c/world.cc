@@ -16,6 +16,7 @@
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
+#include "bindings/foreign_launcher.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "libsched/transport/shm/shm_endpoint.h"
@@ -34,23 +35,9 @@ constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VE
 /// Of a member whose environment variable is misspelt. lsched_config_init cannot fail; opening does.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
+constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
-
-/// How many ranks an MPI launcher has started, if one has.
-result<std::optional<rank>> mpi_launch_size() {
-  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
-    if (auto size = number_in_environment(variable); !size || *size) return size;
-  const auto self =
-      number_in_environment("PMIX_RANK", 0, INT32_MAX - 1);  // its launchers do not say how many there are
-  if (!self) return self.error();
-  return *self && **self > 0 ? std::optional(**self + 1) : std::nullopt;
-}
-
-failure wrong_abi(int abi) {
-  return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", this library has ABI " +
-                               std::to_string(LSCHED_ABI)};
-}
 
 /// The launcher's descriptor stays where the environment says, but not for programs that this process executes: they
 /// would keep all ranks' memory.
@@ -76,15 +63,13 @@ std::optional<failure> end_with_launcher(int descriptor) {
 }
 
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
-  const auto found = find_launch();
+  const auto is_alone = wants_world_of_one();
+  if (!is_alone) return report(diagnostic, is_alone.error());
+  const auto found = *is_alone ? result<std::optional<launch>>(std::optional<launch>()) : find_launch();
   if (!found) return report(diagnostic, found.error());
   const std::optional<launch>& where = *found;
-  const auto size = where ? std::optional<rank>() : mpi_launch_size();
-  if (!size) return report(diagnostic, size.error());
-  if (*size && **size > 1)
-    return report(diagnostic, {status::unsupported, "this process is one of at least " + std::to_string(**size) +
-                                                        " started by an MPI launcher: open the world with "
-                                                        "lsched_world_open_mpi, or start it with `lsched run`"});
+  if (!where && !*is_alone)
+    if (const auto why = refuse_foreign_launch()) return report(diagnostic, *why);
   auto segment = where ? adopt_from_launcher(where->descriptor)
                        : shm_segment::create(1, options.region_bytes, usable_cores(), options.recorder);
   if (!segment) return report(diagnostic, segment.error());
@@ -100,6 +85,11 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
 }
 
 }  // namespace
+
+failure wrong_abi(int abi) {
+  return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", this library has ABI " +
+                               std::to_string(LSCHED_ABI)};
+}
 
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   constexpr auto k_longest = static_cast<std::uint64_t>(std::chrono::nanoseconds(24h * 365 * 100).count());
@@ -140,22 +130,20 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
   const bool waits = world->creates_wait.load();
-  auto [queued, instances] = world->joined.queue(made->request);
-  if (queued->is_refused() && !waits) return report(diagnostic, queued->why());
+  auto queued = world->joined.queue(made->request);
+  const auto& instances = queued.instances;
+  if (waits)
+    if (const auto why = world->joined.await(queued)) return report(diagnostic, *why);
+  if (queued.commit->refused()) return report(diagnostic, *queued.commit->refused());
   handle->world = world;
-  handle->commit = std::move(queued);
+  handle->commit = queued.commit;
   handle->extras = std::move(made->extras);
-  if (!instances.empty()) handle->instance = instances.front();
+  handle->instance = instances.front();
   if (instances.size() > 1)
     handle->session.emplace(
         world->process.engine(),
         session_instances{instances[0], instances[1], instances.size() > 2 ? instances[2] : nullptr}, made->session->by,
         made->session->buckets);
-  if (waits)
-    if (const auto why = world->joined.await(*handle->commit)) {
-      world->joined.withdraw(instances_of(*handle));
-      return report(diagnostic, *why);
-    }
   *schedule = handle.release();
   if (!made->remark.empty()) (void)report(diagnostic, {status::ok, made->remark});
   return LSCHED_OK;
@@ -185,6 +173,8 @@ lsched_config default_config() {
     config.idle = mode ? static_cast<int>(*mode) : k_misspelt;
   }
   if (const char* text = text_in_environment("LSCHED_LANE")) config.lane = parse_lane(text).value_or(k_misspelt_lane);
+  const auto region = bytes_in_environment("LSCHED_REGION");
+  config.region_bytes = region ? *region : k_misspelt_region;
   return config;
 }
 
@@ -206,6 +196,8 @@ result<open_options> read_config(const lsched_config* config) {
            {known->progress_core < -1 || (has_core && !std::ranges::binary_search(allowed_cores(), core)), no_core}}))
     return *why;
   if (auto why = validate_arithmetic(known->lane)) return *why;
+  if (const auto region = bytes_in_environment("LSCHED_REGION"); !region && known->region_bytes == k_misspelt_region)
+    return region.error();
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);

@@ -36,6 +36,8 @@ struct open_options {
 /// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
 result<open_options> read_config(const lsched_config* config);
 
+failure wrong_abi(int abi);
+
 /// A deadline that far from now; LSCHED_FOREVER is never.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 

@@ -221,6 +221,12 @@ class [[nodiscard]] schedule_base {
     });
   }
 
+  /// Waits until all ranks have made the create; throws what it has failed of, or TIMEOUT.
+  void create_wait(timeout limit = timeout::forever()) {
+    detail::call call;
+    call(lsched_create_wait(handle(), limit.ns(), call.diagnostic()));
+  }
+
   /// Gives the schedule up on all ranks. Throws BUSY while a peer still reads this rank's buffers.
   void cancel() {
     detail::call call;
@@ -553,6 +559,52 @@ class [[nodiscard]] world {
     for (lsched_world* handle : handles) opened.emplace_back(handle);
     return opened;
   }
+
+  /// lsched_world_open_with. `exchange(mine, all)` brings each rank's bytes to all, and throws where it cannot.
+  template <class Exchange>
+  static world open_with(std::int32_t rank, std::int32_t size, Exchange exchange,
+                         const lsched_config& config = default_config()) {
+    struct carrier {
+      Exchange& exchange;
+      std::size_t size;
+      std::exception_ptr thrown{};
+    } way{exchange, static_cast<std::size_t>(size > 0 ? size : 0)};
+    const auto carry = [](const void* mine, void* all, std::uint64_t bytes, void* context) noexcept {
+      carrier& by = *static_cast<carrier*>(context);
+      try {
+        by.exchange(std::span(static_cast<const std::byte*>(mine), bytes),
+                    std::span(static_cast<std::byte*>(all), bytes * by.size));
+        return 0;
+      } catch (...) {
+        by.thrown = std::current_exception();
+        return 1;
+      }
+    };
+    lsched_world* opened = nullptr;
+    detail::call call;
+    const lsched_status answer = lsched_world_open_with(rank, size, carry, &way, &config, &opened, call.diagnostic());
+    if (way.thrown) std::rethrow_exception(way.thrown);
+    call(answer);
+    return world(opened);
+  }
+
+  /// The world of this rank's colour; none (false) of a negative one. Collective.
+  [[nodiscard]] world split(std::int32_t color, std::int32_t key = 0) {
+    lsched_world* made = nullptr;
+    detail::call call;
+    call(lsched_split(handle(), color, key, &made, call.diagnostic()));
+    return world(made);
+  }
+  /// A world of these ranks, in this order; called by them alone.
+  [[nodiscard]] world split_ranks(std::span<const std::int32_t> ranks, std::int32_t tag = 0) {
+    lsched_world* made = nullptr;
+    detail::call call;
+    call(lsched_split_ranks(handle(), ranks.data(), static_cast<std::int32_t>(ranks.size()), tag, &made,
+                            call.diagnostic()));
+    return world(made);
+  }
+  /// Whether creates return at once; their schedules then have create_wait().
+  void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
 
   static lsched_config default_config() {
     lsched_config config{};

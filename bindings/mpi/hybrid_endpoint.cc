@@ -12,6 +12,8 @@ class hybrid_board final : public board {
 
   member_address address() const override { return {.near = near_->address().near, .far = far_->address().far}; }
 
+  std::uint64_t number() const override { return used().number(); }
+
   status join(std::span<const rank> members, std::span<const member_address> all) override {
     const std::vector<rank> places = choose(members);
     return near_ != nullptr ? near_->join(places, all) : far_->join(members, all);

@@ -98,12 +98,14 @@ bool mpi_boards::take_offer(rank from, const head& news) {
 void mpi_boards::take_answer(rank from, const head& news) {
   const auto found = boards_.find({around_.self, static_cast<std::uint32_t>(news.number)});
   mpi_board* const offered = found == boards_.end() ? nullptr : found->second;
+  --unanswered_;
   if (offered != nullptr && offered->key_ != 0) {
     std::vector<member_address> all(offered->offered_to_.size());
     all.front().far = news.board;
     (void)offered->join(std::vector(offered->offered_to_), all);
     return;
   }
+  around_.begin_with(from);
   send(from, pack({news.board, kind::left, 0, news.member, k_no_rank}, {}));
   boards_.emplace(std::pair(from, news.board), nullptr);
 }
@@ -205,7 +207,7 @@ void mpi_board::offer(std::uint64_t key, std::span<const rank> members) {
   await(true);
   const rank first = offered_to_.front();
   if (first == of_.around_.self) return;
-  of_.around_.begin_with(first);
+  ++of_.unanswered_;  // the first one may never come to know of it: no stream to it begins before it answers
   of_.send(first, mpi_boards::pack({own_number_, mpi_boards::kind::offer, key, k_no_rank, k_no_rank}, {}));
 }
 

@@ -55,6 +55,9 @@ class mpi_boards {
   bool is_busy() const { return awaiting_ != 0 || has_transfers(); }
   bool has_transfers() const { return !sends_.empty() || !receives_.empty(); }
 
+  /// Whether an offer may still be on its way to a rank that does not look for it.
+  bool has_unanswered() const { return unanswered_ != 0; }
+
   /// Takes what has come.
   void advance();
   /// Moves what is under way, and looks for nothing new.
@@ -92,6 +95,7 @@ class mpi_boards {
   std::uint32_t next_number_ = 0;
   /// By first rank, and its number. Null: closed here, but the first rank has not said that it has left.
   std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;
+  std::size_t unanswered_ = 0;                                      ///< offers to others
   std::size_t awaiting_ = 0;                                        ///< boards with an exchange or an offer under way
   std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;  ///< by key and rank: the number of its board
   std::multimap<std::pair<rank, std::uint32_t>, content> strays_;   ///< for boards that have not joined yet
@@ -104,6 +108,7 @@ class mpi_board final : public board {
   ~mpi_board() override;
 
   member_address address() const override { return {.far = own_number_}; }
+  std::uint64_t number() const override { return number_of_first_; }
   status join(std::span<const rank> members, std::span<const member_address> all) override;
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;

@@ -67,7 +67,7 @@ mpi_endpoint::~mpi_endpoint() { close(); }
 
 void mpi_endpoint::close() {
   if (std::exchange(is_closed_, true)) return;
-  if (is_mpi_running() && health_ == status::ok && drain())
+  if (is_mpi_running() && health_ == status::ok && drain() && !boards_.has_unanswered())
     (void)succeeded(MPI_Comm_free(&comm_));
   else
     leak();

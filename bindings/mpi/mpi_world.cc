@@ -1,10 +1,5 @@
 #include "bindings/mpi/mpi_world.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -15,6 +10,7 @@
 
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_calls.h"
+#include "libsched/transport/shm/segment_source.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
 
@@ -107,47 +103,6 @@ std::string sharing_in_words(std::size_t local, std::size_t size) {
 
 // --- shared memory -----------------------------------------------------------------------------------------
 
-using opened_segment = result<std::shared_ptr<shm_segment>>;
-
-/// The descriptor of a segment in the process that created it. The inode tells that file from any other.
-struct segment_source {
-  std::int32_t process = 0;  ///< 0: there is no segment
-  std::int32_t descriptor = -1;
-  std::uint64_t device = 0, inode = 0;
-};
-
-segment_source source_of(const shm_segment& segment) {
-  struct stat file {};
-  if (fstat(segment.descriptor(), &file) != 0) return {};
-  return {static_cast<std::int32_t>(getpid()), segment.descriptor(), file.st_dev, file.st_ino};
-}
-
-/// Maps the segment of another process of this user. Both must see the same process numbers, because ranks watch each
-/// other by these.
-opened_segment open_segment(const segment_source& source, rank ranks) {
-  constexpr char k_other_space[] = "the processes live in different process name spaces";
-  std::array<char, 32> self{};
-  if (readlink("/proc/self", self.data(), self.size() - 1) < 0 || self.data() != std::to_string(getpid()))
-    return failure{status::transport, k_other_space};
-  const std::string path = "/proc/" + std::to_string(source.process) + "/fd/" + std::to_string(source.descriptor);
-  struct stat file {};
-  const bool is_visible = stat(path.c_str(), &file) == 0;
-  if (is_visible && (file.st_dev != source.device || file.st_ino != source.inode))
-    return failure{status::transport, k_other_space};
-  const int descriptor = is_visible ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
-  if (descriptor < 0) return failure{status::transport, "opening " + path + ": " + std::strerror(errno)};
-  auto segment = shm_segment::adopt(descriptor);
-  if (segment && (*segment)->ranks() != ranks)
-    return failure{status::transport, "the segment was made for another number of ranks"};
-  return segment;
-}
-
-bool is_seen_by_all(const shm_segment& segment) {
-  for (rank r = 0; r < segment.ranks(); ++r)
-    if (segment.page(r).state_of_rank.load() != shm_page::open) return false;
-  return true;
-}
-
 /// Each node has a file of its own.
 std::string recorder_of(const mpi_options& options, const std::vector<rank>& members, rank size) {
   const bool is_one_node = static_cast<rank>(members.size()) == size;
@@ -163,7 +118,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
   const auto size = static_cast<rank>(members.size());
   rank self = 0;
   if (MPI_Comm_rank(node, &self) != MPI_SUCCESS) return mpi_failure("MPI_Comm_rank");
-  opened_segment segment(failure{status::transport, "the node's first rank has no segment"});
+  result<std::shared_ptr<shm_segment>> segment(failure{status::transport, "the node's first rank has no segment"});
   if (self == 0) segment = shm_segment::create(size, options.region_bytes, 0, recorder_of(options, members, all));
   segment_source source = segment ? source_of(**segment) : segment_source{};
   if (!broadcast(&source, static_cast<int>(sizeof source), node, 0)) return mpi_failure("MPI_Ibcast");

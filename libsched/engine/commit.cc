@@ -116,7 +116,6 @@ commitment::commitment(membership_ptr members, std::uint64_t number, const std::
 void commitment::refuse(failure why) {
   record_.code = static_cast<std::int32_t>(why.code);
   copy_text(record_.detail, why.text);
-  why_ = why;
   refused_ = std::move(why);
 }
 
@@ -232,14 +231,19 @@ void schedule_commit::withdraw(const failure& why) {
 
 // What was removed by its owner before the ranks had agreed upon it.
 void schedule_commit::remove_orphans() {
-  for (std::size_t i = 0; i < count_; ++i)
-    if (made_[i]->is_orphan) (void)engine_.remove(*made_[i]);
+  const auto is_gone = [this](instance* one) {
+    const bool is_orphan = one->is_orphan;
+    if (is_orphan) (void)engine_.remove(*one);
+    return is_orphan;
+  };
+  const auto all = made_.begin();
+  count_ = static_cast<std::size_t>(std::remove_if(all, all + static_cast<std::ptrdiff_t>(count_), is_gone) - all);
 }
 
-void schedule_commit::orphan() {
-  for (std::size_t i = 0; i < count_; ++i) {
-    engine_.cancel(*made_[i]);
-    (void)engine_.remove(*made_[i]);
+void schedule_commit::abandon() {
+  for (instance* const one : made()) {
+    engine_.cancel(*one);
+    (void)engine_.remove(*one);
   }
 }
 

@@ -42,15 +42,20 @@ static_assert(sizeof(commit_record) <= board::record_bytes);
 class commitment {
  public:
   virtual ~commitment() = default;
+
+  /// Nobody here wants what comes of it any more, though it has not ended. By the engine's owner.
+  virtual void abandon() = 0;
+
   commitment(const commitment&) = delete;
   commitment& operator=(const commitment&) = delete;
 
   /// What is waited for. Any thread.
   const common_step& progress() const { return progress_; }
 
-  /// Once it has ended; of one that this rank was refused, from the beginning.
+  /// Once it has ended.
   const failure& why() const { return why_; }
-  bool is_refused() const { return refused_.has_value(); }
+  /// Why this rank was refused, if so; does not change.
+  const std::optional<failure>& refused() const { return refused_; }
 
  protected:
   /// `agreement`: what all ranks must have said, in words, such as "allreduce recursive_doubling sum f32 count 1000".
@@ -63,8 +68,6 @@ class commitment {
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
   /// It does not stand.
   virtual void withdraw(const failure& why) = 0;
-  /// It stands, although this rank has given it up before that was known.
-  virtual void orphan() = 0;
 
   rank self() const { return members_->place().self; }
 
@@ -78,7 +81,6 @@ class commitment {
   std::optional<failure> find_disagreement(const std::vector<commit_record>& all) const;
 
   common_step progress_;
-  bool is_given_up_ = false;
   std::optional<failure> refused_{};
   failure why_{status::ok, {}, k_no_rank, k_no_op};
 };
@@ -113,10 +115,11 @@ class schedule_commit final : public commitment {
   /// The first of them; null: there is none.
   instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }
 
+  void abandon() override;
+
  private:
   std::optional<failure> conclude(const std::vector<commit_record>& all) override;
   void withdraw(const failure& why) override;
-  void orphan() override;
 
   std::optional<failure> reserve(const commit_request& request);
   std::optional<failure> add(schedule_ptr program, const binding& memory, const instance_options& options,

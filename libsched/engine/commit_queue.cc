@@ -28,7 +28,6 @@ commit_queue::commit_queue(engine& runs, membership_ptr members, std::unique_ptr
 
 commit_queue::~commit_queue() {
   while (!queue_.empty()) {
-    queue_.front()->is_given_up_ = true;
     if (is_posted_) board_->give_up(missing_);
     if (is_posted_ && advance_first()) continue;
     end_first(failure{status::state, "the world was closed"});
@@ -94,7 +93,6 @@ void commit_queue::end_first(const std::optional<failure>& why) {
   is_posted_ = false;
   missing_ = k_no_rank;
   first->end(why);
-  if (!why && first->is_given_up_) first->orphan();
   engine_.publish();
 }
 
@@ -112,7 +110,6 @@ rank commit_queue::give_up(const commitment& late) {
   const rank missing = missing_;
   const auto found = std::ranges::find_if(queue_, [&](const auto& one) { return one.get() == &late; });
   if (found == queue_.end()) return missing;
-  (*found)->is_given_up_ = true;
   if (found == queue_.begin() && is_posted_) {
     board_->give_up(missing_);
     (void)advance();

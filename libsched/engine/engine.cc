@@ -78,7 +78,6 @@ engine::engine(endpoint& net, lane* beside)
       long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
 
 engine::~engine() {
-  adopted_.clear();
   if (jobs_ != 0) lane_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {

@@ -103,6 +103,8 @@ class engine {
   void drop(engine_task& gone) { std::erase(tasks_, &gone); }
   /// The same, of one that has nobody else: it ends when it is over, or with the engine.
   void adopt(std::unique_ptr<engine_task> more) { adopted_.push_back(std::move(more)); }
+  /// Ends what was adopted and is not over: the transport is about to close.
+  void end_adopted() { std::exchange(adopted_, {}).clear(); }
 
   /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory. `culprit`, like
   /// below, at home.

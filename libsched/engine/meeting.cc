@@ -37,10 +37,10 @@ meeting::meeting(engine& runs, membership_ptr parent, std::span<const rank> rank
       board_(std::move(offered)) {
   for (const rank one : ranks_) homes_.push_back(parent_->home_of(one));
   board_->offer(key_of(*parent_, homes_, tag_), homes_);
-  engine_.carry_on(*this);
   for (const rank home : homes_)
     if (engine_.net().is_lost(home)) lose(home);
   (void)advance();
+  if (!is_over()) engine_.carry_on(*this);
 }
 
 meeting::~meeting() { engine_.drop(*this); }
@@ -48,12 +48,12 @@ meeting::~meeting() { engine_.drop(*this); }
 bool meeting::advance() {
   if (is_over()) return false;
   const status answer = board_->meet(&missing_);
-  if (answer == status::pending) return false;
+  if (answer == status::pending) return gives_up_for_ && board_->withdraw() && end(*gives_up_for_);
   if (answer != status::ok) return end({answer, "the boards of the new world could not be connected"});
   const auto self = static_cast<rank>(std::ranges::find(ranks_, parent_->place().self) - ranks_.begin());
   const std::string& name = parent_->name();
-  made_ =
-      std::make_shared<const membership>(homes_, self, (name.empty() ? "" : name + ".") + "tag" + std::to_string(tag_));
+  made_ = std::make_shared<const membership>(
+      homes_, self, (name.empty() ? "" : name + ".") + "tag" + std::to_string(tag_), board_->number());
   progress_.finished.store(1);
   engine_.publish();
   return true;
@@ -69,13 +69,13 @@ bool meeting::end(const failure& why) {
 
 bool meeting::give_up() {
   (void)advance();
-  if (is_over()) return true;
-  if (!board_->withdraw()) return advance() || is_over();
   const rank late = missing_ == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(missing_)];
-  return end({status::timeout,
-              (late == k_no_rank ? "some rank" : "rank " + std::to_string(late)) +
-                  " has not called with the same ranks and tag in time",
-              late});
+  if (!gives_up_for_)
+    gives_up_for_ = failure{status::timeout,
+                            (late == k_no_rank ? "some rank" : "rank " + std::to_string(late)) +
+                                " has not called with the same ranks and tag in time",
+                            late};
+  return is_over() || advance();
 }
 
 // One that has been accepted ends well, unless it is the first member that does not answer any more.
@@ -83,8 +83,9 @@ void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;
   const rank member = ranks_[static_cast<std::size_t>(found - homes_.begin())];
-  if (!board_->withdraw() && home != homes_.front()) return;
-  (void)end({status::peer, "rank " + std::to_string(member) + " died before it called", member});
+  gives_up_for_ = failure{status::peer, "rank " + std::to_string(member) + " died before it called", member};
+  (void)advance();
+  if (!is_over() && home == homes_.front()) (void)end(*gives_up_for_);
 }
 
 }  // namespace lsched

@@ -51,7 +51,8 @@ class meeting final : public engine_task {
   const std::int32_t tag_;
   std::vector<rank> homes_;
   std::unique_ptr<board> board_;
-  rank missing_ = k_no_rank;  ///< as in ranks_
+  rank missing_ = k_no_rank;               ///< as in ranks_
+  std::optional<failure> gives_up_for_{};  ///< as soon as the offer can be taken back
   common_step progress_;
   failure why_{status::ok, {}};
   membership_ptr made_{};

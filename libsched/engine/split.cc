@@ -42,6 +42,7 @@ std::optional<failure> split_commit::conclude(const std::vector<commit_record>& 
   }
   if (const status answer = board_->join(homes, addresses); answer != status::ok)
     return failure{answer, "the boards of the new world could not be connected"};
+  if (!is_wanted_) return board_.reset(), std::nullopt;
   const auto self_there = static_cast<rank>(std::ranges::find(ranks, self()) - ranks.begin());
   const std::string& name = members_->name();
   made_ = std::make_shared<const membership>(std::move(homes), self_there,

@@ -28,14 +28,16 @@ class split_commit final : public commitment {
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 
+  void abandon() override { is_wanted_ = false; }
+
  private:
   std::optional<failure> conclude(const std::vector<commit_record>& all) override;
   void withdraw(const failure&) override { board_.reset(); }
-  void orphan() override { board_.reset(); }
 
   split_choice choice_;
   std::unique_ptr<board> board_;
   membership_ptr made_{};
+  bool is_wanted_ = true;
 };
 
 }  // namespace lsched

@@ -37,6 +37,9 @@ class board {
 
   virtual member_address address() const = 0;
 
+  /// Once it has joined: the same on all members' boards, and on no other board that is open at any of them.
+  virtual std::uint64_t number() const = 0;
+
   /// Connects it to the boards of the world's members, by rank there: where each is among the ranks of the transport,
   /// and the address of its board. Once, before anything below. ARGUMENT: there is none, or the members are more than
   /// the board was opened for.

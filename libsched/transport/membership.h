@@ -22,16 +22,16 @@ class membership {
     std::iota(homes_.begin(), homes_.end(), 0);
   }
 
-  /// `homes`: by rank of the world, each once. This process is `self` in it. `name`: the same for all members, and of
-  /// no other world that shares a member with this one.
-  membership(std::vector<rank> homes, rank self, std::string name)
-      : homes_(std::move(homes)), self_(self), name_(std::move(name)) {}
+  /// `homes`: by rank of the world, each once. This process is `self` in it. `name` and `salt`: the same for all
+  /// members, and together of no other world that shares a member with this one.
+  membership(std::vector<rank> homes, rank self, std::string name, std::uint64_t salt = 0)
+      : homes_(std::move(homes)), self_(self), name_(std::move(name)), salt_(salt) {}
 
   world place() const { return {self_, static_cast<rank>(homes_.size())}; }
   std::span<const rank> homes() const { return homes_; }
 
   /// For people: empty of the world that was opened; "2.1": made by commit 1 of the world that commit 2 of that one
-  /// made.
+  /// made; "2.tag7": of listed ranks with that tag.
   const std::string& name() const { return name_; }
 
   /// The name as a number, 0 of the world that was opened.
@@ -50,6 +50,7 @@ class membership {
   std::vector<rank> homes_;
   rank self_;
   std::string name_{};
+  std::uint64_t salt_ = 0;
 };
 
 /// FNV-1a.
@@ -58,6 +59,7 @@ inline std::uint32_t membership::number() const {
   std::uint32_t hash = 0x811c9dc5;
   const auto add = [&](std::uint32_t byte) { hash = (hash ^ byte) * 0x01000193; };
   for (const char one : name_) add(static_cast<unsigned char>(one));
+  for (int shift = 0; shift < 64; shift += 8) add(static_cast<std::uint32_t>(salt_ >> shift & 0xff));
   for (const rank one : homes_)
     for (int shift = 0; shift < 32; shift += 8) add(static_cast<std::uint32_t>(one) >> shift & 0xff);
   return std::max<std::uint32_t>(hash, 1);

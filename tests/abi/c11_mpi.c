@@ -1,7 +1,7 @@
 /* A program over MPI, by an MPI header that is plain C11 too and brings what it needs: every rank gets the sum.
  *
  * `c11_mpi only` sends everything through MPI; `c11_mpi refused` wants to be told that some rank's libsched_mpi is of
- * build 000000000000. */
+ * build 000000000000; `c11_mpi launched` that `lsched run` has started it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,6 +29,8 @@ int main(int count, char** words) {
   if (strcmp(wish, "refused") == 0)
     is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, libsched of ") != NULL &&
                strstr(strstr(why.text, "libsched of"), lsched_version()) != NULL;
+  else if (strcmp(wish, "launched") == 0)
+    is_right = opened == LSCHED_ERR_UNSUPPORTED && strstr(why.text, "of 2 that `lsched run` has started") != NULL;
   else
     is_right = opened == LSCHED_OK && is_right_sum(world, &why) && lsched_world_close(world) == LSCHED_OK;
   if (!is_right) fprintf(stderr, "opening: %s; %s\n", lsched_status_name(opened), why.text);

@@ -223,15 +223,6 @@ TEST(c_runtime, alone_it_is_a_world_of_one) {
   EXPECT_EQ(lsched_world_close(runtime), LSCHED_OK);
 }
 
-TEST(c_runtime, under_an_mpi_launcher_the_other_open_is_asked_for) {
-  setenv("PMI_SIZE", "2", 1);
-  lsched_world* runtime = nullptr;
-  diagnostic why;
-  EXPECT_EQ(lsched_world_open(nullptr, &runtime, &why), LSCHED_ERR_UNSUPPORTED);
-  unsetenv("PMI_SIZE");
-  EXPECT_SAYS(why, "lsched_world_open_mpi");
-}
-
 TEST(c_runtime, a_number_of_the_environment_that_is_none_is_an_error) {
   const auto expect_error = [](const char* variable, const char* value, const char* words) {
     setenv(variable, value, 1);

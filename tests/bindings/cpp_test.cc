@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <latch>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -198,6 +200,35 @@ TEST(CppHeader, partial_collectives_take_buckets_and_know_their_sizes) {
     gather.close(k_limit);
     scatter.close(k_limit);
   });
+}
+
+TEST(CppHeader, worlds_are_split_and_creates_need_not_wait) {
+  as_ranks(3, [](lsched::world& world) {
+    lsched::world half = world.split(world.rank() == 2 ? -1 : 0, -world.rank());
+    EXPECT_EQ(static_cast<bool>(half), world.rank() != 2);
+    if (half) {
+      EXPECT_EQ(half.rank(), 1 - world.rank());
+    }
+    const std::vector<std::int32_t> ranks{2, 0, 1};
+    lsched::world turned = world.split_ranks(ranks, 5);
+    turned.set_nonblocking(true);
+    std::vector<double> one(1, turned.rank());
+    lsched::schedule sum = turned.allreduce<double>(one, one);
+    const lsched::ticket round = sum.start();
+    sum.create_wait(k_limit);
+    round.wait(k_limit);
+    EXPECT_EQ(one, std::vector<double>(1, 3.0));
+    sum.close();
+  });
+}
+
+TEST(CppHeader, an_exchange_opens_a_world_and_may_throw) {
+  const auto echo = [](std::span<const std::byte> mine, std::span<std::byte> all) {
+    std::copy(mine.begin(), mine.end(), all.begin());
+  };
+  EXPECT_EQ(lsched::world::open_with(0, 1, echo).size(), 1);
+  const auto fail = [](std::span<const std::byte>, std::span<std::byte>) { throw std::out_of_range("no store"); };
+  EXPECT_THROW(lsched::world::open_with(0, 1, fail), std::out_of_range);
 }
 
 TEST(CppHeader, builder_makes_a_schedule) {

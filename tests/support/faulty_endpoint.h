@@ -61,6 +61,7 @@ class faulty_board final : public board {
   faulty_board(std::unique_ptr<board> good, fault what) : good_(std::move(good)), fault_(what) {}
 
   member_address address() const override { return good_->address(); }
+  std::uint64_t number() const override { return good_->number(); }
   status join(std::span<const rank> members, std::span<const member_address> all) override {
     std::vector<rank> mine(members.begin(), members.end());
     if (fault_ == fault::sorts_members) std::ranges::sort(mine);

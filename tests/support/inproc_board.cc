@@ -16,6 +16,7 @@ status inproc_board::join(std::span<const rank> members, std::span<const member_
     if (found.back()->owner != members[m] || found.back()->most < members.size()) return status::argument;
   }
   members_.assign(members.begin(), members.end());
+  number_of_first_ = all.front().near;
   pages_ = std::move(found);
   return status::ok;
 }

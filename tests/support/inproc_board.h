@@ -23,6 +23,7 @@ class inproc_board final : public board {
   }
 
   member_address address() const override { return {.near = index_ + 1}; }
+  std::uint64_t number() const override { return number_of_first_; }
   status join(std::span<const rank> members, std::span<const member_address> all) override;
   void offer(std::uint64_t key, std::span<const rank> members) override;
   status meet(rank* missing) override;
@@ -40,6 +41,7 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
+  std::uint64_t number_of_first_ = 1;       ///< of the world's first rank: its index plus one
   std::uint64_t key_ = 0;                   ///< of the offer; 0: none
   std::vector<rank> offered_to_;            ///< as members_
   std::vector<rank> members_;               ///< home ranks, by rank of the world; none until it has joined

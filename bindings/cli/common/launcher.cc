@@ -1,10 +1,13 @@
 #include "bindings/cli/common/launcher.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,11 +93,37 @@ bool is_child(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+/// A port of this machine that nobody listens on now; 0: there is none.
+std::uint16_t find_free_port() {
+  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t bytes = sizeof place;
+  auto* const address = reinterpret_cast<sockaddr*>(&place);
+  const bool is_bound = probe >= 0 && bind(probe, address, bytes) == 0 && getsockname(probe, address, &bytes) == 0;
+  if (probe >= 0) close(probe);
+  return is_bound ? ntohs(place.sin_port) : std::uint16_t{0};
+}
+
+/// What programs look for that torchrun starts.
+bool set_common_variables(std::int32_t rank, std::int32_t ranks, std::uint16_t port) {
+  const std::string own = std::to_string(rank), all = std::to_string(ranks);
+  for (const char* variable : {"RANK", "LOCAL_RANK"})
+    if (setenv(variable, own.c_str(), 1) != 0) return false;
+  for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
+    if (setenv(variable, all.c_str(), 1) != 0) return false;
+  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // by a launcher around this one
+  return setenv("MASTER_ADDR", "127.0.0.1", replaces) == 0 &&
+         (port == 0 || setenv("MASTER_PORT", std::to_string(port).c_str(), replaces) == 0);
+}
+
 class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
       : request_(request),
-        segment_(require(shm_segment::create(request.ranks, 0, usable_cores(), recorder_in_environment()))) {
+        segment_(require(shm_segment::create(request.ranks, require(bytes_in_environment("LSCHED_REGION")),
+                                             usable_cores(), recorder_in_environment()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--bind: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
@@ -173,7 +202,8 @@ class world_launcher {
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
     if (inherited < 0) return "passing the launcher's pipe on";
-    const bool has_environment = setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
+    const bool has_environment = set_common_variables(rank, request_.ranks, port_) &&
+                                 setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
                                  setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
                                  setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
                                  setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0;
@@ -216,8 +246,7 @@ class world_launcher {
   /// A rank that ended before it joined has told its peers nothing. Its page now says "closed", so that they
   /// find out at once instead of waiting for it to come.
   void sign_off(std::int32_t rank) {
-    std::uint32_t state = shm_page::absent;
-    segment_->page(rank).state_of_rank.compare_exchange_strong(state, shm_page::closed);
+    segment_->enter(rank, shm_page::closed);
     segment_->page(rank).life.wake();
   }
 
@@ -314,6 +343,7 @@ class world_launcher {
   signal_gate gate_;
   const std::vector<pid_t> strangers_ = find_children();  ///< children of the program that executed this one
   rlimit descriptors_{};
+  const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;

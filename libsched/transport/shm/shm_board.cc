@@ -25,7 +25,10 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
 
 // Who has found its offer may read it for as long as it likes.
 shm_board::~shm_board() {
-  if (!withdraw()) members_ = offered_to_;
+  if (!withdraw()) {
+    members_ = offered_to_;
+    if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // nobody else writes there
+  }
   own_.has_closed.store(1);
   ring(members_);
   at_end_(*this);
@@ -33,6 +36,10 @@ shm_board::~shm_board() {
 
 member_address shm_board::address() const {
   return {.near = segment_.offset_of(reinterpret_cast<const std::byte*>(&own_))};
+}
+
+std::uint64_t shm_board::number() const {
+  return segment_.offset_of(reinterpret_cast<const std::byte*>(of_ranks_.front()));
 }
 
 status shm_board::join(std::span<const rank> members, std::span<const member_address> all) {
@@ -83,8 +90,12 @@ status shm_board::post(std::span<const std::byte> record, rank* missing) {
   const std::size_t bytes = std::min(record.size(), record_bytes);
   std::fill(std::copy_n(record.begin(), bytes, place), place + record_bytes, std::byte{});
   own_.posted.store(next);
-  ring(members_);
+  if (have_all_posted(next)) ring(members_);  // until then nobody could do anything
   return status::ok;
+}
+
+bool shm_board::have_all_posted(std::uint64_t number) const {
+  return std::ranges::all_of(of_ranks_, [=](const shm_board_words* one) { return one->posted.load() >= number; });
 }
 
 std::vector<rank> shm_board::awaited() const {
@@ -120,6 +131,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
 status shm_board::end(status how) {
   passed_ = number_;
   own_.passed.store(number_, std::memory_order_release);
+  if (how != status::ok) ring(members_);  // a member may be ahead, and wait for the record's place
   return how;
 }
 
@@ -174,7 +186,7 @@ status shm_board::accept_all(rank* missing) {
   const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);
   std::vector<shm_offer*> all;
   for (const rank member : offered_to_)
-    if (shm_offer* const one = offer_of(member, offered)) all.push_back(one);
+    if (shm_offer* const one = member == self_ ? offer_ : offer_of(member, offered)) all.push_back(one);
   if (all.size() != offered_to_.size()) return status::pending;  // taken back meanwhile
   for (std::size_t m = 0; m < all.size(); ++m) {
     std::uint64_t expected = offered;

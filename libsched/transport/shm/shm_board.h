@@ -4,6 +4,8 @@
 //     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to see it
 //                                                                            writes `settled`, others find it there
 //
+// Whoever posts last rings the others: they can do nothing before.
+//
 // A record's place is used again when every member has passed the commit before the last one. Where each exchange ends
 // with the records of all, that is so without a look: whoever posts n has passed n - 1.
 #pragma once
@@ -69,6 +71,7 @@ class shm_board final : public board {
   ~shm_board() override;
 
   member_address address() const override;
+  std::uint64_t number() const override;
   status join(std::span<const rank> members, std::span<const member_address> all) override;
   void join_home();  ///< all ranks, in their pages
   status post(std::span<const std::byte> record, rank* missing) override;
@@ -90,6 +93,7 @@ class shm_board final : public board {
   status end(status how);
   bool has_closed(std::size_t member) const;
   rank find_behind(std::uint64_t number) const;
+  bool have_all_posted(std::uint64_t number) const;
   void ring(std::span<const rank> those);
   shm_offer* offer_of(rank of, std::uint64_t word) const;
   bool has_offered(rank of) const;

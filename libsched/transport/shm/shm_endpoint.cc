@@ -31,7 +31,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   made->record_->rank_in_world.store(self);
   made->record_->process_start.store(start_of_process(made->process_));
   made->record_->process.store(made->process_);
-  page.state_of_rank.store(shm_page::open);
+  made->segment_->enter(self, shm_page::open);
   return made;
 }
 
@@ -287,8 +287,12 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  for (std::size_t m = 0; m < held.of_ranks.size(); ++m)
-    if (m != self) held.of_ranks[m]->left(self).store(1, std::memory_order_release);
+  const rank given_up_by = held.head->given_up.by();  // whoever gave it up may not have told all yet
+  for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
+    if (m == self) continue;
+    if (given_up_by != k_no_rank) held.of_ranks[m]->given_up.record(given_up_by);
+    held.of_ranks[m]->left(self).store(1, std::memory_order_release);
+  }
   if (held.of_ranks.empty()) held.members.clear();  // nobody else knows it
   retired_.push_back({reinterpret_cast<std::byte*>(held.head), &held.head->left(0), std::move(held.members),
                       std::move(held.stagings), place});
@@ -698,7 +702,8 @@ void shm_endpoint::find_awaited_peers() {
     const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
     if (waiting.word->load() >= waiting.goal) continue;
     expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
-    if (has_left && !has_closed) report_cancelled({state.instance, peer, true});
+    const bool is_given_up = blocks_.at(state.instance).head->given_up.by() != k_no_rank;  // before it left
+    if (has_left && !has_closed && !is_given_up) report_cancelled({state.instance, peer, true});
   }
   for (const shm_board* one : boards_)
     for (const rank peer : one->awaited())

@@ -2,18 +2,19 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <new>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "libsched/transport/shm/peer_processes.h"
@@ -21,13 +22,15 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c42;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c43;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
+constexpr std::uint64_t k_least_stride = std::uint64_t{1} << 20;
+constexpr std::chrono::milliseconds k_look_after_ranks{50};
 
 constexpr std::uint64_t k_rank_bytes = round_up(sizeof(shm_page), k_page_bytes);
 constexpr std::uint64_t k_pages_offset = k_page_bytes;
@@ -38,8 +41,22 @@ std::uint64_t recording_offset_of(std::int64_t ranks) {
 
 std::uint64_t data_offset_of(std::int64_t ranks) { return recording_offset_of(ranks) + recording_bytes(ranks); }
 
-std::size_t machine_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+std::uint64_t machine_bytes() {
+  return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// What RLIMIT_AS leaves a process, of which the program has half.
+std::uint64_t address_limit() {
+  rlimit limit{};
+  const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? limit.rlim_cur / 2 : shm_segment::k_most_reserved;
+}
+
+/// Where the machine or a limit does not give what is asked for.
+failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
+  return {status::no_memory, "shared memory: no address space for " + std::to_string(ranks) + " regions of " +
+                                 std::to_string(stride >> 20) + " MiB (" + why +
+                                 "): ask for less by LSCHED_REGION=64M, say, or region_bytes, or raise `ulimit -v`"};
 }
 
 bool write_at(int file, std::uint64_t offset, const void* from, std::size_t bytes) {
@@ -118,6 +135,8 @@ struct shm_segment::header {
   std::uint64_t cores;
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
+  std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or will not
+  doorbell entrance;                   ///< rung by the last one
 
   // Nothing of it is believed before it fits the file: a descriptor may be anything.
   bool describes(std::uint64_t bytes) const {
@@ -129,20 +148,28 @@ struct shm_segment::header {
   }
 };
 
+std::uint64_t shm_segment::default_stride(rank ranks, std::uint64_t memory, std::uint64_t most) {
+  const std::uint64_t rest = std::min(most, k_most_reserved);
+  const std::uint64_t others = std::min(data_offset_of(ranks), rest);
+  return std::min(memory, (rest - others) / static_cast<std::uint64_t>(ranks)) / k_page_bytes * k_page_bytes;
+}
+
 result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t stride_bytes, unsigned cores,
                                                          const std::string& recorder) {
   if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
-  const std::uint64_t stride = round_up(stride_bytes != 0 ? stride_bytes : machine_bytes(), k_page_bytes);
+  const std::uint64_t stride = stride_bytes != 0 ? round_up(std::min(stride_bytes, k_most_bytes), k_page_bytes)
+                                                 : default_stride(ranks, machine_bytes(), address_limit());
   const std::uint64_t data_offset = data_offset_of(ranks);
   if (stride_bytes > k_most_bytes || data_offset > k_most_bytes ||
       stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
-    return failure{status::no_memory, "shared memory: the segment would be larger than an address space"};
+    return no_room(std::max<std::uint64_t>(stride, stride_bytes), ranks, "it has 128 TiB");
+  if (stride < k_least_stride && stride_bytes == 0) return no_room(stride, ranks, "`ulimit -v` leaves too little");
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
 
   owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
   if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
-  header first{k_magic, stride, data_offset, ranks, cores, {}, {}};
+  header first{k_magic, stride, data_offset, ranks, cores, {}, {}, {}, {}};
   if (!recorder.empty()) {
     const auto made = create_recorder(recorder, ranks);
     if (!made) return made.error();
@@ -175,6 +202,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     return failure{status::transport,
                    "shared memory: the segment may change its size, so that no process may trust it"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
+  if (base == MAP_FAILED && errno == ENOMEM) return no_room(first.stride, first.ranks, std::strerror(errno));
   if (base == MAP_FAILED) return system_failure("mapping the segment");
   const std::shared_ptr<shm_segment> segment(new shm_segment(static_cast<std::byte*>(base), bytes));
   if (first.recorder.exists()) {
@@ -221,18 +249,41 @@ bool shm_segment::record_lost(rank who) {
   return false;
 }
 
+void shm_segment::enter(rank who, shm_page::state as) {
+  std::uint32_t before = shm_page::absent;
+  if (!page(who).state_of_rank.compare_exchange_strong(before, as)) return;
+  if (head().entered.fetch_add(1) + 1 == static_cast<std::uint32_t>(ranks()))
+    ring(head().entrance, doorbell::waiter, INT_MAX);
+}
+
+// The last one to come wakes all. From time to time each looks whether one has died on its way.
 std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) const {
   using clock = std::chrono::steady_clock;
   const auto deadline = clock::now() + limit;
+  doorbell& entrance = head().entrance;
+  const auto have_all_entered = [this] { return head().entered.load() >= static_cast<std::uint32_t>(ranks()); };
+  while (!have_all_entered() && is_any_absent()) {
+    const std::uint32_t epoch = entrance.word[doorbell::waiter].load();
+    if (!have_all_entered())
+      sleep_on(entrance, doorbell::waiter, epoch, std::min<std::chrono::nanoseconds>(limit, k_look_after_ranks));
+    if (auto why = find_missing(clock::now() >= deadline)) return why;
+  }
+  return std::nullopt;
+}
+
+bool shm_segment::is_any_absent() const {
+  for (rank r = 0; r < ranks(); ++r)
+    if (page(r).state_of_rank.load() == shm_page::absent) return true;
+  return false;
+}
+
+std::optional<failure> shm_segment::find_missing(bool is_late) const {
   for (rank r = 0; r < ranks(); ++r) {
-    while (page(r).state_of_rank.load() == shm_page::absent) {
-      const std::int32_t process = page(r).process.load();
-      if (process != 0 && state_of_process(process) == rank_state::ending)
-        return failure{status::peer, "rank " + std::to_string(r) + " died before it had opened its world", r};
-      if (clock::now() > deadline)
-        return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
-      std::this_thread::sleep_for(std::chrono::microseconds(100));
-    }
+    if (page(r).state_of_rank.load() != shm_page::absent) continue;
+    const std::int32_t process = page(r).process.load();
+    if (process != 0 && state_of_process(process) == rank_state::ending)
+      return failure{status::peer, "rank " + std::to_string(r) + " died before it had opened its world", r};
+    if (is_late) return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
   }
   return std::nullopt;
 }

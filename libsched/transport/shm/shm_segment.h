@@ -47,10 +47,15 @@ struct shm_page {
 class shm_segment {
  public:
   /// A new segment for `ranks` ranks of one process, or of processes that will inherit or receive `descriptor()`.
-  /// `stride_bytes` 0 chooses the machine's memory size. `cores`: what the ranks share, if the creator knows.
-  /// `recorder`: the file that is to hold the recording; empty: none does.
+  /// `stride_bytes` 0: default_stride() of this machine. NO_MEMORY says what to ask for. `cores`: what the ranks share,
+  /// if the creator knows. `recorder`: the file that is to hold the recording; empty: none does.
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
+
+  /// A rank's share of address space where nothing else is said: as much as the machine has memory, but all together
+  /// not more than `most` or k_most_reserved. Pages are taken when touched.
+  static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
+  static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
   /// Maps a segment that another process created, and closes the descriptor, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
@@ -73,7 +78,10 @@ class shm_segment {
   /// records it before anything that follows from the loss, so a rank that has ended because of it comes behind.
   bool record_lost(rank who);
 
-  /// Waits, asleep, until every rank has opened its endpoint: the first commit looks at all of them. TIMEOUT names
+  /// A rank that was absent has opened its endpoint, or will not.
+  void enter(rank who, shm_page::state as);
+
+  /// Waits, asleep, until every rank has entered: the first commit looks at all of them. TIMEOUT names
   /// a rank that has not come within the limit, PEER one that has ended on its way.
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
 
@@ -97,6 +105,8 @@ class shm_segment {
   shm_segment(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
   static result<std::shared_ptr<shm_segment>> map(int descriptor);
   header& head() const;
+  bool is_any_absent() const;
+  std::optional<failure> find_missing(bool is_late) const;
 
   int descriptor_ = -1;
   std::byte* base_;

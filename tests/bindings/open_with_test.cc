@@ -1,0 +1,240 @@
+// Worlds that are opened by an exchange of the caller's, as under torchrun, and launchers whose variables are known.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "libsched/transport/shm/shm_segment.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/tcp_store.h"
+#include "tests/support/thread_ranks.h"
+
+namespace lsched::testing {
+namespace {
+
+bool computes(lsched_world* world) {
+  const std::int64_t mine = lsched_rank(world) + 1, size = lsched_size(world);
+  std::int64_t sum = 0;
+  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                   .input = &mine,
+                                   .output = &sum,
+                                   .count = 1,
+                                   .dtype = LSCHED_I64,
+                                   .reduction = LSCHED_SUM};
+  lsched_schedule* schedule = nullptr;
+  return lsched_allreduce_create(world, &desc, &schedule, nullptr) == LSCHED_OK &&
+         lsched_run(schedule, k_limit_ns, nullptr) == LSCHED_OK && sum == size * (size + 1) / 2 &&
+         lsched_schedule_destroy(schedule, k_limit_ns, nullptr) == LSCHED_OK;
+}
+
+/// How an end of it may change what comes.
+struct tampering_client {
+  tcp_store::client good;
+  std::function<int(std::byte* all, std::uint64_t bytes)> change;
+
+  static int exchange(const void* mine, void* all, std::uint64_t bytes, void* context) {
+    auto* const own = static_cast<tampering_client*>(context);
+    const int answer = own->good.exchange(mine, all, bytes);
+    return answer == 0 && own->change ? own->change(static_cast<std::byte*>(all), bytes) : answer;
+  }
+};
+
+/// What each rank does, in a process of its own, with its end of the store. Answers 0 if all is well.
+std::string of_processes(rank ranks, const std::function<int(rank self, const tcp_store& store)>& life) {
+  const tcp_store store(ranks);
+  child_ranks children(ranks, [&](rank self) { return life(self, store); });
+  return children.wait();
+}
+
+TEST(open_with, ranks_of_any_launcher_make_a_world) {
+  for (const rank ranks : {1, 2, 3, 5})
+    EXPECT_EQ(of_processes(ranks,
+                           [&](rank self, const tcp_store& store) {
+                             setenv("RANK", std::to_string(self).c_str(), 1);
+                             setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
+                             tcp_store::client mine(store, self);
+                             lsched_world* world = nullptr;
+                             diagnostic why;
+                             if (lsched_world_open_with(self, ranks, tcp_store::client::exchange, &mine, nullptr,
+                                                        &world, &why) != LSCHED_OK)
+                               return std::fprintf(stderr, "%s\n", why.text), 1;
+                             if (lsched_rank(world) != self || lsched_size(world) != ranks) return 2;
+                             for (int k = 0; k < 10; ++k)
+                               if (!computes(world)) return 3;
+                             return lsched_world_close(world) == LSCHED_OK ? 0 : 4;
+                           }),
+              "");
+}
+
+TEST(open_with, a_rank_that_cannot_is_named_by_all) {
+  EXPECT_EQ(of_processes(3,
+                         [](rank self, const tcp_store& store) {
+                           lsched_config config = test_config();
+                           if (self == 1) config.idle = 99;
+                           tcp_store::client mine(store, self);
+                           lsched_world* world = nullptr;
+                           diagnostic why;
+                           const lsched_status answer = lsched_world_open_with(self, 3, tcp_store::client::exchange,
+                                                                               &mine, &config, &world, &why);
+                           if (answer != LSCHED_ERR_ARGUMENT || world != nullptr || !why.says("idle")) return 1;
+                           return self == 1 || (why.rank == 1 && why.says("rank 1: ")) ? 0 : 2;
+                         }),
+            "");
+}
+
+TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
+  struct odd_world {
+    lsched_status answer;
+    const char* words;
+    std::function<int(std::byte*, std::uint64_t)> change;
+  };
+  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // where an introduction has them
+  const auto put = [](std::uint64_t place, const char* text) {
+    return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
+  };
+  const odd_world all[] = {{LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
+                           {LSCHED_ERR_MISMATCH, "the size of the world", put(k_size, "\3\0\0\0")},
+                           {LSCHED_ERR_UNSUPPORTED, "ranks 0 and 1 are on ", put(k_machine, "other")},
+                           {LSCHED_ERR_TRANSPORT, "answered 7", [](std::byte*, std::uint64_t) { return 7; }}};
+  for (const odd_world& each : all)
+    EXPECT_EQ(of_processes(2,
+                           [&](rank self, const tcp_store& store) {
+                             tampering_client mine{{store, self}, each.change};
+                             lsched_world* world = nullptr;
+                             diagnostic why;
+                             const lsched_status answer = lsched_world_open_with(self, 2, tampering_client::exchange,
+                                                                                 &mine, nullptr, &world, &why);
+                             if (answer == each.answer && why.says(each.words) && world == nullptr) return 0;
+                             return std::fprintf(stderr, "%d: %s\n", answer, why.text), 1;
+                           }),
+              "")
+        << each.words;
+}
+
+TEST(open_with, a_killed_rank_is_named) {
+  EXPECT_EQ(of_processes(3,
+                         [](rank self, const tcp_store& store) {
+                           tcp_store::client mine(store, self);
+                           lsched_world* world = nullptr;
+                           lsched_schedule* barrier = nullptr;
+                           diagnostic why;
+                           if (lsched_world_open_with(self, 3, tcp_store::client::exchange, &mine, nullptr, &world,
+                                                      &why) != LSCHED_OK)
+                             return 1;
+                           if (lsched_barrier_create(world, &barrier, &why) != LSCHED_OK) return 2;
+                           if (self == 1) raise(SIGKILL);
+                           lsched_status answer = LSCHED_OK;
+                           while (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
+                           return answer == LSCHED_ERR_PEER && why.rank == 1 ? 0 : 3;
+                         }),
+            "rank 1 was ended by signal 9; ");
+}
+
+TEST(open_with, refuses_bad_arguments) {
+  lsched_world* world = nullptr;
+  diagnostic why;
+  const auto exchange = [](const void* mine, void* all, std::uint64_t bytes, void*) {
+    return std::memcpy(all, mine, bytes), 0;
+  };
+  EXPECT_EQ(lsched_world_open_with(0, 1, nullptr, nullptr, nullptr, &world, &why), LSCHED_ERR_ARGUMENT);
+  for (const auto& [rank, size] : {std::pair(0, 0), std::pair(-1, 2), std::pair(2, 2)})
+    EXPECT_EQ(lsched_world_open_with(rank, size, exchange, nullptr, nullptr, &world, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open_with(0, 1, exchange, nullptr, nullptr, nullptr, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_world_open_with_abi(1, 0, 1, exchange, nullptr, nullptr, &world, &why), LSCHED_ERR_VERSION);
+  ASSERT_EQ(lsched_world_open_with(0, 1, exchange, nullptr, nullptr, &world, &why), LSCHED_OK) << why.text;
+  EXPECT_TRUE(computes(world));
+  EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+}
+
+// --- launchers -----------------------------------------------------------------------------------------------
+
+using variables = std::map<std::string, std::string>;
+
+/// What opening answers under these variables; of OK the size of the world.
+std::pair<lsched_status, std::string> open_under(const variables& set) {
+  for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
+  lsched_world* world = nullptr;
+  diagnostic why;
+  const lsched_status answer = lsched_world_open(nullptr, &world, &why);
+  for (const auto& [name, value] : set) unsetenv(name.c_str());
+  std::string words = answer == LSCHED_OK ? std::to_string(lsched_size(world)) : why.text;
+  EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+  return {answer, words};
+}
+
+TEST(launchers, that_start_several_are_never_worlds_of_one) {
+  const std::pair<variables, std::string> all[] = {
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}, "one of 3 started by an MPI launcher (PMI_SIZE)"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"PMIX_RANK", "0"}}, "(OMPI_COMM_WORLD_SIZE)"},
+      {{{"PMIX_RANK", "0"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
+      {{{"PMIX_RANK", "2"}}, "lsched_world_open_mpi"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}}, "one of 3 started by torchrun (WORLD_SIZE)"},
+      {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "lsched_world_open_with"},
+      {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"},
+      // Several at a time: the innermost that is known.
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE)"},
+      {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "(WORLD_SIZE)"}};
+  for (const auto& [set, words] : all) {
+    const auto [answer, text] = open_under(set);
+    EXPECT_EQ(answer, LSCHED_ERR_UNSUPPORTED) << words;
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+    variables alone = set;
+    alone["LSCHED_WORLD"] = "alone";
+    EXPECT_EQ(open_under(alone), std::pair(LSCHED_OK, std::string("1"))) << words;
+  }
+}
+
+TEST(launchers, that_start_one_are_worlds_of_one) {
+  const variables all[] = {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
+                           {{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
+                           {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
+                           {{"WORLD_SIZE", "8"}},  // of somebody else
+                           {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
+                           // A batch script: its job has asked for several.
+                           {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}}};
+  for (const variables& set : all) EXPECT_EQ(open_under(set), std::pair(LSCHED_OK, std::string("1")));
+  EXPECT_EQ(open_under({{"LSCHED_WORLD", "own"}}).first, LSCHED_ERR_ARGUMENT);
+}
+
+// --- address space -------------------------------------------------------------------------------------------
+
+TEST(start_up, big_nodes_have_address_space_for_all_ranks) {
+  constexpr std::uint64_t k_tib = std::uint64_t{1} << 40;
+  for (const auto& [ranks, memory] : {std::pair(128, k_tib), std::pair(96, 3 * k_tib / 2), std::pair(1, k_tib)}) {
+    const std::uint64_t stride = shm_segment::default_stride(ranks, memory, shm_segment::k_most_reserved);
+    EXPECT_LE(stride, memory);
+    EXPECT_LE(stride * static_cast<std::uint64_t>(ranks), shm_segment::k_most_reserved);
+    EXPECT_GE(stride, std::min(memory, shm_segment::k_most_reserved / static_cast<std::uint64_t>(ranks) * 9 / 10));
+    const auto reserved = shm_segment::create(ranks, stride);
+    ASSERT_TRUE(reserved) << reserved.error().text;
+    EXPECT_EQ((*reserved)->stride(), stride);
+  }
+  EXPECT_EQ(shm_segment::default_stride(4, 1 << 30, 1 << 30) % 4096, 0u);
+  EXPECT_LT(4 * shm_segment::default_stride(4, 1 << 30, 1 << 30), 1u << 30);
+  EXPECT_EQ(shm_segment::default_stride(1000, 1 << 30, 1 << 16), 0u);
+}
+
+TEST(start_up, a_region_is_asked_for_by_size) {
+  for (const char* word : {"", "64M", "67108864", "65536K"}) {
+    setenv("LSCHED_REGION", word, 1);
+    lsched_config config;
+    lsched_config_init(&config);
+    EXPECT_EQ(config.region_bytes, *word == '\0' ? 0u : 64u << 20) << word;
+  }
+  for (const char* word : {"64X", "M", "-1", "64MB", "99999999T", "0"}) {
+    setenv("LSCHED_REGION", word, 1);
+    lsched_world* world = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_world_open(nullptr, &world, &why), LSCHED_ERR_ARGUMENT) << word;
+    EXPECT_TRUE(why.says("LSCHED_REGION")) << why.text;
+  }
+  unsetenv("LSCHED_REGION");
+}
+
+}  // namespace
+}  // namespace lsched::testing
