@@ -614,6 +614,35 @@ std::vector<std::string> flags_of_segments() {
   return all;
 }
 
+TEST(shm_segment, gives_memory_back_that_is_not_used_any_more) {
+  const auto segment = *shm_segment::create(1, std::size_t{1} << 30);
+  const auto taken = [&] {
+    struct stat file {};
+    EXPECT_EQ(fstat(segment->descriptor(), &file), 0);
+    return static_cast<std::uint64_t>(file.st_blocks) * 512;
+  };
+  shm_heap heap(segment, 0);
+  constexpr std::size_t k_bytes = 800'003;  // not of whole pages
+  std::vector<std::byte*> all;
+  for (int i = 0; i < 300; ++i) {
+    all.push_back(heap.allocate(k_bytes + static_cast<std::size_t>(i)));
+    std::memset(all.back(), i, k_bytes + static_cast<std::size_t>(i));
+  }
+  EXPECT_GT(taken(), 300 * k_bytes);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i % 10 != 0) heap.deallocate(all[i]);
+  EXPECT_LT(taken(), 30 * k_bytes + shm_heap::k_most_kept + (std::uint64_t{4} << 20));
+  for (std::size_t i = 0; i < all.size(); i += 10)
+    for (std::size_t at = 0; at < k_bytes + i; ++at)
+      ASSERT_EQ(all[i][at], static_cast<std::byte>(i)) << i << ", " << at;
+  for (std::size_t i = 0; i < all.size(); i += 10) heap.deallocate(all[i]);
+  std::byte* const whole = heap.allocate(300 * k_bytes);
+  ASSERT_NE(whole, nullptr);
+  std::memset(whole, 1, 300 * k_bytes);
+  heap.deallocate(whole);
+  EXPECT_LT(taken(), shm_heap::k_most_kept + (std::uint64_t{4} << 20));
+}
+
 TEST(shm_segment, is_left_out_of_core_dumps_of_all_that_map_it) {
   const auto mine = segment_for(2);
   const auto of_a_peer = shm_segment::adopt(dup(mine->descriptor()));

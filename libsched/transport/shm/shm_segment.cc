@@ -351,6 +351,7 @@ std::byte* shm_heap::allocate(std::size_t bytes) {
     if (place > start) free_[start] = place - start;
     if (const std::uint64_t rest = start + size - place - wanted; rest > 0) free_[place + wanted] = rest;
     used_[place] = wanted;
+    kept_ -= std::min(kept_, wanted);
     return segment_->at(place);
   }
   return nullptr;
@@ -363,6 +364,7 @@ void shm_heap::deallocate(std::byte* place) {
   if (used == used_.end()) return;
   auto [start, size] = *used;
   used_.erase(used);
+  keep_or_give_back(start, size);
   auto next = free_.lower_bound(start);
   if (next != free_.end() && next->first == start + size) {
     size += next->second;
@@ -376,6 +378,16 @@ void shm_heap::deallocate(std::byte* place) {
     }
   }
   free_[start] = size;
+}
+
+// Pages that were touched are kept for the next who allocates, but not without end. Pages that another piece shares stay.
+void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
+  kept_ += bytes;
+  if (kept_ <= k_most_kept) return;
+  kept_ -= bytes;
+  const std::uint64_t first = round_up(start, k_page_bytes);
+  const std::uint64_t end = (start + bytes) / k_page_bytes * k_page_bytes;
+  if (first < end) (void)madvise(segment_->at(first), end - first, MADV_REMOVE);
 }
 
 bool shm_heap::owns(const std::byte* place, std::uint64_t bytes) const {

@@ -116,6 +116,9 @@ class shm_segment {
 /// Hands out pieces of this rank's own region. First fit with coalescing; a cold path. Any thread.
 class shm_heap {
  public:
+  /// So much memory that is free may have been touched; pages of more are given back to the system.
+  static constexpr std::uint64_t k_most_kept = std::uint64_t{32} << 20;
+
   shm_heap(std::shared_ptr<shm_segment> segment, rank self);
 
   /// 64-byte aligned (4096 from one page upwards); null when the region is full.
@@ -124,12 +127,15 @@ class shm_heap {
   bool owns(const std::byte* place, std::uint64_t bytes) const;
 
  private:
+  void keep_or_give_back(std::uint64_t start, std::uint64_t bytes);
+
   std::shared_ptr<shm_segment> segment_;
   const std::byte* begin_;
   const std::byte* end_;
   std::mutex guard_;
   std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes
   std::map<std::uint64_t, std::uint64_t> used_;
+  std::uint64_t kept_ = 0;  ///< free and, as far as is known, touched
 };
 
 }  // namespace lsched
