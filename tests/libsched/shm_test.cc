@@ -377,6 +377,29 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
+TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
+  const auto segment = segment_for(3);
+  std::vector<std::unique_ptr<shm_endpoint>> ends;
+  std::vector<std::unique_ptr<board>> boards;
+  for (rank r = 0; r < 3; ++r) {
+    ends.push_back(end_of(segment, r));
+    boards.push_back(ends.back()->open_home_board());
+    segment->page(r).bell.sleepers.store(1);
+  }
+  const auto rings = [&](rank of) { return segment->page(of).bell.word[doorbell::waiter].load(); };
+  std::uint32_t before = 0;
+  for (const rank r : {2, 0, 1}) {
+    before = rings(0) + rings(2);
+    rank missing = k_no_rank;
+    ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
+    ends[static_cast<std::size_t>(r)]->flush();
+    if (r != 1) {
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // nobody could do anything
+    }
+  }
+  EXPECT_EQ(rings(0) + rings(2), before + 2);
+}
+
 TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   const auto segment = segment_for(2);
   const auto end = end_of(segment, 0);

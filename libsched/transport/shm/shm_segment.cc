@@ -380,7 +380,7 @@ void shm_heap::deallocate(std::byte* place) {
   free_[start] = size;
 }
 
-// Pages that were touched are kept for the next who allocates, but not without end. Pages that another piece shares stay.
+// Pages that were touched are kept for the next who allocates, but not without end.
 void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
   kept_ += bytes;
   if (kept_ <= k_most_kept) return;
