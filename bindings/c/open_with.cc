@@ -73,7 +73,7 @@ class acquaintance {
     return failure{status::transport, "the exchange has failed: it answered " + std::to_string(answer)};
   }
 
-  /// Why they cannot share a world: the same on all ranks, but for a rank's own failure.
+  /// Why they cannot share a world: the same on all ranks.
   std::optional<failure> find_obstacle() const {
     for (rank r = 0; r < place_.size; ++r) {
       const introduction& one = of(r);
