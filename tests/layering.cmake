@@ -4,6 +4,8 @@
 # its own. A room may only name rooms above it in the table, so the arrows form a DAG; there are no exceptions.
 # `home_of_<third party>`: the only places that may include its headers. Tests, examples and documentation may include
 # anything of ours; googletest belongs to them alone.
+#
+# A folder has at most 25 sources, and a source at most 500 lines; the public headers may be longer.
 cmake_minimum_required(VERSION 3.25)
 if(NOT ROOT)
   message(FATAL_ERROR "usage: cmake -DROOT=<tree> -P layering.cmake")
@@ -121,6 +123,7 @@ foreach(folder IN LISTS folders)
       endif()
       # Square brackets and semicolons would confuse CMake's lists; no rule below needs them.
       file(READ ${ROOT}/${file} text)
+      list(APPEND sources_of_${here} ${file})
       string(REGEX REPLACE "[][;]" " " text "${text}")
       string(REGEX REPLACE "\\\\" " " text "${text}")
       string(REGEX REPLACE "\n" ";" lines "${text}")
@@ -173,6 +176,13 @@ foreach(folder IN LISTS folders)
           endif()
         endif()
       endforeach()
+      if(number GREATER 501 AND NOT file MATCHES "^bindings/c(pp)?/lsched\\.h(pp)?$") # 1 for what follows the last line
+        complain(${file} 501 "more than 500 lines")
+      endif()
+      list(LENGTH sources_of_${here} number)
+      if(number EQUAL 26)
+        complain(${file} 1 "${here} has more than 25 sources")
+      endif()
     endforeach()
   endforeach()
 endforeach()

@@ -7,6 +7,10 @@
 
 namespace lsched {
 
+namespace mpi_edge {
+inline constexpr int k_control_tag = 0, k_board_tag = 1, k_first_payload_tag = 2;
+}
+
 class mpi_tags {
  public:
   struct range {

@@ -149,17 +149,6 @@ bool engine::poll_endpoint() {
   return count != 0;
 }
 
-// A loss explains what is given up because of it.
-void engine::take_bad_news() {
-  for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
-  while (const auto news = net_.take_cancellation()) {
-    instance* const given_up = instance_of(news->instance);
-    if (given_up == nullptr || given_up->phase == phase::closed) continue;
-    if (!news->is_departure) given_up->is_given_up = true;
-    fail(*given_up, news->is_departure ? status::peer : status::cancelled, given_up->members->rank_of(news->by));
-  }
-}
-
 instance* engine::instance_of(std::uint32_t id) const {
   const auto found =
       std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
@@ -506,71 +495,5 @@ void engine::note_firing(const instance& inst, op_id id, std::uint64_t begin_ns)
 }
 
 void engine::note_end(const instance& inst, op_id id) { trace_->note(event_of(inst, id, 0, trace_buffer::now_ns())); }
-
-// --- failure --------------------------------------------------------------------------------------------------------
-
-void engine::fail(instance& inst, status why, rank culprit) {
-  if (inst.phase == phase::failed) return;
-  inst.phase = phase::failed;
-  outstanding_ -= inst.outstanding - inst.jobs;
-  inst.outstanding = inst.jobs;
-  inst.culprit.store(culprit);
-  inst.failed_with = why;
-  if (inst.jobs == 0) publish_failure(inst);
-}
-
-// Whoever sees the verdict may use the outputs: nothing is written any more.
-void engine::publish_failure(instance& inst) {
-  if (inst.is_linked) net_.abandon(inst.id);
-  inst.verdict.store(inst.failed_with);
-  published_ = true;
-}
-
-void engine::give_up(instance& inst) {
-  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, net_.place().self);
-}
-
-void engine::cancel(instance& inst) {
-  if (inst.phase == phase::closed) return;
-  give_up(inst);
-  step();
-}
-
-// Whatever the instance has failed of: who has not read this rank's memory yet must not do it any more.
-status engine::check_readers(instance& inst, rank* reader) {
-  *reader = k_no_rank;
-  if (inst.has_settled && !inst.is_linked) return status::ok;
-  if (inst.phase == phase::failed) give_up(inst);
-  if (inst.jobs != 0) return status::pending;
-  const status answer = net_.check_readers(inst.id, reader);
-  *reader = inst.members->rank_of(*reader);
-  return answer;
-}
-
-void engine::fail_all(status why, rank culprit) {
-  for (auto& inst : instances_)
-    if (inst != nullptr && inst->phase != phase::closed) fail(*inst, why, inst->members->rank_of(culprit));
-}
-
-void engine::lose(const membership& of, rank member) {
-  for (auto& inst : instances_)
-    if (inst != nullptr && inst->members.get() == &of && inst->phase != phase::closed)
-      fail(*inst, status::peer, member);
-}
-
-rank engine::first_lost_of(const membership& world) const {
-  for (const rank home : lost_)
-    if (const rank member = world.rank_of(home); member != k_no_rank) return member;
-  return k_no_rank;
-}
-
-void engine::lose(rank home) {
-  if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
-  for (auto& inst : instances_) {
-    if (inst == nullptr || inst->phase == phase::closed) continue;
-    if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);
-  }
-  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
-}
 
 }  // namespace lsched

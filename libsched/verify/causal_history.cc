@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "libsched/verify/rank_sets.h"
+#include "libsched/analysis/rank_sets.h"
 
 namespace lsched {
 

@@ -23,7 +23,7 @@
 
 #include "libsched/postcondition/fingerprint.h"
 #include "libsched/verify/assembly.h"
-#include "libsched/verify/rank_sets.h"
+#include "libsched/analysis/rank_sets.h"
 
 namespace lsched::symbolic {
 

@@ -13,6 +13,7 @@
 #include "libsched/analysis/segments.cc"
 #include "libsched/engine/engine.cc"
 #include "libsched/engine/engine_diagnosis.cc"
+#include "libsched/engine/engine_failure.cc"
 #include "libsched/engine/engine_lists.cc"
 #include "libsched/engine/engine_partial.cc"
 #include "libsched/engine/engine_reserve.cc"

@@ -1,4 +1,4 @@
-#include "libsched/verify/rank_sets.h"
+#include "libsched/analysis/rank_sets.h"
 
 #include <algorithm>
 #include <iterator>

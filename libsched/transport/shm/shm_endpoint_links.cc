@@ -1,0 +1,279 @@
+// What instances and worlds hold of the segment: blocks, links to the ends of peers, boards.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "libsched/transport/shm/shm_edge.h"
+#include "libsched/transport/shm/shm_endpoint.h"
+
+namespace lsched {
+
+std::unique_ptr<shm_board> shm_endpoint::make_board(shm_board_words& words) {
+  auto made = std::make_unique<shm_board>(*segment_, ringer_, self_, words, [this](shm_board& over) {
+    std::erase(boards_, &over);
+    retire(over);
+  });
+  boards_.push_back(made.get());
+  return made;
+}
+
+std::unique_ptr<board> shm_endpoint::open_home_board() {
+  auto made = make_board(page_->home_board);
+  made->join_home();
+  return made;
+}
+
+result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
+  reap();
+  const std::uint64_t bytes = shm_board_words::bytes_for(most);
+  std::byte* const memory = heap_.allocate(bytes);
+  if (memory == nullptr) return failure{status::no_memory, "its shared region is full"};
+  std::memset(memory, 0, bytes);
+  return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
+}
+
+// The home board lies in the page of its rank, for ever.
+void shm_endpoint::retire(const shm_board& over) {
+  if (&over.words() == &page_->home_board) return;
+  const std::span<const rank> members = over.members();
+  const auto of_ranks = over.of_ranks();
+  const auto self = static_cast<std::size_t>(std::ranges::find(members, self_) - members.begin());
+  for (std::size_t m = 0; m < of_ranks.size(); ++m)
+    if (m != self) of_ranks[m]->left(self).store(1, std::memory_order_release);
+  retired_.push_back({.memory = reinterpret_cast<std::byte*>(&over.words()),
+                      .left = &over.words().left(0),
+                      .members = {members.begin(), members.end()}});
+  reap();
+}
+
+result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
+                                                  std::span<const edge_spec> edges) {
+  reap();
+  for (const edge_spec& edge : edges)
+    if (edge.peer < 0 || edge.peer >= segment_->ranks())
+      return failure{status::argument, "an edge leaves the world", edge.peer};
+
+  const std::uint64_t head_bytes = (shm_block::bytes_for(edges.size(), members.size()) + 63) / 64 * 64;
+  std::uint64_t bytes = head_bytes;
+  for (const edge_spec& edge : edges) bytes += own_bytes(edge);
+  std::byte* const memory = heap_.allocate(bytes);
+  if (memory == nullptr) return failure{status::no_memory, "its shared region is full"};
+  std::memset(static_cast<void*>(memory), 0, head_bytes);
+  block region{.members = {members.begin(), members.end()}};
+  region.head = new (memory) shm_block{.place_on_record = shm_record::k_places, .rows = edges.size()};
+  const std::span<edge_row> rows = region.head->edges(edges.size(), members.size());
+
+  const std::vector<std::uint8_t> is_target = foreign_targets(edges, segment_->ranks());
+  bool out_of_memory = false;
+  std::byte* place = memory + head_bytes;
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    const edge_spec& edge = edges[i];
+    link_id link = static_cast<link_id>(links_.size());
+    if (free_links_.empty()) {
+      links_.emplace_back();
+    } else {
+      link = free_links_.back();
+      free_links_.pop_back();
+    }
+    link_state& state = links_[link] = link_state{};
+    state.spec = edge;
+    state.instance = id;
+    state.credits = credits;
+    if (needs_staging(edge)) {
+      state.staging = staging_for(edge, region);
+      if (state.staging->memory == nullptr) out_of_memory = true;
+    }
+    if (edge.signal ? !edge.outgoing : edge.outgoing) {
+      state.word = new (place) std::atomic<std::uint64_t>(0);
+      if (has_claim(edge)) state.claim = new (place + 64) shm_claim{};
+    } else if (!edge.signal) {
+      for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
+    }
+    state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
+    rows[i] = {
+        edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
+    place += own_bytes(edge);
+    region.links.push_back(link);
+  }
+  watches_.reserve(links_.size());
+  std::vector<link_id> answer = region.links;
+  blocks_.emplace(id, std::move(region));
+  if (out_of_memory) {
+    detach(id);
+    return failure{status::no_memory, "its shared region is full"};
+  }
+  return answer;
+}
+
+member_address shm_endpoint::address_of(std::uint32_t id) const {
+  return {.near = segment_->offset_of(reinterpret_cast<const std::byte*>(blocks_.at(id).head))};
+}
+
+// The edge's own, or that of an edge that sends the same.
+shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& region) {
+  const auto is_its = [&](const auto& area) { return area->source == edge.source && area->bytes == edge.capacity; };
+  if (edge.source != 0)
+    if (const auto found = std::ranges::find_if(region.stagings, is_its); found != region.stagings.end())
+      return found->get();
+  region.stagings.push_back(
+      std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
+  return region.stagings.back().get();
+}
+
+namespace {
+
+/// Names an edge among those of a rank pair; both ends write it as seen from the end that sends.
+constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
+  return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
+}
+
+}  // namespace
+
+status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end() || all.size() != found->second.members.size()) return status::internal;
+  block& ours = found->second;
+  ours.of_ranks.clear();
+  for (std::size_t m = 0; m < all.size(); ++m) {
+    ours.of_ranks.push_back(block_at(ours.members[m], all[m].near, all.size()));
+    if (ours.of_ranks.back() != nullptr) continue;
+    ours.of_ranks.clear();
+    return status::unmatched;
+  }
+  if (const rank by = ours.head->given_up.by(); by != k_no_rank) cancel(id, by);  // the others may not know
+  return connect_all(ours);
+}
+
+// Looks once through every peer's rows.
+status shm_endpoint::connect_all(const block& ours) {
+  std::map<std::pair<rank, std::uint64_t>, link_id> open;
+  for (const link_id link : ours.links) {
+    const edge_spec& edge = links_[link].spec;
+    links_[link].left = &ours.head->left(index_of(edge.peer, ours));
+    open.emplace(std::pair(edge.peer, name_of_edge(edge.tag, edge.outgoing, edge.signal)), link);
+  }
+  for (auto next = open.begin(); next != open.end();) {
+    const rank peer = next->first.first;
+    shm_block& theirs = *ours.of_ranks[index_of(peer, ours)];
+    for (const edge_row& row : edges_of(peer, theirs, ours.members.size())) {
+      if (row.peer != self_) continue;
+      const auto end = open.find({peer, name_of_edge(row.tag, row.outgoing == 0, row.signal != 0)});
+      if (end == open.end()) continue;
+      if (const status answer = connect(links_[end->second], row, theirs); answer != status::ok) return answer;
+      open.erase(end);
+    }
+    next = open.lower_bound({peer, 0});
+    if (next != open.end() && next->first.first == peer) return status::unmatched;
+  }
+  return status::ok;
+}
+
+/// A rank's end of an instance; nullptr if what it shows is none.
+shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset, std::size_t members) const {
+  if (offset % alignof(shm_block) != 0) return nullptr;
+  const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, members));
+  return is_sound ? reinterpret_cast<shm_block*>(segment_->at(offset)) : nullptr;
+}
+
+/// None if what the rank shows cannot be.
+std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs, std::size_t members) const {
+  const std::uint64_t rows = theirs.rows;
+  const std::uint64_t offset = segment_->offset_of(reinterpret_cast<const std::byte*>(&theirs));
+  const bool is_sound = rows <= segment_->stride() / sizeof(edge_row) &&
+                        segment_->holds(peer, offset, shm_block::bytes_for(rows, members));
+  return theirs.edges(is_sound ? rows : 0, members);
+}
+
+std::size_t shm_endpoint::index_of(rank who, const block& held) {
+  return static_cast<std::size_t>(std::ranges::find(held.members, who) - held.members.begin());
+}
+
+// A peer that has not joined yet is asked again.
+bool shm_endpoint::can_read(rank peer) {
+  reach& known = reach_[static_cast<std::size_t>(peer)];
+  const shm_page& page = segment_->page(peer);
+  if (const std::uint64_t probe = page.probe.load(); known == reach::unknown && probe != 0)
+    known = options_.reads_processes && memory_probe::answers(page.process.load(), probe) ? reach::all : reach::none;
+  return known == reach::all;
+}
+
+std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
+  const bool is_copied = !edge.outgoing && !edge.signal && !edge.in_place && edge.capacity > k_one_way_bytes;
+  if (!is_copied || !can_read(edge.peer)) return k_never;
+  return is_mutual ? k_eager_bytes : k_one_way_bytes;
+}
+
+// Points this end of an edge at the peer's.
+status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_block& theirs) {
+  const edge_spec& edge = state.spec;
+  edge_spec opposite = edge;
+  opposite.outgoing = !edge.outgoing;
+  if (row.capacity != edge.capacity || !segment_->holds(edge.peer, row.offset, own_bytes(opposite)))
+    return status::unmatched;
+  std::byte* place = segment_->at(row.offset);
+  state.peer_bell = &segment_->page(edge.peer).bell;
+  if (edge.outgoing && !edge.signal) {
+    state.read_above = row.read_above;
+    for (std::uint64_t k = 0; k < 2; ++k)
+      state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
+  } else if (edge.outgoing || !edge.signal) {
+    state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
+    if (has_claim(edge)) state.claim = reinterpret_cast<shm_claim*>(place + 64);
+    state.given_up = &theirs.given_up;
+  }
+  return status::ok;
+}
+
+// Once its `left` byte is set, a peer may give its block to another instance: nothing is written there any more.
+void shm_endpoint::detach(std::uint32_t id) {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end()) return;
+  block held = std::move(found->second);
+  blocks_.erase(found);
+  for (const link_id link : held.links) {
+    disarm(link);
+    free_links_.push_back(link);
+  }
+  const std::uint32_t place = held.head->place_on_record;
+  if (place != shm_record::k_places) record_->set_label(place, {});
+  const std::size_t self = index_of(self_, held);
+  const rank given_up_by = held.head->given_up.by();  // whoever gave it up may not have told all yet
+  for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
+    if (m == self) continue;
+    if (given_up_by != k_no_rank) held.of_ranks[m]->given_up.record(given_up_by);
+    held.of_ranks[m]->left(self).store(1, std::memory_order_release);
+  }
+  if (held.of_ranks.empty()) held.members.clear();  // nobody else knows it
+  retired_.push_back({reinterpret_cast<std::byte*>(held.head), &held.head->left(0), std::move(held.members),
+                      std::move(held.stagings), place});
+  reap();
+}
+
+// A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record. Where
+// this rank is far ahead of a peer and much is left, it looks again when there is twice as much.
+void shm_endpoint::reap() {
+  if (retired_.size() < reap_at_) return;
+  std::erase_if(retired_, [this](const retired_piece& over) {
+    for (std::size_t m = 0; m < over.members.size(); ++m) {
+      const bool has_left = over.members[m] == self_ || over.left[m].load(std::memory_order_acquire) != 0;
+      const bool is_there = segment_->page(over.members[m]).state_of_rank.load() == shm_page::open;
+      if (!has_left && is_there && !segment_->is_lost(over.members[m])) return false;
+    }
+    free(over);
+    return true;
+  });
+  constexpr std::size_t k_few = 64;
+  reap_at_ = retired_.size() < k_few ? 0 : 2 * retired_.size();
+}
+
+void shm_endpoint::free(const retired_piece& over) {
+  if (over.place_on_record != shm_record::k_places) {
+    record_->number[over.place_on_record].store(0);
+    free_places_.push_back(over.place_on_record);
+  }
+  heap_.deallocate(over.memory);
+  for (const auto& area : over.stagings)
+    if (area->memory != nullptr) heap_.deallocate(area->memory);
+}
+
+}  // namespace lsched

@@ -1,0 +1,143 @@
+// What a rank sees of its peers beside messages: what they have entered and wait for, and that they are gone.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "libsched/transport/shm/shm_edge.h"
+#include "libsched/transport/shm/shm_endpoint.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::chrono::milliseconds k_longest_exit{50};  // from the loss of its memory until a process is seen to end
+
+}  // namespace
+
+bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
+  const shm_page& page = segment_->page(peer);
+  const std::int32_t process = page.process.load();
+  if (process == 0 || process == getpid()) return false;
+  if (page.life.has_ended()) return true;
+  if (page.life.is_held()) return is_awaited && is_killed(process);
+  return is_gone(process) || (is_awaited && state_of_process(process) == rank_state::ending);
+}
+
+/// The next rank, in a ring, that is there and no thread of this process.
+rank shm_endpoint::find_successor() const {
+  for (rank i = 1; i < segment_->ranks(); ++i) {
+    const rank peer = (self_ + i) % segment_->ranks();
+    const shm_page& page = segment_->page(peer);
+    const bool is_there = page.state_of_rank.load() != shm_page::closed && page.process.load() != getpid();
+    if (is_there && !segment_->is_lost(peer)) return peer;
+  }
+  return self_;
+}
+
+// If any rank survives, one does whose successor has not. A rank that ends without closing is lost.
+void shm_endpoint::watch_peers() {
+  is_watching_.store(true);
+  {
+    const life_word::holder alive(page_->life);
+    while (!stops_watching_.load()) {
+      const rank peer = find_successor();
+      const shm_page& page = segment_->page(peer);
+      watched_.store(peer);
+      const std::uint32_t seen = page.life.value();  // before the state: a peer closes, and then changes its word
+      if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
+      if (page.life.has_ended()) {
+        segment_->record_lost(peer);
+        tell_all();
+      } else if (!stops_watching_.load()) {
+        page.life.await_change(seen);
+      }
+    }
+  }
+  is_watching_.store(false);
+}
+
+void shm_endpoint::stop_watching() {
+  if (getpid() != process_) return;
+  stops_watching_.store(true);
+  for (; is_watching_.load(); usleep(50))
+    if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
+}
+
+std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
+  shm_block& head = *blocks_.at(id).head;
+  if (free_places_.empty() && next_place_ == shm_record::k_places) return &head.entered;
+  if (free_places_.empty()) free_places_.push_back(next_place_++);
+  const std::uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  record_->entered[place].store(0);
+  record_->set_label(place, label);
+  record_->number[place].store(number + 1);
+  head.place_on_record = place;
+  return &record_->entered[place];
+}
+
+std::optional<round_no> shm_endpoint::entered_by(rank who, std::uint32_t id) const {
+  const auto found = blocks_.find(id);
+  if (found == blocks_.end() || found->second.of_ranks.empty()) return std::nullopt;
+  const std::size_t member = index_of(who, found->second);
+  if (member == found->second.of_ranks.size()) return std::nullopt;
+  const shm_block& theirs = *found->second.of_ranks[member];
+  const std::uint32_t place = theirs.place_on_record;
+  return place < shm_record::k_places ? segment_->record(who).entered[place].load() : theirs.entered.load();
+}
+
+void shm_endpoint::note_wait(const wait_note& what) { record_->note(what); }
+
+wait_note shm_endpoint::wait_of(rank who) const { return segment_->record(who).wait(); }
+
+rank_state shm_endpoint::state_of(rank who) const {
+  const shm_page& page = segment_->page(who);
+  const std::int32_t process = page.process.load();
+  const bool has_closed = page.state_of_rank.load() == shm_page::closed;
+  if (process == 0 || process == getpid() || has_closed) return rank_state::unknown;
+  return page.life.has_ended() ? rank_state::ending : state_of_process(process);
+}
+
+// What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
+rank shm_endpoint::find_dead_peer() {
+  if (const rank lost = find_lost_peer(); lost != k_no_rank && segment_->record_lost(lost)) tell_all();
+  if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
+  if (culprit_ != k_no_rank && std::chrono::steady_clock::now() - culprit_since_ > k_longest_exit)
+    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
+  return k_no_rank;
+}
+
+// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
+rank shm_endpoint::find_lost_peer() {
+  find_awaited_peers();
+  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
+    const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
+    // Asked first: the peer may close, and then end.
+    if (!segment_->is_lost(peer) && has_ended(peer, is_awaited) &&
+        segment_->page(peer).state_of_rank.load() != shm_page::closed)
+      return peer;
+  }
+  for (rank peer = 0; peer < segment_->ranks(); ++peer)
+    if (expected_of_[static_cast<std::size_t>(peer)] == expected::in_vain && !segment_->is_lost(peer)) return peer;
+  return k_no_rank;
+}
+
+// Whether a peer has closed, or left the instance, is asked before its word is read: what came before is not lost.
+void shm_endpoint::find_awaited_peers() {
+  std::ranges::fill(expected_of_, expected::nothing);
+  for (const watch& waiting : watches_) {
+    const link_state& state = links_[waiting.link];
+    const rank peer = state.spec.peer;
+    const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
+    const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
+    if (waiting.word->load() >= waiting.goal) continue;
+    expected_of_[static_cast<std::size_t>(peer)] = has_closed ? expected::in_vain : expected::something;
+    const bool is_given_up = blocks_.at(state.instance).head->given_up.by() != k_no_rank;  // before it left
+    if (has_left && !has_closed && !is_given_up) report_cancelled({state.instance, peer, true});
+  }
+  for (const shm_board* one : boards_)
+    for (const rank peer : one->awaited())
+      if (expected& known = expected_of_[static_cast<std::size_t>(peer)]; known == expected::nothing)
+        known = expected::something;
+}
+
+}  // namespace lsched
