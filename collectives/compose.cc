@@ -70,13 +70,23 @@ ends declare_ends(builder& to, const collective& of, const shape& data) {
   return made;
 }
 
+/// Of blocks that are lists.
+ends declare_lists(builder& to, const collective& of, const shape& request) {
+  const extents counts = of.extents_of(to.place(), in_units(request));
+  const list_layout layout{.room = request.room, .typical = request.count};
+  ends made;
+  if (counts.input) made.input = to.lists(buffer_role::input, request.type, *counts.input, layout);
+  if (counts.output) made.output = to.lists(buffer_role::output, request.type, *counts.output, layout);
+  return made;
+}
+
 result<schedule_ptr> compose_dense(const algorithm& how, world place, const shape& request) {
   const bool is_renamed = !how.name_on_one_node.empty() && is_one_node(request, place.size);
   const std::string_view name = is_renamed ? how.name_on_one_node : how.name;
   builder to(place, std::string(how.of->name) + "/" + std::string(name));
   to.set_unit(request.unit);
   const shape data = in_units(request);
-  const ends buffers = declare_ends(to, *how.of, data);
+  const ends buffers = request.room == 0 ? declare_ends(to, *how.of, data) : declare_lists(to, *how.of, request);
   const fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
@@ -134,7 +144,7 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   algorithm made = dense;
   made.of = partial;
   made.dense = &dense;
-  made.needs.in_place = false;
+  made.needs.in_place = made.needs.moves_lists = false;
   made.needs.summary = "starts by its policy, absent ranks contribute null; then as it is without";
   made.looks_at.is_visible = false;
   made.looks_at.buckets = partial->has_buckets;

@@ -77,8 +77,9 @@ std::optional<failure> validate(const collective& of, rank size, const asked& wa
 shape shape_of(const collective& of, std::span<const schedule_ptr> world, const asked& wanted) {
   shape data;
   if (!of.moves_data) return data;
+  list_layout lists;
   for (const buffer_role role : {buffer_role::output, buffer_role::input})
-    if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type;
+    if (const buffer* first = first_of(first_with(world, role), role)) data.type = first->type, lists = first->lists;
   data.count = block_in(first_with(world, buffer_role::input));
   if (&of == &k_alltoall) data.count /= world.size();  // both buffers hold all blocks
   data.what = wanted.what.value_or(kernel::none);
@@ -91,12 +92,13 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   if (of.is_rooted) data.root = wanted.root ? *wanted.root : root_in(of, world, data);
   data.type = wanted.type.value_or(data.type);
   data.count = wanted.count.value_or(data.count);
+  if (lists.room != 0) data.room = lists.room, data.count = lists.typical;
   return data;
 }
 
 /// At any cost: operands may come in any order where the kernel commutes.
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
-  postcondition promise = of.contents_of(size, data);
+  postcondition promise = of.contents_of(size, data.room == 0 ? data : in_units(data));
   promise.data = data_of(of, size, data);
   for (promised_range& range : promise.ranges) {
     range.is_in_rank_order &= !row_of(range.how).obeys(law::commutative, data.type);
@@ -159,7 +161,8 @@ std::string words_for(const world_promise& promise) {
   if (promise.of->reduces && data.what != kernel::none) text.append(" of ").append(name_of(data.what));
   text += " of ";
   for (std::size_t r = 0; r < data.counts.size(); ++r) text += (r == 0 ? "" : ", ") + std::to_string(data.counts[r]);
-  if (!promise.of->has_counts) text += std::to_string(data.count);
+  if (data.room != 0) text += "lists of at most " + std::to_string(data.room);
+  if (!promise.of->has_counts && data.room == 0) text += std::to_string(data.count);
   text += " x " + std::string(name_of(data.type));
   return promise.of->is_rooted ? text + ", root " + std::to_string(data.root) : text;
 }

@@ -60,7 +60,8 @@ void set_expressions(const algorithm& how, rank size, const shape& data, postcon
 
 }  // namespace
 
-promised_data data_of(const collective& of, rank size, const shape& data) {
+promised_data data_of(const collective& of, rank size, const shape& request) {
+  const shape data = request.room == 0 ? request : in_units(request);
   promised_data all{.type = data.type};
   for (rank r = 0; r < size; ++r) all.of.push_back(of.extents_of({.self = r, .size = size}, data));
   if (std::ranges::count(all.of, all.of.front()) == static_cast<std::ptrdiff_t>(all.of.size())) all.of.resize(1);
@@ -68,7 +69,7 @@ promised_data data_of(const collective& of, rank size, const shape& data) {
 }
 
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts) {
-  postcondition promise = how.of->contents_of(size, data);
+  postcondition promise = how.of->contents_of(size, data.room == 0 ? data : in_units(data));
   promise.data = data_of(*how.of, size, data);
   for (promised_range& range : promise.ranges) range.is_in_rank_order &= !how.needs.needs_commutative;
   if (how.expression_of != nullptr) set_expressions(how, size, data, promise);

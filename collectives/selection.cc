@@ -193,7 +193,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
     const algorithm* how = find(of.name, rule->algorithm);
     if (how == nullptr || how->needs.by_name_only || validate(*how, place, data, starts)) continue;
     choice made{how, data, "line " + std::to_string(rule->line) + " of the tuning table"};
-    if (data.segment == 0 && rule->segment_bytes != 0)
+    if (data.segment == 0 && data.room == 0 && rule->segment_bytes != 0)
       made.data.segment = std::max<std::uint64_t>(1, rule->segment_bytes / size_of(data.type));
     if (data.radix == 0) made.data.radix = rule->radix;
     return made;
@@ -245,7 +245,7 @@ double predicted_ns(const algorithm& how, rank size, const shape& data, const ac
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const topology& around) {
   shape asked = data;
-  asked.in_place = of.moves_data && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
+  asked.in_place = of.moves_data && data.room == 0 && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
                      return how.of == &of && how.needs.in_place;
                    });
   // What starts a partial round is the same whatever it then does, and says nothing about which is faster.

@@ -157,6 +157,16 @@ status driver::start(instance& inst, round_no* round) {
   return status::ok;
 }
 
+status driver::start(instance& inst, const binding& memory, round_no* round) {
+  status answer = status::internal;
+  with_engine([&] {
+    answer = inst.verdict.load();
+    if (answer == status::ok) answer = engine_.bind(inst, memory);
+    if (answer == status::ok) answer = call_for_next(inst, *round);
+  });
+  return answer;
+}
+
 void driver::look_and_let_go() {
   take_over();
   step();

@@ -36,6 +36,9 @@ class driver {
   /// Never blocks: runs it inline if the engine is free. Answers the round.
   status start(instance& inst, round_no* round);
 
+  /// The same over other memory (engine::bind). Waits for the engine.
+  status start(instance& inst, const binding& memory, round_no* round);
+
   /// Runs `job`, which does not take long, and which posts what the engine has to look at and answers whether it has.
   /// Owns the engine from its beginning on if it is free: who sends to this rank meanwhile need not wake the auxiliary
   /// thread, because the caller looks at the end.

@@ -160,7 +160,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
     if (held) why = std::move(held);
   }
   process_.driver().with_engine([&] {
-    (void)process_.engine().step();  // the mailbox may still hold one of them
+    (void)process_.engine().step();  // one of them may still be posted
     for (instance** one : gone) {
       if (*one == nullptr) continue;
       const std::string label = (*one)->label;

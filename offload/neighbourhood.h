@@ -15,6 +15,7 @@ struct neighbourhood {
   unsigned cores = 1;           ///< that they may use together
   bool may_have_thread = true;  ///< false: the transport forbids one
   std::string remark{};         ///< about the transport, for people
+  bool is_reduced = false;      ///< it says what falls short of what could be expected
   rank ranks_per_core = 1;      ///< rounded up, on the machine of the world where it is worst; equal on all ranks
   std::vector<rank> nodes{};    ///< by rank of the world, a number that those who share memory share; empty: all do
 };

@@ -22,6 +22,30 @@ struct collective_request {
   user_kernel user{};  ///< of kernel::user
 };
 
+/// The collective whose blocks are lists where those of `kind` have a capacity; nullptr: there is none.
+const collective* collective_of_lists(const collective& kind) {
+  if (&kind == &k_gatherv) return &k_gather;
+  if (&kind == &k_scatterv) return &k_scatter;
+  if (&kind == &k_allgatherv) return &k_allgather;
+  return &kind == &k_alltoallv ? &k_alltoall : nullptr;
+}
+
+/// Which members a collective with a capacity looks at.
+std::optional<failure> validate_capacity(const collective& kind, const lsched_collective_desc& desc) {
+  const bool has_memory = desc.input != nullptr || desc.output != nullptr;
+  const bool has_counts = desc.counts != nullptr || desc.recv_counts != nullptr || desc.count != 0;
+  const bool has_tunables = desc.segment_bytes != 0 || desc.radix != 0;
+  return first_broken(
+      {{collective_of_lists(kind) == nullptr, " has no capacity: gatherv, scatterv, allgatherv and alltoallv have"},
+       {desc.capacity > k_any_room && desc.capacity != LSCHED_ANY_COUNT,
+        ": the capacity is above 2^32, and not LSCHED_ANY_COUNT"},
+       {has_counts, " has a capacity: its counts come with each round"},
+       {has_memory, " has a capacity: its memory comes with each round"},
+       {has_tunables, " has a capacity: leave segment_bytes and radix 0"},
+       {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"}},
+      kind.name);
+}
+
 /// Which members the collective looks at, against those that were set: one that it would ignore is a mistake.
 std::optional<failure> validate_members(const collective& kind, const lsched_collective_desc& desc) {
   const bool has_counts = kind.has_counts || kind.has_blocks;
@@ -39,6 +63,7 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
   if (!kind.reduces && desc.user_op != nullptr) return argument(combines + ": leave user_op null");
   if (kind.moves_data && !kind.reduces && static_cast<int>(desc.reduction) != 0)
     return argument(combines + ": leave reduction 0");
+  if (desc.capacity != 0) return validate_capacity(kind, desc);
   return first_broken(
       {{has_counts && desc.count != 0, " takes counts by rank: leave count 0"},
        {has_counts && lacks_counts, " takes counts by rank, but counts is null"},
@@ -106,14 +131,17 @@ result<shape> read_data(const collective& kind, world place, const lsched_collec
   auto data = desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
                                       : read_shape(kind, desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
-  auto blocks = read_blocks(kind, place, desc);
-  if (!blocks) return blocks.error();
-  data->blocks = std::move(*blocks);
-  if (kind.has_counts) data->counts.assign(desc.counts, desc.counts + place.size);
+  if (desc.capacity == 0) {
+    auto blocks = read_blocks(kind, place, desc);
+    if (!blocks) return blocks.error();
+    data->blocks = std::move(*blocks);
+  }
+  if (kind.has_counts && desc.capacity == 0) data->counts.assign(desc.counts, desc.counts + place.size);
   for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
     data->tensors.push_back({one.begin, one.count});
   data->root = desc.root;
   data->radix = desc.radix;
+  if (desc.capacity != 0) data->room = std::min(desc.capacity, k_any_room);
   data->segment = desc.segment_bytes == 0 ? 0 : std::max<std::uint64_t>(1, desc.segment_bytes / size_of(data->type));
   return data;
 }
@@ -136,6 +164,7 @@ std::optional<failure> validate_memory(const collective_request& request, std::u
 /// Takes the caller's memory. The root's buffer of a bcast may be given as either.
 std::optional<failure> read_memory(collective_request& request, world place, const lsched_collective_desc& desc) {
   request.buffers = request.kind->extents_of(place, request.data);
+  if (request.data.room != 0) return std::nullopt;  // it comes with each round
   const void* const input = desc.input == nullptr && request.kind == &k_bcast ? desc.output : desc.input;
   if (request.buffers.input) request.input = static_cast<const std::byte*>(input);
   if (request.buffers.output) request.output = static_cast<std::byte*>(desc.output);
@@ -152,6 +181,8 @@ std::optional<failure> read_memory(collective_request& request, world place, con
 /// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this
 /// collective.
 result<collective_request> read_request(const lsched_world& world, lsched_collective_desc desc) {
+  if (desc.depth < 0 || static_cast<std::size_t>(desc.depth) > k_most_flights)
+    return argument("depth is not from 0 to " + std::to_string(k_most_flights));
   const auto user_op = desc.user_op == nullptr ? lsched_user_op{} : read_struct(desc.user_op);
   if (!user_op) return user_op.error();
   if (desc.user_op != nullptr) desc.user_op = &*user_op;
@@ -162,8 +193,10 @@ result<collective_request> read_request(const lsched_world& world, lsched_collec
   auto data = read_data(*request.kind, world.place(), desc);
   if (!data) return data.error();
   request.data = std::move(*data);
+  if (desc.capacity != 0) request.kind = collective_of_lists(*request.kind);
   if (request.kind->moves_data) request.data.nodes = world.nodes();
-  if (auto why = validate(algorithm{.of = request.kind}, world.place(), request.data)) return *why;
+  if (auto why = validate(algorithm{.of = request.kind, .needs = {.moves_lists = true}}, world.place(), request.data))
+    return *why;
   if (auto why = read_memory(request, world.place(), desc)) return *why;
   if (request.data.what == kernel::user) request.user = {user_op->combine, user_op->context, user_op->unit};
   return request;
@@ -194,16 +227,23 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   request->data.segment = made->chosen.data.segment;
   request->data.radix = made->chosen.data.radix;
   const std::string_view remark = node_warning(*made->chosen.how, world.place().size, request->data);
+  const bool has_lists = request->data.room != 0;
   binding memory;
   if (request->buffers.input) memory.inputs.push_back(request->input);
   if (request->buffers.output) memory.outputs.push_back(request->output);
-  return creation{.request = {agreement_of(*request->kind, request->data, made->chosen.how->name),
-                              made->program,
-                              std::move(memory),
-                              {.user = request->user}},
+  if (has_lists) memory.input_lists.resize(memory.inputs.size()), memory.output_lists.resize(memory.outputs.size());
+  const std::size_t depth = std::max<std::size_t>(1, static_cast<std::size_t>(desc->depth));
+  std::string agreement = agreement_of(*request->kind, request->data, made->chosen.how->name);
+  if (depth > 1) agreement += " depth " + std::to_string(depth);
+  return creation{.request = {.agreement = std::move(agreement),
+                              .program = made->program,
+                              .memory = std::move(memory),
+                              .options = {.user = request->user},
+                              .flights = depth},
                   .extras = {.layout = {request->data.in_place, request->aliasing_bytes},
                              .tensors = tensors_of(*request),
-                             .looks_at_tensors = world.place().size > 1 && remark.empty()},
+                             .looks_at_tensors = world.place().size > 1 && remark.empty(),
+                             .has_lists = has_lists},
                   .remark = std::string(remark)};
 }
 

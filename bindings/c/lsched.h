@@ -453,7 +453,15 @@ typedef struct lsched_collective_desc {
   const lsched_user_op* user_op; /* in place of reduction, which is then left 0; all counts are multiples of its unit */
   const lsched_tensor* tensors;  /* adasums: ascending and disjoint, the same on all ranks; NULL and 0: one tensor */
   uint64_t tensor_count;
+  uint64_t capacity; /* gatherv, scatterv, allgatherv, alltoallv: instead of counts and recv_counts, of which each rank
+                        then knows its own alone, and of each round anew: the most elements of any block, the same on
+                        all ranks, or LSCHED_ANY_COUNT. Memory and counts come with each round (lsched_start_with) */
+  int32_t depth;     /* rounds that may be outstanding at once, up to 8, the same on all ranks; 0: one. With more than
+                        one, memory comes with each round, in place if it was at create */
 } lsched_collective_desc;
+
+/* Any that a message may have: 2^32. */
+#define LSCHED_ANY_COUNT UINT64_MAX
 
 /* A persistent collective: created once, run any number of times.  Collective.
  * Thread, Blocks, Memory: as lsched_allreduce_create; arrays of counts and ranks are not kept.
@@ -471,11 +479,40 @@ typedef struct lsched_ticket {
   uint64_t round;
 } lsched_ticket;
 
-/* Starts the next round. One round may be outstanding.
+/* Starts the next round. One round may be outstanding; of schedules with a depth or a capacity: lsched_start_with.
  * Thread: any, one at a time per schedule.  Blocks: never, but runs inline what can run at once.
  * Memory: the bound buffers belong to the schedule until the round has ended.
- * Errors: STATE if a round is outstanding or the schedule is partial (use lsched_offer). */
+ * Errors: STATE if a round is outstanding, the schedule is partial (use lsched_offer), or a round needs memory of its
+ * own (lsched_start_with). */
 LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
+
+/* Where a round's blocks lie, of a schedule with a capacity: numbers of elements, one for each block. The input has one
+ * block (gatherv, allgatherv) or one for each rank (scatterv at the root, alltoallv), the output one (scatterv) or one
+ * from each rank (gatherv at the root, allgatherv, alltoallv). NULL for a buffer that this rank does not have. */
+typedef struct lsched_counts {
+  size_t struct_size;
+  const uint64_t* send_counts;        /* elements of each block of the input */
+  const uint64_t* send_displacements; /* from the input's beginning; NULL: one after the other */
+  const uint64_t* recv_counts;        /* of the output: room; a block may turn out shorter */
+  const uint64_t* recv_displacements; /* likewise. Blocks of the output do not overlap */
+  uint64_t* received;                 /* NULL, or where the elements of each are written before the round ends */
+} lsched_counts;
+
+/* Starts the next round over memory of its own: as lsched_rebind and lsched_start, but only the round `depth` before it
+ * must have ended. Tickets may be waited for in any order.  `inputs` and `outputs` in the order of the slots (a
+ * collective: at most one each); both NULL: the memory that the round `depth` before this one had. `counts`: NULL but
+ * for schedules with a capacity, which this is the only way to run. No rank needs to know another's counts, and every
+ * rank may have others in every round.  Input and output lie apart, but for a block that a rank of a gatherv, scatterv
+ * or allgatherv sends itself: where that lies in both at the same place it is not copied.
+ * Thread: any, one at a time per schedule.  Blocks: until the engine is free, a step of it.
+ * Memory: buffers, counts, displacements and `received` belong to the schedule until the round has ended.
+ * Errors, of which nothing is sent and no round is started: STATE: the round `depth` before is outstanding; ARGUMENT:
+ * as lsched_rebind, or counts or memory are missing, or there that belong to no buffer; BOUNDS: a count is above the
+ * capacity, or the block for this rank itself above its room.  A round whose blocks find no room at their receiver ends
+ * there with BOUNDS, naming the sender. */
+LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs,
+                                               void* const* outputs, const lsched_counts* counts,
+                                               lsched_ticket* ticket);
 
 /* LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
  * Makes progress where there is no progress thread.  Errors: STATE: the round has not been started. */
@@ -496,7 +533,7 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round, or an
  * input lies at another place of its output than at create, or an output overlaps with other memory; UNSUPPORTED for
- * partial schedules, which own their buffers. */
+ * partial schedules, which own their buffers, and for those whose rounds have memory of their own. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
 /* Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank has

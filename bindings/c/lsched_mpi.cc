@@ -46,9 +46,14 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
                                 .shm = options.shm},
                                &around);
   if (!net) return report(diagnostic, net.error());
-  if (!around.may_have_thread) around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
+  if (!around.may_have_thread) {
+    around.is_reduced = true;
+    around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
+  }
   *world = lsched_private_calls.open(std::move(*net), options, around);
-  if (const std::string odd = launcher_mismatch(); !odd.empty()) (void)report(diagnostic, {status::ok, odd});
+  std::string remark = launcher_mismatch();
+  if (around.is_reduced) remark += (remark.empty() ? "" : "; ") + around.remark;
+  if (!remark.empty()) (void)report(diagnostic, {status::ok, remark});
   return LSCHED_OK;
 }
 

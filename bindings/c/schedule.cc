@@ -11,9 +11,24 @@
 namespace lsched {
 namespace {
 
+/// What runs a round of a ticket, and the round's number there.
+struct round_of_flight {
+  const instance& runs;
+  round_no round;  ///< k_last_round: none
+};
+
+round_of_flight round_of(const lsched_ticket& ticket) {
+  const lsched_schedule& schedule = *ticket.schedule;
+  const std::size_t depth = schedule.flights.size();
+  if (depth == 1 || ticket.round == 0) return {*schedule.instance, ticket.round};
+  const instance* const runs = schedule.flights[(ticket.round - 1) % depth].runs;
+  if (runs == nullptr) return {*schedule.instance, k_last_round};  // of a schedule that is being destroyed
+  return {*runs, (ticket.round - 1) / depth + 1};
+}
+
 /// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
-bool is_unstarted(const lsched_ticket& ticket) {
-  return !ticket.schedule->is_partial() && ticket.round > ticket.schedule->instance->called.load();
+bool is_unstarted(const lsched_schedule& schedule, const round_of_flight& asked) {
+  return !schedule.is_partial() && asked.round > asked.runs.called.load();
 }
 
 // --- rounds that were refused --------------------------------------------------------------------------------
@@ -74,10 +89,20 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
+/// Whose rounds start over the memory that is bound.
+bool is_startable(const lsched_schedule* schedule) {
+  return is_ordinary(schedule) && !schedule->is_started_with_memory();
+}
+
 }  // namespace
 
 std::vector<instance**> instances_of(lsched_schedule& schedule) {
-  if (!schedule.session) return {&schedule.instance};
+  if (!schedule.session) {
+    std::vector<instance**> all;
+    for (flight& one : schedule.flights) all.push_back(&one.runs);
+    std::ranges::reverse(all);  // the first is the schedule's own
+    return all;
+  }
   const auto all = schedule.session->instances();
   return {all.begin(), all.end()};
 }
@@ -142,6 +167,12 @@ using namespace lsched;
 
 namespace {
 
+/// Whether a round is outstanding.
+bool is_under_way(const flight& one) {
+  return one.runs != nullptr && one.runs->verdict.load() == status::ok &&
+         one.runs->called.load() != one.runs->finished.load();
+}
+
 /// Until the ranks have agreed upon it, or not.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
@@ -160,7 +191,7 @@ extern "C" {
 
 lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
   if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (!is_ordinary(schedule)) return refuse(schedule);
+  if (!is_startable(schedule)) return refuse(schedule);
   round_no round = 0;
   const status answer = schedule->world->process.driver().start(*schedule->instance, &round);
   if (answer == status::ok) *ticket = {schedule, round};
@@ -169,28 +200,30 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (is_unstarted(ticket)) return LSCHED_ERR_STATE;
-  const instance& inst = *ticket.schedule->instance;
-  if (inst.finished.load() < ticket.round) (void)ticket.schedule->world->process.driver().progress();
-  if (inst.finished.load() >= ticket.round) return verdict_on(*ticket.schedule, ticket.round);
-  const status verdict = inst.verdict.load();
+  const auto asked = round_of(ticket);
+  if (is_unstarted(*ticket.schedule, asked)) return LSCHED_ERR_STATE;
+  if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
+  if (asked.runs.finished.load() >= asked.round) return verdict_on(*ticket.schedule, ticket.round);
+  const status verdict = asked.runs.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
 }
 
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
-  if (is_unstarted(ticket))
+  const auto asked = round_of(ticket);
+  if (is_unstarted(*ticket.schedule, asked))
     return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +
                                                   std::to_string(ticket.round) + " has not been started"});
-  const instance& awaited = *ticket.schedule->instance;
   const status answer =
-      ticket.schedule->world->process.driver().wait(awaited, ticket.round, deadline_after(timeout_ns));
-  return explain(*ticket.schedule, awaited, answer, ticket.round, diagnostic);
+      ticket.schedule->world->process.driver().wait(asked.runs, asked.round, deadline_after(timeout_ns));
+  return explain(*ticket.schedule, asked.runs, answer, ticket.round, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
-  if (!is_ordinary(schedule))
-    return report(diagnostic, {static_cast<status>(refuse(schedule)), "not an ordinary schedule"});
+  if (!is_startable(schedule))
+    return report(diagnostic, {static_cast<status>(refuse(schedule)),
+                               is_ordinary(schedule) ? "its rounds have memory of their own: lsched_start_with"
+                                                     : "not an ordinary schedule"});
   const status answer = schedule->world->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
@@ -199,7 +232,7 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
 
 lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
   if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
+  if (!is_startable(schedule)) return LSCHED_ERR_UNSUPPORTED;
   return guarded(nullptr, [&] {
     const lsched::schedule& program = *schedule->instance->program;
     const auto memory = read_pointers(program, inputs, outputs);
@@ -239,6 +272,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
       return LSCHED_ERR_TIMEOUT;
   }
+  if (!schedule->session && std::ranges::any_of(schedule->flights, is_under_way))
+    return report(diagnostic, {status::busy, schedule->instance->label + ": a round is outstanding"});
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));
     if (!why || why->code == status::unsupported) delete schedule;
@@ -263,7 +298,7 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
 lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count, uint8_t* is_non_finite,
                                         uint64_t* number) {
   if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
-  if (schedule->is_partial()) return LSCHED_ERR_UNSUPPORTED;
+  if (schedule->is_partial() || schedule->flights.size() > 1) return LSCHED_ERR_UNSUPPORTED;
   if (schedule->extras.tensors.empty()) return LSCHED_ERR_ARGUMENT;
   if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size()) return LSCHED_ERR_ARGUMENT;
   if (!has_result(*schedule)) return LSCHED_ERR_STATE;

@@ -138,7 +138,8 @@ std::string agreement_of(const collective& kind, const shape& data, std::string_
   if (data.what == kernel::user)
     text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
   text += " " + std::string(name_of(data.type));
-  if (!kind.has_blocks && !kind.has_counts) text += " count " + std::to_string(data.count);
+  if (data.room != 0) text += " capacity " + std::to_string(data.room);
+  if (!kind.has_blocks && !kind.has_counts && data.room == 0) text += " count " + std::to_string(data.count);
   if (kind.has_counts) text += text_of_counts(data.counts);
   if (!data.tensors.empty()) text += text_of_tensors(data.tensors);
   if (kind.is_rooted) text += " root " + std::to_string(data.root);

@@ -62,6 +62,12 @@ std::optional<failure> end_with_launcher(int descriptor) {
   return std::nullopt;
 }
 
+/// A world is open. What falls short of what was to be expected is told.
+lsched_status tell_opened(const shm_segment& segment, const open_options& options, lsched_diagnostic* diagnostic) {
+  const std::string remark = options.region_bytes == 0 ? segment.words_for_small_regions() : std::string();
+  return remark.empty() ? LSCHED_OK : report(diagnostic, {status::ok, remark});
+}
+
 lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
   const auto is_alone = wants_world_of_one();
   if (!is_alone) return report(diagnostic, is_alone.error());
@@ -81,7 +87,7 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
     if (const auto why = end_with_launcher(*where->launcher)) return report(diagnostic, *why);
   if (const auto why = (*segment)->wait_for_ranks(options.commit_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
-  return LSCHED_OK;
+  return tell_opened(**segment, options, diagnostic);
 }
 
 }  // namespace
@@ -139,7 +145,9 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   handle->commit = queued.commit;
   handle->extras = std::move(made->extras);
   handle->instance = instances.front();
-  if (instances.size() > 1)
+  handle->flights.resize(made->request.flights);
+  for (std::size_t i = 0; i < handle->flights.size(); ++i) handle->flights[i].runs = instances[i];
+  if (made->session)
     handle->session.emplace(
         world->process.engine(),
         session_instances{instances[0], instances[1], instances.size() > 2 ? instances[2] : nullptr}, made->session->by,
@@ -330,7 +338,7 @@ lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched
                                                       neighbourhood_of(**segment, options->ranks_per_node)));
     }
     for (rank r = 0; r < ranks; ++r) worlds[r] = opened[static_cast<std::size_t>(r)].release();
-    return LSCHED_OK;
+    return tell_opened(**segment, *options, diagnostic);
   });
 }
 

@@ -49,6 +49,13 @@ struct schedule_extras {
   std::shared_ptr<sparse_state> residual{};    ///< of a sparse allreduce: what lives from round to round
   std::shared_ptr<sparse_functions> sparse{};  ///< likewise: what judges its rounds
   std::shared_ptr<coo_functions> coo{};        ///< of a sum of users' sparse vectors: what judges its rounds
+  bool has_lists = false;                      ///< whose places and lengths come with each round
+};
+
+/// What runs every so many-th of a schedule's rounds: rounds that may be outstanding at once have an instance each.
+struct flight {
+  instance* runs = nullptr;
+  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< of lists that lie one after the other
 };
 
 /// What a partial schedule's session is told.
@@ -147,10 +154,14 @@ struct lsched_world {
 
 struct lsched_schedule {
   lsched_world* world;
-  lsched::instance* instance;
+  lsched::instance* instance;             ///< that of the first flight
+  std::vector<lsched::flight> flights{};  ///< round t is that of number (t - 1) modulo so many
+  std::size_t next_flight = 0;            ///< which runs the next round
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
   lsched::round_no bound_after = 0;          ///< rounds that wrote to memory that was bound earlier
   std::optional<lsched::session> session{};  ///< of a partial one
   bool is_partial() const { return instance->program->is_partial(); }
+  /// Whether every round has memory of its own.
+  bool is_started_with_memory() const { return flights.size() > 1 || extras.has_lists; }
 };

@@ -260,6 +260,14 @@ class [[nodiscard]] schedule : public schedule_base {
     detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
+  /// The next round over memory of its own, one pointer per slot in the order of declaration; `counts` of schedules
+  /// with a capacity. All of it belongs to the round until that has ended.
+  [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
+                                  const lsched_counts* counts = nullptr) {
+    lsched_ticket started{};
+    detail::expect(lsched_start_with(handle(), inputs.data(), outputs.data(), counts, &started));
+    return ticket(started);
+  }
   void run(timeout limit = timeout::forever()) {
     detail::call call;
     call(lsched_run(handle(), limit.ns(), call.diagnostic()));

@@ -148,7 +148,7 @@ void hybrid_endpoint::pass_on_cancellations() {
       far_->cancel(news->instance, news->by);
   }
   while (const auto news = far_->take_cancellation()) {
-    near_->cancel(news->instance, news->by);
+    if (!news->is_departure) near_->cancel(news->instance, news->by);
     report_cancelled(*news);
   }
 }

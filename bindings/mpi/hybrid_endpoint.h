@@ -45,8 +45,14 @@ class hybrid_endpoint final : public endpoint {
   bool send(link_id link, round_no round, const message& payload) override {
     return is_far(link) ? far_->send(inner(link), round, payload) : near_->send(inner(link), round, payload);
   }
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override {
     return is_far(link) ? far_->receive(inner(link), round, into, out) : near_->receive(inner(link), round, into, out);
+  }
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override {
+    return is_far(link) ? far_->fetch(inner(link), round, into, out) : near_->fetch(inner(link), round, into, out);
+  }
+  void end_edge(link_id link, round_no last) override {
+    is_far(link) ? far_->end_edge(inner(link), last) : near_->end_edge(inner(link), last);
   }
   void release(link_id link, round_no round) override {
     is_far(link) ? far_->release(inner(link), round) : near_->release(inner(link), round);

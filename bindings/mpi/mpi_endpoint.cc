@@ -139,6 +139,7 @@ bool mpi_endpoint::is_drained() const {
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
+  (void)dropped_.release();
   boards_.abandon();
   requests_.abandon();
 }

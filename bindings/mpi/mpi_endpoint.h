@@ -78,7 +78,9 @@ class mpi_endpoint final : public endpoint {
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& payload) override;
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override;
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override;
+  void end_edge(link_id link, round_no last) override;
   void release(link_id link, round_no round) override;
   void signal(link_id link, round_no round) override;
   bool arm(link_id link, round_no round) override;
@@ -103,6 +105,7 @@ class mpi_endpoint final : public endpoint {
   void post_chunk_out(link_id link);
   void post_chunk_in(link_id link);
   bool landed(link_id link, int bytes);
+  bool bring(link_id link);
   bool chunk_landed(link_id link, int bytes);
   bool has_arrived(link_id link);
   void raise(link_id link, std::uint64_t value);
@@ -138,6 +141,7 @@ class mpi_endpoint final : public endpoint {
 
   mpi_links links_;
   std::vector<mpi_edge::memory> orphans_;  ///< that close() has received
+  mpi_edge::memory dropped_{};             ///< where chunks go that find no room
 
   mpi_requests requests_;
   std::size_t idle_receives_ = 0;  ///< of them, armed for control that need not come

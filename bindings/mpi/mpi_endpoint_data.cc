@@ -77,7 +77,7 @@ void mpi_endpoint::post_chunk_out(link_id link) {
 
 // --- data path: payload in ---------------------------------------------------------------------------------
 
-bool mpi_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+bool mpi_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
   mpi_link& state = links_[link];
   state.into = into;
   await(link, wait::message, round);
@@ -112,27 +112,55 @@ bool mpi_endpoint::landed(link_id link, int bytes) {
     health_ = status::transport;
     return false;
   }
-  state.incoming = {state.into, head.bytes, head.tally, head.null != 0};
-  if (is_small) {
-    std::byte* payload = state.bounce[0] + sizeof head;
+  state.incoming = {state.into.memory, head.bytes, head.tally, head.null != 0};
+  if (state.spec.announced) {
+    state.incoming.data = nullptr;
+    return true;
+  }
+  return bring(link);
+}
+
+// The payload behind a header: true if it is there. What is longer than its target is received, and dropped.
+bool mpi_endpoint::bring(link_id link) {
+  mpi_link& state = links_[link];
+  const std::uint64_t bytes = state.incoming.bytes;
+  const bool fits = state.spec.in_place || bytes <= state.into.bytes;
+  state.incoming.data = fits ? state.into.memory : nullptr;
+  if (bytes <= k_bounce_bytes) {
+    std::byte* const payload = state.bounce[0] + sizeof(header);
     if (state.spec.in_place)
       state.incoming.data = payload;
-    else if (head.bytes > 0)
-      std::memcpy(state.into, payload, head.bytes);
+    else if (fits && bytes > 0)
+      std::memcpy(state.into.memory, payload, bytes);
     return has_arrived(link);
   }
-  if (state.spec.in_place) state.incoming.data = state.into = state.landing;
+  if (state.spec.in_place) state.incoming.data = state.into.memory = state.landing;
+  if (!fits && dropped_ == nullptr) dropped_.reset(allocate_aligned(limits_.chunk_bytes));
+  if (!fits && dropped_ == nullptr) {
+    health_ = status::no_memory;
+    return false;
+  }
   state.moved = 0;
   post_chunk_in(link);
   return false;
+}
+
+bool mpi_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
+  mpi_link& state = links_[link];
+  state.into = into;
+  await(link, wait::message, round);
+  if (!bring(link)) return false;
+  out = state.incoming;
+  forget(link);
+  return true;
 }
 
 void mpi_endpoint::post_chunk_in(link_id link) {
   mpi_link& state = links_[link];
   const std::uint64_t bytes = std::min(limits_.chunk_bytes, state.incoming.bytes - state.moved);
   MPI_Request request = MPI_REQUEST_NULL;
-  if (!succeeded(MPI_Irecv(state.into + state.moved, static_cast<int>(bytes), MPI_BYTE, state.spec.peer, state.tag,
-                           comm_, &request)))
+  std::byte* const target = state.incoming.data == nullptr ? dropped_.get() : state.into.memory + state.moved;
+  if (!succeeded(MPI_Irecv(target, static_cast<int>(bytes), MPI_BYTE, state.spec.peer, state.tag, comm_, &request)))
     return;
   state.moved += bytes;
   add_request(request, {task::chunk_in, link});
@@ -155,6 +183,12 @@ bool mpi_endpoint::has_arrived(link_id link) {
   const mpi_link& state = links_[link];
   if (state.incoming.null || !state.spec.in_place) release(link, state.round);
   return true;
+}
+
+void mpi_endpoint::end_edge(link_id link, round_no last) {
+  mpi_stream& to = links_.stream_of(link);
+  to.put({links_[link].instance, mpi_stream::k_left, last});
+  send_control(to);
 }
 
 void mpi_endpoint::release(link_id link, round_no round) {
@@ -212,6 +246,7 @@ void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_reco
     return;
   }
   if (news.index == mpi_stream::k_cancelled) return cancel(news.instance, static_cast<rank>(news.value));
+  if (news.index == mpi_stream::k_left) return report_cancelled({news.instance, from.peer, true, news.value});
   const auto found = from.receivers.find(news.instance);
   if (found == from.receivers.end() || news.index >= found->second.size()) return;
   const link_id link = found->second[news.index];

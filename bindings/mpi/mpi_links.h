@@ -85,6 +85,7 @@ struct mpi_stream {
   // As index, since no instance has that many edges:
   static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance was given up; value: by which rank
+  static constexpr std::uint32_t k_left = k_last - 2;         ///< of one edge, no message follows that of round `value`
   static constexpr std::size_t k_batch_records = 64;
 
   /// What comes from the peer on the control stream.
@@ -141,7 +142,7 @@ struct mpi_link {
   round_no round = 0;   ///< of what it waits for
   message outgoing{};
   arrival incoming{};
-  std::byte* into = nullptr;
+  message_target into{};
   std::uint64_t moved = 0;  ///< payload bytes whose chunks are posted or done
 };
 

@@ -163,6 +163,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   }
   auto near = share_segment(node.comm, *members, size, options);
   if (!near) {
+    found.is_reduced = true;
     found.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
                    std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
                    " says: " + near.error().text;

@@ -71,6 +71,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
   if (how.looks_at.segment) add([&](shape& s) { s.segment = 3 * shortest; });
   if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
   if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
+  if (how.needs.moves_lists && !how.of->has_counts && !data.in_place) add([](shape& s) { s.room = 2 * s.count + 1; });
   if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, false); });
   if (how.looks_at.nodes) add([&](shape& s) { s.nodes = nodes_of_three(size, true); });
   if (how.looks_at.buckets && data.count > 0)

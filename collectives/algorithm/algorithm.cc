@@ -107,6 +107,26 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
   return std::nullopt;
 }
 
+std::optional<failure> validate_lists(const collective& of, const constraints& needs, const shape& data) {
+  if (data.room == 0) return std::nullopt;
+  const auto moves_equal_blocks = [](const rank_buffer& one) {
+    return one.of == content::own_block || one.of == content::all_blocks;
+  };
+  if (!moves_equal_blocks(of.input) || !moves_equal_blocks(of.output) || of.reduces || of.has_counts || of.has_blocks)
+    return argument(
+        "only gather, scatter, allgather and alltoall move blocks whose lengths come with each round, not " +
+        name(of.name));
+  if (data.room > k_any_room) return argument("no block has room for more than " + std::to_string(k_any_room));
+  if (data.count > data.room)
+    return argument("a typical block of " + std::to_string(data.count) + " has no room in " +
+                    std::to_string(data.room));
+  if (data.in_place)
+    return argument("a schedule of lists is not made for memory in place: who has it there copies nothing");
+  if (!needs.moves_lists)
+    return constraint("its messages hold several blocks, whose lengths ranks do not know: choose another, or \"auto\"");
+  return std::nullopt;
+}
+
 /// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
 std::optional<failure> validate_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](const std::string& count) {
@@ -123,7 +143,8 @@ std::optional<failure> validate_size(const collective& of, world place, const sh
   if (of.has_counts || of.has_blocks) return std::nullopt;
   const extents ones = of.extents_of({.self = data.root, .size = place.size}, {.count = 1, .root = data.root});
   const std::uint64_t blocks = std::max({ones.input.value_or(1), ones.output.value_or(1), std::uint64_t{1}});
-  if (data.count > k_max_count / blocks) return too_large(std::to_string(blocks) + " x " + std::to_string(data.count));
+  const std::uint64_t longest = std::max(data.count, data.room);
+  if (longest > k_max_count / blocks) return too_large(std::to_string(blocks) + " x " + std::to_string(longest));
   return std::nullopt;
 }
 
@@ -152,6 +173,7 @@ std::optional<failure> validate_data(const collective& of, const constraints& ne
   if (auto why = validate_buckets(of, data)) return why;
   if (auto why = validate_tensors(of, data)) return why;
   if (auto why = validate_nodes(of, place, data)) return why;
+  if (auto why = validate_lists(of, needs, data)) return why;
   if (of.is_rooted ? data.root < 0 || data.root >= place.size : data.root != 0)
     return argument(of.is_rooted ? "root " + std::to_string(data.root) + " is outside the world: use 0 to " +
                                        std::to_string(place.size - 1)
@@ -190,7 +212,9 @@ std::string_view node_warning(const algorithm& how, rank size, const shape& data
   return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
 }
 
-std::uint64_t bytes_of(std::uint64_t count, const shape& data) { return saturating_product(count, size_of(data.type)); }
+std::uint64_t bytes_of(std::uint64_t count, const shape& data) {
+  return saturating_product(saturating_product(count, std::max<std::uint64_t>(data.room, 1)), size_of(data.type));
+}
 
 std::uint64_t bytes_to_all(rank size, const shape& data) {
   if (data.counts.empty()) return saturating_product(wide(size) * (wide(size) - 1), bytes_of(data.count, data));

@@ -38,6 +38,7 @@ struct constraints {
   bool in_place = true;            ///< input and output may be the same memory
   bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
   bool needs_everybody = false;    ///< messages mix what ranks contribute: there is no partial variant
+  bool moves_lists = false;        ///< each block goes by itself, so that it may be a list (shape::room)
   std::string_view summary;        ///< one line for people
 };
 
@@ -87,7 +88,7 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 /// A warning of one sentence where, with these nodes, an adaptive sum combines nothing adaptively; else empty. Static.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Bytes of that many elements.
+/// Bytes of that many elements, or of as many lists at most.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
 /// Bytes on the wire if every rank's block moves once to every other rank.

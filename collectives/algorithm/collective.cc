@@ -266,7 +266,7 @@ aliasing aliasing_of(const collective& of, rank size, const shape& data) {
 shape in_units(const shape& data) {
   shape units = data;
   units.unit = 1;
-  units.count /= data.unit;
+  units.count = data.room == 0 ? data.count / data.unit : 1;
   for (std::uint64_t& count : units.counts) count /= data.unit;
   for (std::uint64_t& count : units.buckets) count /= data.unit;
   for (exchanged_block& block : units.blocks) block.count /= data.unit;

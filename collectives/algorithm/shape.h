@@ -40,6 +40,10 @@ struct shape {
   /// it sends and its output what it receives, one block after the other in the order of this list.
   std::vector<exchanged_block> blocks{};
 
+  /// Blocks of which only who has them knows the lengths, and those in each round anew: up to so many elements each.
+  /// Generators see one element a block, which is a list; `count` is a typical length, for models of time. 0: no lists.
+  std::uint64_t room = 0;
+
   /// Of kernel::user: elements that belong together. All counts are multiples of it, and nothing is cut inside.
   std::uint64_t unit = 1;
   bool commutes = false;  ///< of kernel::user: operands may change places; all other kernels commute anyway
@@ -60,9 +64,13 @@ inline std::uint64_t block_count(const shape& data, rank r) {
   return data.counts.empty() ? data.count : data.counts[static_cast<std::size_t>(r)];
 }
 
-/// The same request counted in units: what generators see, so that they need not know that there are any. Counts are
-/// multiples of the unit; a segment is rounded down, but not to nothing.
+/// The same request counted in units, or in lists: what generators see, so that they need not know that there are any.
+/// Counts are multiples of the unit; a segment is rounded down, but not to nothing.
 shape in_units(const shape& data);
+
+/// The room of lists whose length nobody bounds: more than a message can be expected to have, and as much as buffers of
+/// thousands of lists can be said to have.
+inline constexpr std::uint64_t k_any_room = std::uint64_t{1} << 32;
 
 /// Those that are not empty; one if the vector is one.
 std::vector<tensor> tensors_of(const shape& data);

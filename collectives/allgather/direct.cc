@@ -45,7 +45,7 @@ constexpr algorithm direct_of(const collective& of) {
   return {.of = &of,
           .name = "direct",
           .add = add_direct,
-          .needs = {.summary = "any P; everybody sends to everybody, one hop; for shared memory"},
+          .needs = {.moves_lists = true, .summary = "any P; everybody sends to everybody, one hop; for shared memory"},
           .cost_of = cost_of_direct};
 }
 

@@ -188,11 +188,12 @@ fragment add_exchange(builder& to, const shape& data, buffer_id input, buffer_id
 
 }  // namespace
 
-constinit const algorithm k_alltoall_direct{.of = &k_alltoall,
-                                            .name = "direct",
-                                            .add = add_exchange<blocks_of_alltoall, no_window>,
-                                            .needs = {.summary = "any P; all pairs at once, one hop"},
-                                            .cost_of = cost_of_alltoall};
+constinit const algorithm k_alltoall_direct{
+    .of = &k_alltoall,
+    .name = "direct",
+    .add = add_exchange<blocks_of_alltoall, no_window>,
+    .needs = {.moves_lists = true, .summary = "any P; all pairs at once, one hop"},
+    .cost_of = cost_of_alltoall};
 
 constinit const algorithm k_alltoallv_direct{
     .of = &k_alltoallv,

@@ -166,7 +166,7 @@ fragment add_tree(builder& to, const shape& data, buffer_id input, buffer_id out
 
 template <fragment (block_tree::*write)()>
 constexpr algorithm flat_of(const collective& of, std::string_view summary) {
-  return {&of, "flat", add_tree<true, write>, {.summary = summary}, cost_of_tree<true>};
+  return {&of, "flat", add_tree<true, write>, {.moves_lists = true, .summary = summary}, cost_of_tree<true>};
 }
 
 template <fragment (block_tree::*write)()>

@@ -181,7 +181,10 @@ std::optional<failure> schedule_commit::reserve(const commit_request& request) {
   std::memcpy(record_.detail, &edges, sizeof edges);
   record_.reductions = reductions_of(*program);
   record_.is_synchronising = program->is_synchronising() ? 1 : 0;
-  auto why = add(program, request.memory, request.options, {});
+  std::optional<failure> why;
+  for (std::size_t i = 0; i < request.flights && !why; ++i)
+    why = add(program, request.memory, request.options,
+              i == 0 ? std::string() : made_[0]->label + " flight " + std::to_string(i));
   for (const companion& one : request.companions)
     if (!why) why = add(one.program, {}, {}, one.purpose + " of " + made_[0]->label);
   return why;

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "libsched/engine/engine.h"
@@ -33,7 +34,7 @@ struct commit_record {
   std::int32_t is_synchronising;
   std::uint64_t agreement_hash;  ///< of all of it
   std::uint64_t reductions;      ///< of a schedule: by which reduction the rank combines elements of each dtype
-  member_address addresses[3];   ///< of this rank's ends of what is made
+  member_address addresses[8];   ///< of this rank's ends of what is made
   char agreement[160];           ///< as much as there is room for
   char detail[320];              ///< the text that goes with an error, or what the kind of commit has to tell
 };
@@ -98,7 +99,10 @@ struct commit_request {
   binding memory{};
   instance_options options{};
   std::vector<companion> companions{};  ///< at most two
+  std::size_t flights = 1;              ///< instances of the program, for rounds that are under way together
 };
+
+inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
 
 /// The record also carries this rank's part of the world's edge_balance: whether every send has its receive, with the
 /// same peer, tag, kind, dtype and capacity, every rank knows without another message. And it says by which reduction a
@@ -109,7 +113,7 @@ class schedule_commit final : public commitment {
   /// By the engine's owner. Reserves everything.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
-  /// The instances, that of the request first, then its companions: whoever has asked for them removes them, also if
+  /// The instances, those of the request first, then its companions: whoever has asked for them removes them, also if
   /// the commit does not stand, when there are none here any more. None if this rank was refused.
   std::span<instance* const> made() const { return {made_.data(), count_}; }
   /// The first of them; null: there is none.
@@ -127,7 +131,7 @@ class schedule_commit final : public commitment {
   void remove_orphans();
 
   engine& engine_;
-  std::array<instance*, 3> made_{};
+  std::array<instance*, k_most_flights> made_{};
   std::size_t count_ = 0;
 };
 

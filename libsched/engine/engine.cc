@@ -98,7 +98,7 @@ void engine::post(instance& inst) {
 
 bool engine::step() {
   ++counters_.steps;
-  bool moved = drain_mailbox();
+  bool moved = drain_posts();
   moved = poll_endpoint() || moved;
   moved = poll_lane() || moved;
   if (!tasks_.empty()) moved = advance_tasks() || moved;
@@ -114,7 +114,7 @@ bool engine::advance_tasks() {
   return moved;
 }
 
-bool engine::drain_mailbox() {
+bool engine::drain_posts() {
   if (posted_.load() == nullptr) return false;
   instance* inst = posted_.exchange(nullptr);
   const bool any = inst != nullptr;
@@ -132,6 +132,10 @@ bool engine::poll_endpoint() {
   const std::size_t count = net_.poll(news_);
   for (std::size_t i = 0; i < count; ++i) {
     const completion& news = news_[i];
+    if ((news.cookie & k_sink_cookie) != 0) {
+      if (message_sink* const sink = sinks_[(news.cookie & ~k_sink_cookie) >> 32]) sink->arrived(news);
+      continue;
+    }
     instance* inst = instances_[news.cookie >> 32].get();
     const auto id = static_cast<op_id>(news.cookie);
     if (inst == nullptr) continue;
@@ -147,18 +151,6 @@ bool engine::poll_endpoint() {
   }
   if (net_.has_bad_news()) take_bad_news();
   return count != 0;
-}
-
-instance* engine::instance_of(std::uint32_t id) const {
-  const auto found =
-      std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
-  return found == instances_.end() ? nullptr : found->get();
-}
-
-instance* engine::instance_on_record(std::uint64_t number) const {
-  const auto found = std::ranges::find_if(
-      instances_, [number](const auto& inst) { return inst != nullptr && inst->number_on_record == number; });
-  return found == instances_.end() ? nullptr : found->get();
 }
 
 bool engine::poll_lane() {
@@ -236,7 +228,7 @@ void engine::begin_round(instance& inst) {
     inst.whose.open(inst.round, inst.present);
     inst.cells[inst.output_buffer].storage = inst.results->writing();
   }
-  if (!inst.lengths.empty() && !take_lengths(inst)) return;
+  if (!inst.user_lists.empty() && !take_lengths(inst)) return;
   interpreter me{*this, inst};
   round_player(me).begin(inst.program->roots());
   if (trace_ != nullptr) trace_->note(event_of(inst, k_no_op, trace_buffer::now_ns(), 0));
@@ -266,7 +258,7 @@ void engine::end_round(instance& inst) {
     for (const op_id id : inst.signal_receives)
       if (inst.completed[id] != inst.round) net_.disarm(inst.links[id]);
   }
-  if (!inst.lengths.empty()) give_lengths(inst);
+  if (!inst.user_lists.empty()) give_lengths(inst);
   inst.finished.store(inst.round);
   published_ = true;
   if (inst.present.empty()) begin_closing(inst);
@@ -304,10 +296,12 @@ outcome engine::send(instance& inst, op_id id, const op& o) {
 
 outcome engine::receive(instance& inst, op_id id, const op& o) {
   const cell& target = inst.cells[o.c.buffer()];
-  const std::uint64_t begin = run_of(inst, o.c, o.count).begin;
-  std::byte* into = target.storage == nullptr ? nullptr : target.storage + begin * size_of(o.type);
+  const auto [begin, room] = target_of(inst, o.c, o.count);
+  const std::size_t width = size_of(o.type);
+  std::byte* into = target.storage == nullptr ? nullptr : target.storage + begin * width;
   arrival news;
-  return net_.receive(inst.links[id], inst.round, into, news) ? arrived(inst, id, o, news) : outcome::pending;
+  return net_.receive(inst.links[id], inst.round, {into, room * width}, news) ? arrived(inst, id, o, news)
+                                                                              : outcome::pending;
 }
 
 outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& news) {

@@ -1,6 +1,6 @@
 // The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but to note when things happened.
 //
-// step() is a fixed sequence: drain the mailbox, poll the endpoint and the lane, fire what became ready (a FIFO per
+// step() is a fixed sequence: drain the posts, poll the endpoint and the lane, fire what became ready (a FIFO per
 // instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes
 // no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function
 // here is for the owner unless it says "any thread".
@@ -15,6 +15,7 @@
 #include "libsched/engine/engine_task.h"
 #include "libsched/engine/instance.h"
 #include "libsched/engine/lane.h"
+#include "libsched/engine/message_sink.h"
 #include "libsched/schedule/round.h"
 #include "libsched/trace/trace_buffer.h"
 #include "libsched/transport/endpoint.h"
@@ -25,7 +26,7 @@ namespace lsched {
 struct instance_identity {
   membership_ptr members{};
   std::uint64_t number = 0;  ///< of its commit in that world
-  std::uint32_t part = 0;    ///< of what is committed together, below 4
+  std::uint32_t part = 0;    ///< of what is committed together, below 8
   std::string label{};       ///< for people; empty: as the program and the number are called
 };
 
@@ -90,8 +91,9 @@ class engine {
   /// Whether a message, or the end of a job on the lane, could make something happen.
   bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening(); }
 
-  /// Whether a round or a task is under way: messages are due soon, unlike with a partial instance that merely serves.
-  bool is_busy() const { return outstanding_ != 0 || !tasks_.empty(); }
+  /// Whether a round, a task or a message is under way: something is due soon, unlike with a partial instance that
+  /// merely serves.
+  bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
 
   /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
   bool take_published() { return std::exchange(published_, false); }
@@ -105,6 +107,15 @@ class engine {
   void adopt(std::unique_ptr<engine_task> more) { adopted_.push_back(std::move(more)); }
   /// Ends what was adopted and is not over: the transport is about to close.
   void end_adopted() { std::exchange(adopted_, {}).clear(); }
+
+  /// A number for the transport that no instance has had.
+  std::uint32_t take_id() { return next_id_++; }
+
+  /// From now on completions whose cookies are this one and a number below 2^32 are the sink's. It stays the caller's.
+  std::uint64_t add_sink(message_sink& more);
+  void drop_sink(const message_sink& gone);
+  /// So many more messages of sinks are waited for.
+  void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
   /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory. `culprit`, like
   /// below, at home.
@@ -146,7 +157,7 @@ class engine {
   std::vector<edge_spec> edges_of(const instance& inst) const;
   void release_memory(instance& inst);
 
-  bool drain_mailbox();
+  bool drain_posts();
   bool advance_tasks();
   bool poll_endpoint();
   bool poll_lane();
@@ -198,18 +209,21 @@ class engine {
   void note_end(const instance& inst, op_id id);
 
   // engine_lists.cc
-  static std::optional<failure> validate_lengths(const schedule& program, const binding& memory);
+  static std::optional<failure> validate_lists(const schedule& program, const binding& memory);
   static std::optional<failure> reserve_lists(instance& inst, const binding& memory);
-  static void bind_lengths(instance& inst, const binding& memory);
+  static void bind_lists(instance& inst, const binding& memory);
   bool take_lengths(instance& inst);
   static void give_lengths(const instance& inst);
   static list_table* lists_of(instance& inst, region at);
   static item_run run_of(const instance& inst, region part, std::uint64_t count);
+  static item_run target_of(const instance& inst, region part, std::uint64_t count);
   outcome pass_over(instance& inst, op_id id, const op& o);
   bool note_lengths(instance& inst, const op& o, std::uint64_t bytes);
   static bool is_about_lists(const instance& inst, const op& o);
   outcome compute_lists(instance& inst, op_id id, const op& o);
   static bool copy_lists(instance& inst, const op& o);
+
+  static constexpr std::uint64_t k_sink_cookie = std::uint64_t{1} << 63;
 
   /// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
   static constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
@@ -222,6 +236,7 @@ class engine {
   std::vector<std::uint32_t> free_places_;  ///< of instances_
   std::size_t live_ = 0;
   std::uint32_t next_id_ = 0;
+  std::vector<message_sink*> sinks_;  ///< null: dropped
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< some of them
   std::vector<rank> lost_;                             ///< at home, in the order on record
@@ -229,6 +244,7 @@ class engine {
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances
   std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane
+  std::uint64_t messages_ = 0;     ///< of sinks, that are waited for
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;
   std::vector<completion> news_ = std::vector<completion>(64);

@@ -50,6 +50,12 @@ bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partia
 
 }  // namespace
 
+instance* engine::instance_on_record(std::uint64_t number) const {
+  const auto found = std::ranges::find_if(
+      instances_, [number](const auto& inst) { return inst != nullptr && inst->number_on_record == number; });
+  return found == instances_.end() ? nullptr : found->get();
+}
+
 /// Those whose application has not called for the round.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;

@@ -6,10 +6,18 @@
 
 namespace lsched {
 
+instance* engine::instance_of(std::uint32_t id) const {
+  const auto found =
+      std::ranges::find_if(instances_, [id](const auto& inst) { return inst != nullptr && inst->id == id; });
+  return found == instances_.end() ? nullptr : found->get();
+}
+
 // A loss explains what is given up because of it.
 void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
+    for (message_sink* const sink : sinks_)
+      if (sink != nullptr && sink->owns(news->instance)) sink->leave(sink->members().rank_of(news->by), news->last);
     instance* const given_up = instance_of(news->instance);
     if (given_up == nullptr || given_up->phase == phase::closed) continue;
     if (!news->is_departure) given_up->is_given_up = true;
@@ -58,12 +66,16 @@ status engine::check_readers(instance& inst, rank* reader) {
 void engine::fail_all(status why, rank culprit) {
   for (auto& inst : instances_)
     if (inst != nullptr && inst->phase != phase::closed) fail(*inst, why, inst->members->rank_of(culprit));
+  for (message_sink* const sink : sinks_)
+    if (sink != nullptr) sink->fail(why, culprit);
 }
 
 void engine::lose(const membership& of, rank member) {
   for (auto& inst : instances_)
     if (inst != nullptr && inst->members.get() == &of && inst->phase != phase::closed)
       fail(*inst, status::peer, member);
+  for (message_sink* const sink : sinks_)
+    if (sink != nullptr && &sink->members() == &of) sink->lose(member);
 }
 
 rank engine::first_lost_of(const membership& world) const {
@@ -78,6 +90,8 @@ void engine::lose(rank home) {
     if (inst == nullptr || inst->phase == phase::closed) continue;
     if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);
   }
+  for (message_sink* const sink : sinks_)
+    if (sink != nullptr && sink->members().rank_of(home) != k_no_rank) sink->lose(sink->members().rank_of(home));
   for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
 }
 

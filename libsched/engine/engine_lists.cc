@@ -6,16 +6,15 @@
 
 namespace lsched {
 
-// --- lengths that are the user's ------------------------------------------------------------------------------------
+// --- lists that are the user's ---------------------------------------------------------------------------------------
 
-/// Every list that the user binds needs lengths.
-std::optional<failure> engine::validate_lengths(const schedule& program, const binding& memory) {
+std::optional<failure> engine::validate_lists(const schedule& program, const binding& memory) {
   const auto number = [&](buffer_role role) {
     return static_cast<std::size_t>(std::ranges::count_if(
         program.buffers(), [role](const buffer& data) { return data.role == role && data.has_lists(); }));
   };
-  if (memory.input_lengths.size() == number(buffer_role::input) &&
-      memory.output_lengths.size() == number(buffer_role::output))
+  if (memory.input_lists.size() == number(buffer_role::input) &&
+      memory.output_lists.size() == number(buffer_role::output))
     return std::nullopt;
   return failure{status::argument, "the schedule has lists as inputs or outputs, of which it takes the lengths, too"};
 }
@@ -23,39 +22,41 @@ std::optional<failure> engine::validate_lengths(const schedule& program, const b
 std::optional<failure> engine::reserve_lists(instance& inst, const binding& memory) {
   const auto buffers = inst.program->buffers();
   if (std::ranges::none_of(buffers, &buffer::has_lists)) return std::nullopt;
-  if (auto why = validate_lengths(*inst.program, memory)) return why;
+  if (auto why = validate_lists(*inst.program, memory)) return why;
   inst.lists.resize(buffers.size());
   for (std::size_t b = 0; b < buffers.size(); ++b)
     if (buffers[b].has_lists()) inst.lists[b].emplace(buffers[b]);
   return std::nullopt;
 }
 
-void engine::bind_lengths(instance& inst, const binding& memory) {
-  inst.lengths.clear();
+void engine::bind_lists(instance& inst, const binding& memory) {
+  inst.user_lists.clear();
   std::size_t inputs = 0, outputs = 0;
   for (std::uint16_t b = 0; b < inst.lists.size(); ++b) {
-    if (!inst.lists[b]) continue;
     const buffer_role role = inst.program->buffers()[b].role;
-    if (role == buffer_role::input) inst.lengths.push_back({.buffer = b, .given = memory.input_lengths.at(inputs++)});
-    if (role == buffer_role::output)
-      inst.lengths.push_back({.buffer = b, .wanted = memory.output_lengths.at(outputs++)});
+    if (!inst.lists[b] || role == buffer_role::scratch) continue;
+    const bool is_input = role == buffer_role::input;
+    const list_binding& at = is_input ? memory.input_lists.at(inputs++) : memory.output_lists.at(outputs++);
+    inst.user_lists.push_back({b, at});
+    inst.lists[b]->place(at.begins, is_input ? nullptr : at.counts);
   }
 }
 
 /// False, and the schedule has failed before anything of the round was sent: lists are longer than their room.
 bool engine::take_lengths(instance& inst) {
-  for (const bound_lengths& one : inst.lengths) {
-    const std::uint64_t count = inst.program->buffers()[one.buffer].count;
-    if (one.given != nullptr && !inst.lists[one.buffer]->lay_out({one.given, count}))
-      return fail(inst, status::bounds, k_no_rank), false;
+  for (const auto& [b, at] : inst.user_lists) {
+    const buffer& under = inst.program->buffers()[b];
+    if (under.role != buffer_role::input) continue;
+    const bool fits = at.counts != nullptr ? inst.lists[b]->lay_out({at.counts, under.count}) : inst.lists[b]->clear();
+    if (!fits) return fail(inst, status::bounds, k_no_rank), false;
   }
   return true;
 }
 
 void engine::give_lengths(const instance& inst) {
-  for (const bound_lengths& one : inst.lengths)
-    for (std::uint64_t i = 0; one.wanted != nullptr && i < inst.program->buffers()[one.buffer].count; ++i)
-      one.wanted[i] = inst.lists[one.buffer]->length(i);
+  for (const auto& [b, at] : inst.user_lists)
+    for (std::uint64_t i = 0; at.received != nullptr && i < inst.program->buffers()[b].count; ++i)
+      at.received[i] = inst.lists[b]->length(i);
 }
 
 // --- guards ---------------------------------------------------------------------------------------------------------
@@ -81,6 +82,12 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 item_run engine::run_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->run_of(part.offset(), count);
+}
+
+/// Where they lie that a message may bring, so many at most.
+item_run engine::target_of(const instance& inst, region part, std::uint64_t count) {
+  if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
+  return inst.lists[part.buffer()]->target_of(part.offset(), count);
 }
 
 /// Those of its buffer; nullptr: it has none.

@@ -36,7 +36,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
   if (whose.members == nullptr) whose = {home_, inst->id};
   inst->members = whose.members;
   inst->number_on_record =
-      std::uint64_t{whose.members->number()} << 32 | ((whose.number << 2 | whose.part) & 0xffffffff);
+      std::uint64_t{whose.members->number()} << 32 | ((whose.number << 3 | whose.part) & 0xffffffff);
   const std::string& world = whose.members->name();
   inst->label = std::move(whose.label);
   if (inst->label.empty())
@@ -144,8 +144,11 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
                    .cookie = cookie_of(inst, id)};
     if (!edge.signal) edge.capacity = most_bytes(program, o);
     if (o.kind == op_kind::recv) edge.in_place = o.in_place;
-    if (o.kind == op_kind::send)
-      edge.foreign = !program.is_partial() && program.buffers()[o.a.buffer()].role != buffer_role::scratch;
+    if (o.kind == op_kind::send) {
+      const buffer& source = program.buffers()[o.a.buffer()];
+      edge.foreign = !program.is_partial() && source.role != buffer_role::scratch;
+      edge.grows = edge.foreign && source.has_lists();
+    }
     edges.push_back(edge);
   }
   return edges;
@@ -159,7 +162,7 @@ void engine::set_binding(instance& inst, const binding& memory) {
     if (role == buffer_role::input) inst.cells[b].data = memory.inputs.at(inputs++);
     if (role == buffer_role::output) inst.cells[b].data = inst.cells[b].storage = memory.outputs.at(outputs++);
   }
-  bind_lengths(inst, memory);
+  if (!inst.lists.empty()) bind_lists(inst, memory);
 }
 
 status engine::open(instance& inst, std::span<const member_address> all) {
@@ -188,7 +191,7 @@ status engine::bind(instance& inst, const binding& memory) {
   if (inst.program->is_partial()) return status::unsupported;
   const bool may_wait = inst.phase == phase::idle || inst.phase == phase::committing;
   if (!may_wait || inst.called.load() != inst.finished.load()) return status::state;
-  if (validate_lengths(*inst.program, memory)) return status::argument;
+  if (validate_lists(*inst.program, memory)) return status::argument;
   set_binding(inst, memory);
   if (inst.local != nullptr) inst.local->rebound();
   return status::ok;
@@ -212,6 +215,18 @@ status engine::remove(instance& inst) {
   instances_[inst.index].reset();
   --live_;
   return status::ok;
+}
+
+std::uint64_t engine::add_sink(message_sink& more) {
+  auto place = std::ranges::find(sinks_, nullptr);
+  if (place == sinks_.end()) place = sinks_.insert(place, nullptr);
+  *place = &more;
+  return k_sink_cookie | static_cast<std::uint64_t>(place - sinks_.begin()) << 32;
+}
+
+void engine::drop_sink(const message_sink& gone) {
+  for (message_sink*& one : sinks_)
+    if (one == &gone) one = nullptr;
 }
 
 void engine::release_memory(instance& inst) {

@@ -68,21 +68,27 @@ struct result_block {
   std::uint64_t bytes = 0;
 };
 
-/// User memory for the schedule's inputs and outputs, in the builder's order. Partial schedules have none: their
-/// buffers belong to the instance. Where these hold lists, their lengths are u64 of the user's, one for each list,
-/// which are read when a round begins, or written before it ends; in the same order, of such buffers only.
+/// The user's lists in a buffer: a number for each, which stays the user's and does not change while a round runs.
+struct list_binding {
+  const std::uint64_t* begins = nullptr;  ///< items from the buffer's beginning; null: as in the layout
+  const std::uint64_t* counts =
+      nullptr;                        ///< of inputs: items. null: none. Of outputs: room for them. null: the layout's
+  std::uint64_t* received = nullptr;  ///< of outputs: items, written before a round ends. null: nobody asks
+};
+
+/// User memory for the schedule's inputs and outputs, in the builder's order; and of those that hold lists, in the same
+/// order, where these are. Partial schedules have none: their buffers belong to the instance.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
-  std::vector<const std::uint64_t*> input_lengths{};
-  std::vector<std::uint64_t*> output_lengths{};
+  std::vector<list_binding> input_lists{};
+  std::vector<list_binding> output_lists{};
 };
 
-/// The user's lengths of the lists in a buffer.
-struct bound_lengths {
+/// The user's lists in a buffer, and the number of the buffer.
+struct bound_lists {
   std::uint16_t buffer = k_no_buffer;
-  const std::uint64_t* given = nullptr;
-  std::uint64_t* wanted = nullptr;
+  list_binding at{};
 };
 
 struct instance_options {
@@ -129,7 +135,7 @@ struct instance {
   std::vector<cell> cells;
   std::vector<traffic> moved;                    ///< by buffer
   std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
-  std::vector<bound_lengths> lengths;
+  std::vector<bound_lists> user_lists;
   std::shared_ptr<functions> local;
   std::vector<bound_kernel> kernels;  ///< by op
   user_kernel user;
@@ -166,7 +172,7 @@ struct instance {
   /// Why the ranks have not agreed upon it; written before the verdict.
   std::optional<failure> refusal{};
 
-  // --- the engine's mailbox: a posted instance is linked in at most once ---
+  // --- the engine's posts: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };

@@ -13,6 +13,7 @@
 // has that operand's contributor count (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,18 +38,36 @@ class list_table {
 
   bool is_packed() const { return is_packed_; }
 
+  /// Lists that are not packed lie elsewhere from now on: where each begins, and how many items it has room for; null:
+  /// as the layout says. Numbers are read when they are needed.
+  void place(const std::uint64_t* begins, const std::uint64_t* rooms) { begins_ = begins, rooms_ = rooms; }
+
   /// Where list `first` and the count-1 behind it lie. Of lists that are not packed, at most one has items.
   item_run run_of(std::uint64_t first, std::uint64_t count) const {
     if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
-    return {first * room_, count == 0 ? 0 : numbers_[first]};
+    if (count == 0) return {};
+    return {begins_ == nullptr ? first * room_ : begins_[first], numbers_[first]};
   }
   std::uint64_t length(std::uint64_t list) const { return run_of(list, 1).count; }
 
+  /// Items that a list has room for, if it is not packed.
+  std::uint64_t room(std::uint64_t list) const { return rooms_ == nullptr ? room_ : std::min(room_, rooms_[list]); }
+
+  /// The same, of which as many may be filled as have room: what a message for those lists may bring.
+  item_run target_of(std::uint64_t first, std::uint64_t count) const {
+    const item_run run = run_of(first, count);
+    return is_packed_ || count == 0 ? run : item_run{run.begin, room(first)};
+  }
+
   /// List `list`, of a buffer that is not packed, has so many items now. False, and nothing has changed: no room.
   bool set_length(std::uint64_t list, std::uint64_t items) {
-    if (items <= room_) numbers_[list] = items;
-    return items <= room_;
+    const bool fits = items <= room(list);
+    if (fits) numbers_[list] = items;
+    return fits;
   }
+
+  /// None has items.
+  bool clear() { return std::ranges::fill(numbers_, 0), true; }
 
   /// All lists, from the first on. False: they have not room, each or together.
   bool lay_out(std::span<const std::uint64_t> lengths) {
@@ -66,6 +85,8 @@ class list_table {
  private:
   std::uint64_t room_, total_;
   bool is_packed_;
+  const std::uint64_t* begins_ = nullptr;
+  const std::uint64_t* rooms_ = nullptr;
   std::vector<std::uint64_t> numbers_;  ///< packed: where each list begins, and the last one ends; else lengths
 };
 

@@ -30,7 +30,7 @@ struct member_address {
 
 class board {
  public:
-  static constexpr std::size_t record_bytes = 576;
+  static constexpr std::size_t record_bytes = 640;
 
   /// Leaves the world: members that wait for a record of this rank hear of it.
   virtual ~board() = default;

@@ -41,7 +41,7 @@ namespace lsched {
 struct contributor_count {
   std::uint32_t contributors = 0;  ///< ranks whose contribution is in
   rank leaver = k_no_rank;         ///< highest rank that left and is not yet agreed upon
-  std::uint64_t offers = 0;        ///< application calls inside
+  std::uint64_t offers = 0;        ///< application calls inside; of a mailbox's message: its tag
   friend bool operator==(const contributor_count&, const contributor_count&) = default;
 };
 
@@ -57,8 +57,16 @@ struct message {
   bool null = false;
 };
 
+/// Where a message is to go, and how long it may be there.
+struct message_target {
+  /// Without a length there is room for all that the edge carries.
+  message_target(std::byte* begin = nullptr, std::uint64_t room = ~std::uint64_t{0}) : memory(begin), bytes(room) {}
+  std::byte* memory;
+  std::uint64_t bytes;
+};
+
 /// A message that has arrived. `data` is the target given to receive, or memory of the transport or of the peer
-/// that stays valid and unchanged until release.
+/// that stays valid and unchanged until release; null of a message that is longer than its target, which is dropped.
 struct arrival {
   const std::byte* data = nullptr;
   std::uint64_t bytes = 0;
@@ -76,9 +84,11 @@ struct edge_spec {
   bool foreign = false;      ///< outgoing: the source may be memory that allocate() did not give
   std::uint32_t source = 0;  ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
   bool in_place = false;     ///< incoming: the payload is read where it is, until release: it needs no target
+  bool announced = false;    ///< incoming: receive says what has come, and fetch brings it
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
   std::uint64_t capacity = 0;  ///< bytes, the most one message carries
+  bool grows = false;          ///< outgoing: most messages are far below that, so nothing is reserved for so large ones
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 
@@ -101,6 +111,7 @@ struct cancellation {
   std::uint32_t instance = 0;  ///< this rank's number
   rank by = k_no_rank;
   bool is_departure = false;  ///< instead: this rank waits in vain for that one, which has detached it
+  std::optional<round_no> last{};  ///< of a departure: messages up to this round may be on their way. Nothing: all came
 };
 
 struct completion {
@@ -247,7 +258,15 @@ class endpoint {
 
   /// Receives round `round`'s message into `into`, or in place where the edge allows it. True: `out` holds it.
   /// False: a completion follows.
-  virtual bool receive(link_id link, round_no round, std::byte* into, arrival& out) = 0;
+  virtual bool receive(link_id link, round_no round, message_target into, arrival& out) = 0;
+
+  /// Of an announced edge, whose receive tells the tally and the length of a message, and whose `out` has no data:
+  /// brings that message. Answers as receive. The target has room for it.
+  virtual bool fetch(link_id link, round_no round, message_target into, arrival& out) = 0;
+
+  /// No message will be sent on the edge after that of round `last`: its receiver hears of the departure. A medium by
+  /// which ranks hear of that anyway does nothing.
+  virtual void end_edge(link_id link, round_no last) { static_cast<void>(link), static_cast<void>(last); }
 
   /// The in-place payload of `round` has been read for the last time.
   virtual void release(link_id link, round_no round) = 0;

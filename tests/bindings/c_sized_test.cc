@@ -184,6 +184,30 @@ const sized_struct k_structs[] = {
                                       [](in world, const lsched_collective_desc* it, lsched_diagnostic* why) {
                                         return world.create(lsched_collective_create, it, why);
                                       }),
+    passed_in<lsched_counts>(
+        [](in world) {
+          return lsched_counts{
+              .struct_size = sizeof(lsched_counts), .send_counts = &world.item_count, .recv_counts = &world.item_count};
+        },
+        [](in world, const lsched_counts* it, lsched_diagnostic* why) {
+          lsched_collective_desc desc = world.collective_desc;
+          desc.collective = "gatherv";
+          desc.input = nullptr, desc.output = nullptr, desc.count = 0, desc.reduction = lsched_reduction{};
+          desc.capacity = LSCHED_ANY_COUNT;
+          lsched_schedule* made = nullptr;
+          EXPECT_EQ(lsched_collective_create(world.runtime, &desc, &made, why), LSCHED_OK);
+          const void* const input = world.in;
+          std::array<float, 4> got{};
+          void* const output = got.data();
+          lsched_ticket ticket{};
+          const lsched_status answer = lsched_start_with(made, &input, &output, it, &ticket);
+          if (answer == LSCHED_OK) {
+            EXPECT_EQ(lsched_wait(ticket, k_limit_ns, why), LSCHED_OK);
+          }
+          EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
+          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // the call says no more
+          return answer;
+        }),
     passed_in<lsched_sparse_desc>([](in world) { return world.sparse_desc; },
                                   [](in world, const lsched_sparse_desc* it, lsched_diagnostic* why) {
                                     return world.create(lsched_sparse_create, it, why);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bindings/c/lsched_mpi.h"
+#include "tests/support/list_programs.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/support/world_programs.h"
 
@@ -33,6 +34,16 @@ TEST(worlds_over_mpi, random_programs_compute_what_they_promise) {
     for (std::uint64_t seed = 1; seed <= last; ++seed)
       EXPECT_EQ(perform_random_program(seed, open_nodes_of(ranks_per_node)), "")
           << "seed " << seed << ", " << ranks_per_node << " ranks a node";
+}
+
+TEST(worlds_over_mpi, counts_of_a_round_reach_whoever_does_not_know_them) {
+  const std::uint64_t last = std::getenv("LSCHED_TEST_FULL") != nullptr ? 200 : 12;
+  for (const int ranks_per_node : {1, 2}) {
+    lsched_world* const world = open_nodes_of(ranks_per_node);
+    for (std::uint64_t seed = 1; seed <= last; ++seed)
+      EXPECT_EQ(perform_list_program(seed, world), "") << "seed " << seed << ", " << ranks_per_node << " ranks a node";
+    EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+  }
 }
 
 // Who gives up returns before the first rank has said how that was settled. Where the first rank is late itself, the

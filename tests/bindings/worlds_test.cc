@@ -1,6 +1,7 @@
 // Worlds that are split from worlds: random programs, and what must stay apart.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdint>
@@ -399,6 +400,28 @@ TEST(worlds, refuse_bad_arguments) {
   EXPECT_EQ(lsched_rank_in(one.at(0), 1, one.at(0)), -1);
   EXPECT_EQ(lsched_rank_in(nullptr, 0, one.at(0)), -1);
   EXPECT_EQ(lsched_rank_in(one.at(0), 0, one.at(0)), 0);
+}
+
+// --- opening ---------------------------------------------------------------------------------------------------------
+
+TEST(opening, says_so_where_a_limit_leaves_ranks_less_memory_than_there_is) {
+  const auto life = [](rank) -> int {
+    const rlimit least{std::uint64_t{2} << 30, std::uint64_t{2} << 30};
+    if (setrlimit(RLIMIT_AS, &least) != 0) return 2;
+    lsched_world* world = nullptr;
+    diagnostic why;
+    lsched_config config;
+    lsched_config_init(&config);
+    if (lsched_world_open(&config, &world, &why) != LSCHED_OK) return 3;
+    if (!why.says("LSCHED_REGION")) return 4;
+    if (lsched_world_close(world) != LSCHED_OK) return 5;
+    diagnostic nothing;
+    config.region_bytes = 64 << 20;
+    if (lsched_world_open(&config, &world, &nothing) != LSCHED_OK) return 6;
+    return nothing.text[0] == '\0' ? 0 : 7;
+  };
+  child_ranks children(1, life);
+  EXPECT_EQ(children.wait(), "");
 }
 
 }  // namespace

@@ -75,6 +75,55 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
   }
 }
 
+/// What is told of it is its length; the next round brings what has room.
+inline void messages_without_room_are_dropped(bench& b) {
+  b.start(2);
+  std::vector<route> routes = kinds_of_route(9000);
+  std::erase_if(routes, [](const route& one) { return one.in_place; });
+  b.connect(routes);
+  round_no round = 0;
+  for (const first order : {first::send, first::receive})
+    for (const std::uint64_t bytes : {1u, 17u, 8192u, 8193u, 9000u}) {
+      const parcel long_one{bytes, ++round};
+      for (const bool sending : {order == first::send, order != first::send})
+        for (std::size_t i = 0; i < b.routes(); ++i)
+          sending ? b.post_send(i, round, long_one) : b.post_receive(i, round, bytes - 1);
+      for (std::size_t i = 0; i < b.routes(); ++i) {
+        if (!b.has(b.path(i).to)) continue;
+        b.until([&] { return b.is_received(i); }, "what is too long to be told of");
+        b.verify_told(i, long_one);
+        b.release(i);
+      }
+      for (std::size_t i = 0; i < b.routes(); ++i) b.await_sent(i);
+      b.fence();
+      transfer(b, ++round, std::vector<parcel>(b.routes(), {bytes, 1000 + round}), order);
+    }
+}
+
+inline void announced_messages_are_brought_when_asked_for(bench& b) {
+  b.start(2);
+  std::vector<route> routes = kinds_of_route(1 << 20);
+  std::erase_if(routes, [](const route& one) { return one.in_place; });
+  for (route& one : routes) one.announced = true;
+  b.connect(routes);
+  round_no round = 0;
+  for (const first order : {first::send, first::receive})
+    for (const std::uint64_t bytes : k_sizes) {
+      const parcel what{bytes, ++round};
+      for (const bool sending : {order == first::send, order != first::send})
+        for (std::size_t i = 0; i < b.routes(); ++i) sending ? b.post_send(i, round, what) : b.post_receive(i, round);
+      for (std::size_t i = 0; i < b.routes(); ++i) {
+        if (!b.has(b.path(i).to)) continue;
+        b.until([&] { return b.is_received(i); }, "a message to be announced");
+        b.verify_told(i, what);
+        b.fetch(i);
+        b.await_parcel(i, what);
+      }
+      for (std::size_t i = 0; i < b.routes(); ++i) b.await_sent(i);
+      b.fence();
+    }
+}
+
 /// Two routes to two peers carry the same, a third and a fourth something else each.
 inline void edges_of_one_source_carry_the_same(bench& b) {
   b.start(3);
@@ -756,7 +805,7 @@ inline void a_cancellation_reaches_every_rank_once(bench& b) {
     b.cancel(canceller);
     for (rank r = 0; r < 3; ++r) {
       if (!b.has(r)) continue;
-      const auto [instance, by, is_departure] = await_cancellation(b, r);
+      const auto [instance, by, is_departure, last] = await_cancellation(b, r);
       demand(instance == b.id_of(r) && by == canceller && !is_departure, "rank ", r, " hears that rank ", by,
              " has given up instance ", instance);
     }
@@ -863,6 +912,8 @@ inline constexpr question k_questions[]{
     {"payloads_arrive_when_sent_first", payloads_arrive_when_sent_first},
     {"payloads_arrive_when_received_first", payloads_arrive_when_received_first},
     {"edges_of_one_source_carry_the_same", edges_of_one_source_carry_the_same},
+    {"messages_without_room_are_dropped", messages_without_room_are_dropped},
+    {"announced_messages_are_brought_when_asked_for", announced_messages_are_brought_when_asked_for},
     {"null_moves_nothing_but_its_tally", null_moves_nothing_but_its_tally},
     {"rounds_run_back_to_back", rounds_run_back_to_back},
     {"rounds_may_leave_edges_out", rounds_may_leave_edges_out},

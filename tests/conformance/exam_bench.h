@@ -74,6 +74,7 @@ struct route {
   bool signal = false;
   bool foreign = false;
   bool in_place = false;
+  bool announced = false;
   std::uint32_t source = 0;
 
   edge_spec end(bool outgoing, std::uint64_t cookie) const {
@@ -82,6 +83,7 @@ struct route {
             .foreign = outgoing && foreign,
             .source = outgoing ? source : 0,
             .in_place = !outgoing && in_place,
+            .announced = !outgoing && announced,
             .peer = outgoing ? to : from,
             .tag = tag,
             .capacity = capacity,
@@ -190,9 +192,11 @@ class bench {
   // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ----------------------------------------
   void post_send(std::size_t index, round_no round, const parcel& what);
   bool is_sent(std::size_t index) const { return routes_[index].sent; }
-  void post_receive(std::size_t index, round_no round);
+  void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
+  void verify_told(std::size_t index, const parcel& what) const;  ///< its length and tally, and nothing is written
+  void fetch(std::size_t index);
   void release(std::size_t index);
   void await_sent(std::size_t index);
   void await_parcel(std::size_t index, const parcel& what);  ///< waits, verifies, releases
@@ -511,16 +515,34 @@ inline void bench::mark_sent(route_state& it) {
   std::memset(it.source, 0x5a, it.bytes);
 }
 
-inline void bench::post_receive(std::size_t index, round_no round) {
+inline void bench::post_receive(std::size_t index, round_no round, std::uint64_t room) {
   route_state& it = routes_[index];
   if (!has(it.path.to)) return;
   std::memset(it.target.data(), k_untouched, it.target.size());
-  const bool stays = it.path.in_place;
+  const bool stays = it.path.in_place || it.path.announced;
   it.receiving = true;
   it.round = round;
   it.arrived.reset();
   arrival out{};
-  if (at(it.path.to).receive(it.in, round, stays ? nullptr : target_of(it), out)) it.arrived = out;
+  const message_target into(stays ? nullptr : target_of(it), room);
+  if (at(it.path.to).receive(it.in, round, into, out)) it.arrived = out;
+}
+
+inline void bench::verify_told(std::size_t index, const parcel& what) const {
+  const route_state& it = routes_[index];
+  if (!has(it.path.to)) return;
+  const arrival& got = *it.arrived;
+  demand(got.data == nullptr && got.bytes == what.bytes && got.tally == what.tally(), "route ", index, " round ",
+         it.round, ": told of ", got.bytes, " bytes in place of ", what.bytes, ", or with another tally, or with data");
+  demand(is_target_untouched(index), "route ", index, " round ", it.round, ": something was written");
+}
+
+inline void bench::fetch(std::size_t index) {
+  route_state& it = routes_[index];
+  if (!has(it.path.to)) return;
+  it.arrived.reset();
+  arrival out{};
+  if (at(it.path.to).fetch(it.in, it.round, target_of(it), out)) it.arrived = out;
 }
 
 inline void bench::verify(std::size_t index, const parcel& what) const {

@@ -1,4 +1,4 @@
-// Ownership, the mailbox and the doorbell, in every order of their threads' accesses and with store buffers:
+// Ownership, posts and the doorbell, in every order of their threads' accesses and with store buffers:
 // driver_worlds.cc. Nobody may sleep, and nobody may have left, while a message or a post waits to be looked at.
 #include <gtest/gtest.h>
 

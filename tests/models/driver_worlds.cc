@@ -1,4 +1,4 @@
-// Ownership, the mailbox, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, offload/job_board.{h,cc},
+// Ownership, posts, the doorbell and everybody who sleeps on it: offload/driver.{h,cc}, offload/job_board.{h,cc},
 // libsched/engine.{h,cc} and libsched/doorbell.{h,cc}, one rank of them, with the threads of docs/threading.md around
 // it.
 //
@@ -101,9 +101,10 @@ class stamps final : public endpoint {
     peer->publish(link, round, ringer_);
     return true;
   }
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+  bool fetch(link_id, round_no, message_target, arrival&) override { return true; }
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override {
     if (stamp[link].load() >= round) {
-      out = {into, 1, {}, false};
+      out = {into.memory, 1, {}, false};
       return true;
     }
     awaited_[link] = round;
@@ -254,7 +255,7 @@ class rank_model {
     know(&here->net.given_up, "given_up", around);
     know(&here->stop, "stop", around);
     know(&here->drives.owner_, "owner", around);
-    know(&here->runs.posted_, "mailbox", around);
+    know(&here->runs.posted_, "posts", around);
     for (int i = 0; i < 2; ++i) {
       know(&here->it[i]->called, "called", around);
       know(&here->it[i]->finished, "finished", around);

@@ -539,7 +539,8 @@ class scripted_endpoint final : public endpoint {
   void abandon(std::uint32_t) override {}
   status check_readers(std::uint32_t, rank*) override { return status::ok; }
   bool send(link_id, round_no, const message&) override { return true; }
-  bool receive(link_id, round_no, std::byte*, arrival&) override { return true; }
+  bool receive(link_id, round_no, message_target, arrival&) override { return true; }
+  bool fetch(link_id, round_no, message_target, arrival&) override { return true; }
   void release(link_id, round_no) override {}
   void signal(link_id, round_no) override {}
   bool arm(link_id link, round_no round) override {

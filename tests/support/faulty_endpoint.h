@@ -18,6 +18,8 @@ enum class fault {
   none,
   drops_null,
   loses_tally,
+  ignores_room,
+  fetches_nothing,
   writes_beside,
   says_sent_too_early,
   loses_first_message,
@@ -184,7 +186,13 @@ class faulty_endpoint final : public endpoint {
     return true;
   }
 
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override {
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override {
+    if (!has(fault::fetches_nothing)) return good_.fetch(link, round, into, out);
+    out.data = into.memory;
+    return true;
+  }
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override {
+    if (has(fault::ignores_room)) into.bytes = message_target().bytes;
     if (!good_.receive(link, round, into, out)) return false;
     spoil(out, edges_[link].spec.in_place);
     return true;

@@ -273,10 +273,10 @@ void inproc_endpoint::signal(link_id link, round_no round) {
 
 // --- data path: receiving --------------------------------------------------------------------------------
 
-bool inproc_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+bool inproc_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
   link_state& it = links_[link];
   edge& on = *it.on;
-  out = {into, 0, {}, true};
+  out = {into.memory, 0, {}, true};
   if (!expect(!it.spec.outgoing && !it.spec.signal, it, round, "received on an edge that receives no payload") ||
       !expect(follows(round, on.received, on), it, round,
               "received, but not in a round that may follow the last one") ||
@@ -293,6 +293,14 @@ bool inproc_endpoint::receive(link_id link, round_no round, std::byte* into, arr
   return false;
 }
 
+bool inproc_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
+  link_state& it = links_[link];
+  it.is_fetching = true;
+  take(it, round, into, out);
+  it.is_fetching = false;
+  return true;
+}
+
 void inproc_endpoint::payload_arrived(edge& on) {
   const inproc::wait& waited = links_[on.receiver.link].wait;
   if (waited.kind != waits::arrival || waited.due) return;
@@ -300,18 +308,24 @@ void inproc_endpoint::payload_arrived(edge& on) {
   if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
 }
 
-void inproc_endpoint::take(link_state& at, round_no round, std::byte* into, arrival& out) {
+void inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
   slot& landing = at.on->slots[round % 2];
   const message& what = landing.what;
-  out = {into, what.bytes, what.tally, what.null};
+  out = {into.memory, what.bytes, what.tally, what.null};
+  if (at.spec.announced && !at.is_fetching) {
+    out.data = nullptr;
+    return;
+  }
   const std::byte* const payload = landing.carriage == carriage::shown ? what.data : landing.memory;
   if (at.spec.in_place && !what.null) {
     landing.phase = slot::phase::held;
     out.data = payload;
     return;
   }
-  if (!what.null && what.bytes > 0 && expect(into != nullptr, at, round, "received without a target"))
-    std::memcpy(into, payload, what.bytes);
+  if (what.bytes > into.bytes)
+    out.data = nullptr;
+  else if (!what.null && what.bytes > 0 && expect(into.memory != nullptr, at, round, "received without a target"))
+    std::memcpy(into.memory, payload, what.bytes);
   consume(*at.on, landing);
 }
 

@@ -41,7 +41,8 @@ class inproc_endpoint final : public endpoint {
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override;
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override;
   void release(link_id link, round_no round) override;
   void signal(link_id link, round_no round) override;
   bool arm(link_id link, round_no round) override;
@@ -66,7 +67,8 @@ class inproc_endpoint final : public endpoint {
     edge_spec spec{};
     inproc::edge* on = nullptr;  ///< until a member links the instance: nothing
     std::uint32_t instance = 0;
-    std::byte* into = nullptr;
+    message_target into{};
+    bool is_fetching = false;
     struct inproc::wait wait {};
   };
   using waits = enum inproc::wait::kind;
@@ -83,7 +85,7 @@ class inproc_endpoint final : public endpoint {
   void find_given_up();
 
   bool transmit(link_state& from, round_no round, const message& what);
-  void take(link_state& at, round_no round, std::byte* into, arrival& out);
+  void take(link_state& at, round_no round, message_target into, arrival& out);
   void consume(inproc::edge& it, inproc::slot& landing);
   void await(link_id link, waits what, round_no round);
   void satisfy(link_id link);

@@ -133,8 +133,10 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
     cell.what.place = payload_place::process;
     cell.what.source = reinterpret_cast<std::uintptr_t>(what.data);
   } else if (exposed) {
+    const std::byte* const shown = find_or_stage(state, round, what);
+    if (shown == nullptr) return false;
     cell.what.place = payload_place::segment;
-    cell.what.source = segment_->offset_of(find_or_stage(state, round, what));
+    cell.what.source = segment_->offset_of(shown);
   }
   publish(state, cell.stamp, round);
   if (exposed) add_watch(link, state.word, round, awaited::consumed);
@@ -146,12 +148,26 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;
+  if (copy.bytes < what.bytes && !reserve(copy, what.bytes)) return nullptr;
   if (copy.round != round) {
     flush();  // a long copy: nobody sleeps meanwhile on what is published
     std::memcpy(copy.memory, what.data, what.bytes);
     copy.round = round;
   }
   return copy.memory;
+}
+
+// Nobody reads what it held: as above. Without memory the send never completes, and all instances end.
+bool shm_endpoint::reserve(staging_area& copy, std::uint64_t bytes) {
+  std::byte* const memory = heap_.allocate(bytes);
+  if (memory == nullptr) {
+    health_ = status::no_memory;
+    return false;
+  }
+  if (copy.memory != nullptr) heap_.deallocate(copy.memory);
+  copy.memory = memory;
+  copy.bytes = bytes;
+  return true;
 }
 
 void shm_endpoint::signal(link_id link, round_no round) {
@@ -163,10 +179,11 @@ void shm_endpoint::signal(link_id link, round_no round) {
 
 // --- data path: receiving ---------------------------------------------------------------------------------------
 
-bool shm_endpoint::receive(link_id link, round_no round, std::byte* into, arrival& out) {
+bool shm_endpoint::receive(link_id link, round_no round, message_target into, arrival& out) {
   link_state& state = links_[link];
   const shm_cell& cell = *state.cells[round % 2];
-  if (cell.stamp.load() >= round) return take(link, round, into, out);
+  if (cell.stamp.load() >= round)
+    return state.spec.announced ? announce(link, round, out) : take(link, round, into, out);
   state.into = into;
   add_watch(link, &cell.stamp, round, awaited::message);
   return false;
@@ -193,11 +210,8 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) co
   return false;
 }
 
-// The message is there. False if it cannot be read, or not any more. The peer's words are read once: it could change
-// them between a check and a use.
-bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& out) {
-  link_state& state = links_[link];
-  shm_cell& cell = *state.cells[round % 2];
+// The peer's words are read once: it could change them between a check and a use.
+shm_message shm_endpoint::read_header(const link_state& state, shm_cell& cell) {
   shm_message what{.bytes = read_once(cell.what.bytes),
                    .source = 0,
                    .tally = cell.what.tally,
@@ -209,7 +223,26 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     culprit_ = state.spec.peer;
     what.bytes = 0;
   }
-  out = {into, what.bytes, what.tally, what.null != 0};
+  return what;
+}
+
+bool shm_endpoint::announce(link_id link, round_no round, arrival& out) {
+  const shm_message what = read_header(links_[link], *links_[link].cells[round % 2]);
+  out = {nullptr, what.bytes, what.tally, what.null != 0};
+  return true;
+}
+
+// What is read is what the target has room for, whatever the peer says now.
+bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
+  return take(link, round, into, out);
+}
+
+// The message is there. False if it cannot be read, or not any more.
+bool shm_endpoint::take(link_id link, round_no round, message_target into, arrival& out) {
+  link_state& state = links_[link];
+  shm_cell& cell = *state.cells[round % 2];
+  const shm_message what = read_header(state, cell);
+  out = {into.memory, what.bytes, what.tally, what.null != 0};
   const bool is_exposed = !out.null && out.bytes > 0 && what.place != payload_place::cell;
   if (is_exposed && state.claim != nullptr && !state.claim->take(round, *state.given_up)) return false;
   state.exposed = is_exposed ? round : 0;
@@ -224,10 +257,12 @@ bool shm_endpoint::take(link_id link, round_no round, std::byte* into, arrival& 
     return true;
   }
   if (is_exposed) flush();  // a long copy, as above
-  if (is_elsewhere) {
-    if (!read_peer_memory(process, what.source, into, out.bytes)) return give_up(link, cell);
+  if (out.bytes > into.bytes) {
+    out.data = nullptr;
+  } else if (is_elsewhere) {
+    if (!read_peer_memory(process, what.source, into.memory, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
-    std::memcpy(into, payload, out.bytes);
+    std::memcpy(into.memory, payload, out.bytes);
   }
   release(link, round);
   return true;
@@ -298,7 +333,9 @@ bool shm_endpoint::complete(const watch& due, completion& out) {
   out.cookie = state.spec.cookie;
   out.round = due.what == awaited::credit ? state.delayed_round : due.goal;
   switch (due.what) {
-    case awaited::message: return take(due.link, due.goal, state.into, out.what);
+    case awaited::message:
+      return state.spec.announced ? announce(due.link, due.goal, out.what)
+                                  : take(due.link, due.goal, state.into, out.what);
     case awaited::credit: return transmit(due.link, state.delayed_round, state.delayed);
     case awaited::consumed:
     case awaited::signal: return true;

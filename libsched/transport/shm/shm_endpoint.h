@@ -62,7 +62,8 @@ class shm_endpoint final : public endpoint {
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
-  bool receive(link_id link, round_no round, std::byte* into, arrival& out) override;
+  bool receive(link_id link, round_no round, message_target into, arrival& out) override;
+  bool fetch(link_id link, round_no round, message_target into, arrival& out) override;
   void release(link_id link, round_no round) override;
   void signal(link_id link, round_no round) override;
   bool arm(link_id link, round_no round) override;
@@ -120,7 +121,7 @@ class shm_endpoint final : public endpoint {
     doorbell* peer_bell = nullptr;
     std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
     round_no signalled = 0;              ///< out: what the peer's register holds
-    std::byte* into = nullptr;           ///< in: where the awaited message is to go
+    message_target into{};               ///< in: where the awaited message is to go
     message delayed{};                   ///< out: waits for credit
     round_no delayed_round = 0;
     std::uint32_t watch_at = k_no_watch;
@@ -156,8 +157,11 @@ class shm_endpoint final : public endpoint {
   status connect(link_state& state, const edge_row& row, const shm_block& theirs);
   status connect_all(const block& ours);
   bool transmit(link_id link, round_no round, const message& what);
-  bool take(link_id link, round_no round, std::byte* into, arrival& out);
+  shm_message read_header(const link_state& state, shm_cell& cell);
+  bool announce(link_id link, round_no round, arrival& out);
+  bool take(link_id link, round_no round, message_target into, arrival& out);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
+  bool reserve(staging_area& copy, std::uint64_t bytes);
   bool is_sound(const link_state& state, const shm_message& what) const;
   bool give_up(link_id link, const shm_cell& cell);
   staging_area* staging_for(const edge_spec& edge, block& region);

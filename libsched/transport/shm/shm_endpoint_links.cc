@@ -81,7 +81,7 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
     state.credits = credits;
     if (needs_staging(edge)) {
       state.staging = staging_for(edge, region);
-      if (state.staging->memory == nullptr) out_of_memory = true;
+      if (state.staging->memory == nullptr && !edge.grows) out_of_memory = true;
     }
     if (edge.signal ? !edge.outgoing : edge.outgoing) {
       state.word = new (place) std::atomic<std::uint64_t>(0);
@@ -115,9 +115,9 @@ shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, blo
   if (edge.source != 0)
     if (const auto found = std::ranges::find_if(region.stagings, is_its); found != region.stagings.end())
       return found->get();
-  region.stagings.push_back(
-      std::make_unique<staging_area>(staging_area{heap_.allocate(edge.capacity), edge.capacity, edge.source}));
-  return region.stagings.back().get();
+  auto made = std::make_unique<staging_area>();
+  if (!edge.grows) *made = {heap_.allocate(edge.capacity), edge.capacity, edge.source};
+  return region.stagings.emplace_back(std::move(made)).get();
 }
 
 namespace {

@@ -185,6 +185,12 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   return mapped;
 }
 
+std::string shm_segment::words_for_small_regions() const {
+  if (stride() >= machine_bytes() / k_page_bytes * k_page_bytes) return {};
+  return "shared memory: " + std::to_string(stride() >> 20) + " MiB for each rank, since there is address space for " +
+         "no more (`ulimit -v`, number of ranks); LSCHED_REGION sets it";
+}
+
 result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   const owned_descriptor file{descriptor};
   return map(descriptor);

@@ -69,6 +69,9 @@ class shm_segment {
   /// For processes that inherit or receive it; closed by exec. -1: the segment was adopted.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
+  /// For people: that a rank's region is smaller than the machine's memory, of which the ranks could use as much; or
+  /// nothing.
+  std::string words_for_small_regions() const;
 
   /// The rank whose loss was noticed after so many others, by any rank; k_no_rank: none yet.
   rank lost_after(rank others) const;

@@ -499,9 +499,11 @@ struct echo_bench {
   explicit echo_bench(std::uint64_t seed) : world(2, seed) {
     for (std::size_t i = 0; i < k_bound; ++i) data[i] = static_cast<std::int32_t>(i) + 1;
     its = world.commit([&](rank r) {
-      return commit_request{
-          "echo", echo_schedule(r),
-          binding{{bytes_of(data)}, {bytes_of(landing[index(r)])}, {&given[index(r)]}, {&taken[index(r)]}}};
+      return commit_request{"echo", echo_schedule(r),
+                            binding{{bytes_of(data)},
+                                    {bytes_of(landing[index(r)])},
+                                    {{.counts = &given[index(r)]}},
+                                    {{.received = &taken[index(r)]}}}};
     });
   }
   lockstep_world world;
@@ -561,8 +563,8 @@ struct gather_bench {
       return commit_request{"gather", list_gather_world(size)[index(r)],
                             binding{{bytes_of(mine[index(r)].items)},
                                     {bytes_of(all[index(r)].items)},
-                                    {mine[index(r)].lengths.data()},
-                                    {all[index(r)].lengths.data()}}};
+                                    {{.counts = mine[index(r)].lengths.data()}},
+                                    {{.received = all[index(r)].lengths.data()}}}};
     });
   }
 

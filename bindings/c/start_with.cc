@@ -1,0 +1,171 @@
+// Rounds that have memory of their own, and rounds whose counts come with them.
+#include <algorithm>
+#include <numeric>
+#include <span>
+
+#include "bindings/c/sized.h"
+#include "bindings/c/words.h"
+#include "bindings/c/world.h"
+
+namespace lsched {
+namespace {
+
+using numbers = std::span<const std::uint64_t>;
+
+/// One side of a caller's counts.
+struct caller_lists {
+  const std::uint64_t* counts;
+  const std::uint64_t* displacements;
+  std::uint64_t* received;
+};
+
+/// The first buffer of the role; a collective has no other.
+const buffer* find_buffer(const schedule& program, buffer_role role) {
+  const auto found = std::ranges::find(program.buffers(), role, &buffer::role);
+  return found == program.buffers().end() ? nullptr : &*found;
+}
+
+/// Where the lists of a buffer lie. `begins`: memory for where they begin if nobody says.
+result<list_binding> read_lists(const buffer* under, const caller_lists& given, const void* memory,
+                                std::vector<std::uint64_t>& begins) {
+  if (under == nullptr) {
+    if (given.counts == nullptr && given.displacements == nullptr && given.received == nullptr) return list_binding{};
+    return argument("counts are there for a buffer that this rank does not have");
+  }
+  if (given.counts == nullptr) return argument("counts are missing");
+  const numbers counts(given.counts, under->count);
+  if (std::ranges::any_of(counts, [&](std::uint64_t count) { return count > under->lists.room; }))
+    return failure{status::bounds, "a count is above the capacity of " + std::to_string(under->lists.room)};
+  const bool is_empty = std::ranges::all_of(counts, [](std::uint64_t count) { return count == 0; });
+  if (memory == nullptr && !is_empty) return argument("a buffer with elements is null");
+  list_binding made{given.displacements, given.counts, given.received};
+  if (made.begins == nullptr) {
+    begins.resize(counts.size());
+    std::exclusive_scan(counts.begin(), counts.end(), begins.begin(), std::uint64_t{0});
+    made.begins = begins.data();
+  }
+  return made;
+}
+
+/// So many elements from a place on.
+struct interval {
+  std::uintptr_t begin, end;
+};
+
+interval interval_of(const void* memory, const list_binding& lists, std::size_t i, std::size_t width) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory) + lists.begins[i] * width;
+  return {begin, begin + lists.counts[i] * width};
+}
+
+bool overlap(const interval& x, const interval& y) { return x.begin < y.end && y.begin < x.end; }
+
+/// What a rank sends may be what it receives from itself, where nothing else is written: a block that is alone on one
+/// side. Else a block could be written before it has been sent.
+bool lie_apart(const schedule& program, const binding& memory) {
+  const list_binding &sent = memory.input_lists.front(), &received = memory.output_lists.front();
+  const buffer &from = *find_buffer(program, buffer_role::input), &to = *find_buffer(program, buffer_role::output);
+  const std::size_t width = size_of(from.type);
+  const auto self = static_cast<std::size_t>(program.place().self);
+  const auto hull = [&](const void* where, const list_binding& lists, std::size_t count) {
+    interval all{~std::uintptr_t{0}, 0};
+    for (std::size_t i = 0; i < count; ++i) {
+      if (lists.counts[i] == 0) continue;
+      const interval one = interval_of(where, lists, i, width);
+      all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
+    }
+    return all;
+  };
+  if (!overlap(hull(memory.inputs[0], sent, from.count), hull(memory.outputs[0], received, to.count))) return true;
+  if (from.count > 1 && to.count > 1) return false;
+  for (std::size_t i = 0; i < from.count; ++i)
+    for (std::size_t o = 0; o < to.count; ++o) {
+      const interval x = interval_of(memory.inputs[0], sent, i, width);
+      const interval y = interval_of(memory.outputs[0], received, o, width);
+      const bool is_own = (from.count == 1 || i == self) && (to.count == 1 || o == self);
+      if (overlap(x, y) && !(is_own && x.begin == y.begin)) return false;
+    }
+  return true;
+}
+
+/// What a rank sends itself has to have room.
+bool has_room_for_own(const schedule& program, const binding& memory) {
+  const auto own = [&](buffer_role role, const list_binding& lists) {
+    const std::uint64_t blocks = find_buffer(program, role)->count;
+    return lists.counts[blocks == 1 ? 0 : static_cast<std::size_t>(program.place().self)];
+  };
+  return own(buffer_role::input, memory.input_lists.front()) <= own(buffer_role::output, memory.output_lists.front());
+}
+
+/// Of a schedule with a capacity.
+result<binding> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
+                                    void* const* outputs, const lsched_counts* counts) {
+  const auto known = read_struct(counts);
+  if (!known) return known.error();
+  const buffer* const from = find_buffer(program, buffer_role::input);
+  const buffer* const to = find_buffer(program, buffer_role::output);
+  const void* const input = inputs == nullptr ? nullptr : inputs[0];
+  void* const output = outputs == nullptr ? nullptr : outputs[0];
+  const auto sent =
+      read_lists(from, {known->send_counts, known->send_displacements, nullptr}, input, next.input_begins);
+  if (!sent) return sent.error();
+  const auto received =
+      read_lists(to, {known->recv_counts, known->recv_displacements, known->received}, output, next.output_begins);
+  if (!received) return received.error();
+  binding memory;
+  if (from != nullptr) memory.inputs = {static_cast<const std::byte*>(input)}, memory.input_lists = {*sent};
+  if (to != nullptr) memory.outputs = {static_cast<std::byte*>(output)}, memory.output_lists = {*received};
+  if (from == nullptr || to == nullptr) return memory;
+  if (!has_room_for_own(program, memory)) return failure{status::bounds, "the own block has no room"};
+  if (!lie_apart(program, memory)) return argument("input and output overlap");
+  return memory;
+}
+
+result<binding> read_round(const lsched_schedule& schedule, flight& next, const void* const* inputs,
+                           void* const* outputs, const lsched_counts* counts) {
+  const lsched::schedule& program = *schedule.instance->program;
+  if (schedule.extras.has_lists) return read_round_of_lists(program, next, inputs, outputs, counts);
+  if (counts != nullptr) return argument("a schedule without a capacity takes no counts");
+  auto memory = read_pointers(program, inputs, outputs);
+  if (!memory) return memory;
+  if (auto why = schedule.extras.layout.words_for_misfit(program, *memory)) return argument(std::move(*why));
+  return memory;
+}
+
+/// The next round of a flight. STATE before what the caller says is looked at: its last round may use the memory for
+/// places still.
+status start(lsched_schedule& schedule, flight& next, const void* const* inputs, void* const* outputs,
+             const lsched_counts* counts, round_no* round) {
+  driver& drives = schedule.world->process.driver();
+  if (const status verdict = next.runs->verdict.load(); verdict != status::ok) return verdict;
+  if (next.runs->called.load() != next.runs->finished.load()) return status::state;
+  const bool is_as_before = inputs == nullptr && outputs == nullptr && counts == nullptr && !schedule.extras.has_lists;
+  if (is_as_before && schedule.flights.size() > 1 && next.runs->called.load() == 0) return status::state;
+  if (is_as_before) return drives.start(*next.runs, round);
+  const auto memory = read_round(schedule, next, inputs, outputs, counts);
+  if (!memory) return memory.error().code;
+  const status answer = drives.start(*next.runs, *memory, round);
+  if (answer == status::ok) schedule.bound_after = *round - 1;
+  return answer;
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs, void* const* outputs,
+                                const lsched_counts* counts, lsched_ticket* ticket) {
+  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (schedule == nullptr || schedule->is_partial()) return refuse(schedule);
+  return guarded(nullptr, [&] {
+    const std::size_t depth = schedule->flights.size();
+    flight& next = schedule->flights[schedule->next_flight];
+    round_no round = 0;
+    const status answer = start(*schedule, next, inputs, outputs, counts, &round);
+    if (answer == status::ok) {
+      *ticket = {schedule, (round - 1) * depth + schedule->next_flight + 1};
+      schedule->next_flight = (schedule->next_flight + 1) % depth;
+    }
+    return static_cast<lsched_status>(answer);
+  });
+}
