@@ -50,6 +50,33 @@ queued_commit joined_world::queue(const commit_request& request) {
   return made;
 }
 
+std::shared_ptr<mailbox_commit> joined_world::queue_mailbox() {
+  std::shared_ptr<mailbox_commit> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<mailbox_commit>(process_.engine(), members_, commits_->next_number());
+    commits_->add(made);
+  });
+  ++instances_;
+  return made;
+}
+
+std::optional<failure> joined_world::await(mailbox_commit& made) {
+  bool has_ended = false;
+  return await_end(made, &has_ended);
+}
+
+status joined_world::remove(std::shared_ptr<mailbox_commit>& gone) {
+  status answer = status::ok;
+  process_.driver().with_engine([&] {
+    if (!gone->made().is_idle())
+      answer = status::busy;
+    else
+      gone.reset();
+  });
+  if (answer == status::ok) --instances_;
+  return answer;
+}
+
 result<new_world> joined_world::split(const result<split_choice>& choice) {
   std::shared_ptr<split_commit> made;
   process_.driver().with_engine([&] {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "libsched/engine/commit_queue.h"
+#include "libsched/engine/mailbox_commit.h"
 #include "libsched/engine/meeting.h"
 #include "libsched/engine/split.h"
 #include "offload/runtime.h"
@@ -45,6 +46,15 @@ class joined_world {
 
   /// Queues a commit. What it makes is there when this returns, and takes calls, whatever the others do. Any thread.
   queued_commit queue(const commit_request& request);
+
+  /// Queues the commit of a mailbox likewise. Any thread.
+  std::shared_ptr<mailbox_commit> queue_mailbox();
+
+  /// Waits for all members to agree upon it, up to the timeout, which fails it on all of them. Any thread.
+  std::optional<failure> await(mailbox_commit& made);
+
+  /// Lets go of a mailbox. BUSY: a message is under way. Any thread.
+  status remove(std::shared_ptr<mailbox_commit>& gone);
 
   /// Waits for all members to agree upon it, up to the timeout; which fails it on all of them. Where it does not stand,
   /// answers why, and removes the instances. Any thread.

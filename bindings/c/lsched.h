@@ -583,6 +583,66 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                        uint8_t* is_non_finite, uint64_t* number);
 
+/* ---- Messages -------------------------------------------------------------------------------------------------- */
+
+/* Messages between two ranks of a world, outside schedules. Two that a rank sends to another arrive in the order in
+ * which they were posted; a receive takes the first one that has its tag and comes from its rank. What has come before
+ * anybody has asked for it is kept in memory of the receiver's process. docs/messages.md has the rest. */
+typedef struct lsched_mailbox lsched_mailbox;
+typedef struct lsched_message lsched_message; /* one that is sent, or waited for; gone once its end was told */
+
+#define LSCHED_ANY_RANK (-1)
+#define LSCHED_ANY_TAG (-1)
+
+/* What has come. */
+typedef struct lsched_arrival {
+  size_t struct_size;
+  int32_t rank;   /* from whom; of a message that was sent: to whom */
+  int32_t tag;
+  uint64_t bytes; /* of it, whatever room there was */
+} lsched_arrival;
+
+/* Collective: every rank of the world has one, and messages may be posted at once where creates do not wait
+ * (lsched_set_nonblocking). A world may have several, whose messages know nothing of each other.
+ * Thread, Blocks, Errors: as lsched_barrier_create.  Memory: the mailbox is the caller's until lsched_mailbox_destroy.
+ * About 17 KB for each other rank (48 KB where MPI carries them), of which what is not used is not touched. */
+LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox,
+                                                   lsched_diagnostic* diagnostic);
+
+/* Sends `bytes` bytes, 0 to 2^45, to a rank, perhaps this one.  The message has ended when `data` is the caller's
+ * again: short ones then are on their way, long ones have been read.
+ * Thread: any.  Blocks: until the engine is free, a step of it.  Memory: data belongs to the message until that has
+ * ended.  Errors: ARGUMENT (no such rank, a tag below 0, no data), NOMEM. */
+LSCHED_CHECKED lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t to, int32_t tag, const void* data,
+                                              uint64_t bytes, lsched_message** message);
+
+/* Waits for a message of at most `room` bytes, from a rank or LSCHED_ANY_RANK, with a tag or LSCHED_ANY_TAG.
+ * Thread, Blocks, Memory, Errors: as lsched_send_post. */
+LSCHED_CHECKED lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_t from, int32_t tag, void* data,
+                                                 uint64_t room, lsched_message** message);
+
+/* Waits until a message has ended. Whatever is answered but TIMEOUT, it is gone, *message is NULL, and *what (may be
+ * NULL) is filled in.
+ * Thread: any, one at a time per message.  Blocks: at most timeout_ns.
+ * Errors: TIMEOUT, naming the rank: nothing has changed, call again, or lsched_message_cancel; BOUNDS: it was longer
+ * than the room, and `data` is as it was; PEER: the rank (named) is lost, or has destroyed its mailbox; those of the
+ * create; NOMEM: a message of that rank could not be kept, and no other will come from it. */
+LSCHED_CHECKED lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns, lsched_arrival* what,
+                                                 lsched_diagnostic* diagnostic);
+
+/* The same without waiting: PENDING in place of TIMEOUT.  Thread: as lsched_message_wait. Blocks: never. */
+LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsched_arrival* what);
+
+/* Takes a message back that has not begun to move: it is gone, *message is NULL.
+ * Thread: as lsched_message_wait.  Blocks: as lsched_send_post.
+ * Errors: BUSY: it moves or has ended; wait for it. */
+LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
+
+/* NULL is OK. Local: ranks that send to this one, or wait for it, from now on hear PEER; what had come and nobody asked
+ * for is gone.  Thread: any, with no other call on this mailbox. Blocks: as lsched_send_post.
+ * Errors: BUSY: messages have not ended, or their end was not told. */
+LSCHED_CHECKED lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox);
+
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
 /* Items for which an owner of a region has no room. */

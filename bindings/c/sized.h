@@ -30,6 +30,7 @@ constexpr published published_as(const lsched_stats*) { return {"lsched_stats", 
 constexpr published published_as(const lsched_allreduce_desc*) { return {"lsched_allreduce_desc", 48}; }
 constexpr published published_as(const lsched_collective_desc*) { return {"lsched_collective_desc", 144}; }
 constexpr published published_as(const lsched_counts*) { return {"lsched_counts", 48}; }
+constexpr published published_as(const lsched_arrival*) { return {"lsched_arrival", 24}; }
 constexpr published published_as(const lsched_sparse_desc*) { return {"lsched_sparse_desc", 96}; }
 constexpr published published_as(const lsched_sparse_stats*) { return {"lsched_sparse_stats", 64}; }
 constexpr published published_as(const lsched_coo_desc*) { return {"lsched_coo_desc", 96}; }

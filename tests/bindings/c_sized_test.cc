@@ -251,6 +251,21 @@ const sized_struct k_structs[] = {
     filled_in<lsched_sparse_stats>([](in world, lsched_sparse_stats* it, lsched_diagnostic*) {
       return lsched_sparse_get_stats(world.sparse, it);
     }),
+    filled_in<lsched_arrival>([](in world, lsched_arrival* it, lsched_diagnostic* why) {
+      lsched_mailbox* box = nullptr;
+      lsched_message *sent = nullptr, *got = nullptr;
+      char from = 'x', to = 0;
+      EXPECT_EQ(lsched_mailbox_create(world.runtime, &box, why), LSCHED_OK);
+      EXPECT_EQ(lsched_send_post(box, 0, 7, &from, 1, &sent), LSCHED_OK);
+      EXPECT_EQ(lsched_receive_post(box, 0, 7, &to, 1, &got), LSCHED_OK);
+      const lsched_status answer = lsched_message_wait(&got, k_limit_ns, it, why);
+      if (got != nullptr) {
+        EXPECT_EQ(lsched_message_test(&got, nullptr), LSCHED_OK);
+      }
+      EXPECT_EQ(lsched_message_test(&sent, nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_mailbox_destroy(box), LSCHED_OK);
+      return answer;
+    }),
     filled_in<lsched_report>([](in world, lsched_report* it, lsched_diagnostic* why) {
       lsched_ticket ticket{};
       EXPECT_EQ(lsched_offer(world.partial, world.in, &ticket), LSCHED_OK);

@@ -9,6 +9,7 @@
 
 #include "bindings/c/lsched_mpi.h"
 #include "tests/support/list_programs.h"
+#include "tests/support/message_programs.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/support/world_programs.h"
 
@@ -42,6 +43,17 @@ TEST(worlds_over_mpi, counts_of_a_round_reach_whoever_does_not_know_them) {
     lsched_world* const world = open_nodes_of(ranks_per_node);
     for (std::uint64_t seed = 1; seed <= last; ++seed)
       EXPECT_EQ(perform_list_program(seed, world), "") << "seed " << seed << ", " << ranks_per_node << " ranks a node";
+    EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
+  }
+}
+
+TEST(worlds_over_mpi, messages_arrive_once_and_in_order) {
+  const std::uint64_t last = std::getenv("LSCHED_TEST_FULL") != nullptr ? 500 : 12;
+  for (const int ranks_per_node : {1, 2}) {
+    lsched_world* const world = open_nodes_of(ranks_per_node);
+    for (std::uint64_t seed = 1; seed <= last; ++seed)
+      EXPECT_EQ(perform_message_program(seed, world), "")
+          << "seed " << seed << ", " << ranks_per_node << " ranks a node";
     EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
   }
 }

@@ -25,7 +25,7 @@ endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
-set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_partition.hpp include/lsched_sparse.hpp
+set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_messages.hpp include/lsched_partition.hpp include/lsched_sparse.hpp
         ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE)
 if(MPI_PROGRAM)
   separate_arguments(MPIEXEC UNIX_COMMAND "${MPIEXEC}")

@@ -1,0 +1,167 @@
+// Messages of the C interface.
+#include "bindings/c/sized.h"
+#include "bindings/c/words.h"
+#include "bindings/c/world.h"
+
+struct lsched_mailbox {
+  lsched_world* world = nullptr;
+  std::shared_ptr<lsched::mailbox_commit> commit{};
+  std::atomic<std::uint64_t> messages{0};  ///< whose end was not told
+};
+
+struct lsched_message {
+  lsched_mailbox* in;
+  lsched::posted_message what;
+};
+
+namespace lsched {
+namespace {
+
+driver& drives(const lsched_mailbox& some) { return some.world->process.driver(); }
+
+lsched_status post(lsched_mailbox* mailbox, const posted_message& wanted, bool is_any_allowed,
+                   lsched_message** message) {
+  if (mailbox == nullptr || message == nullptr) return LSCHED_ERR_ARGUMENT;
+  const rank size = mailbox->world->place().size;
+  const bool is_rank = (wanted.peer >= 0 && wanted.peer < size) || (is_any_allowed && wanted.peer == LSCHED_ANY_RANK);
+  const bool is_tag = wanted.tag >= 0 || (is_any_allowed && wanted.tag == k_any_tag);
+  const bool is_too_long = wanted.is_sent && wanted.bytes > k_longest_message;
+  if (!is_rank || !is_tag || is_too_long || (wanted.memory == nullptr && wanted.bytes > 0)) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    auto made = std::unique_ptr<lsched_message>(new lsched_message{.in = mailbox, .what{}});
+    made->what.is_sent = wanted.is_sent;
+    made->what.peer = wanted.peer == LSCHED_ANY_RANK ? k_no_rank : wanted.peer;
+    made->what.tag = wanted.tag;
+    made->what.memory = wanted.memory;
+    made->what.bytes = wanted.bytes;
+    drives(*mailbox).with_engine([&] { mailbox->commit->made().post(made->what); });
+    ++mailbox->messages;
+    *message = made.release();
+    return LSCHED_OK;
+  });
+}
+
+/// Tells a message's end, after which there is none.
+void conclude(lsched_message** message, lsched_arrival* what) {
+  const posted_message& ended = (*message)->what;
+  if (is_there(what)) {
+    const bool is_sent = ended.is_sent;
+    write_struct(what, lsched_arrival{.struct_size = sizeof *what,
+                                      .rank = is_sent ? ended.peer : ended.source,
+                                      .tag = static_cast<std::int32_t>(is_sent ? ended.tag : ended.tag_received),
+                                      .bytes = is_sent ? ended.bytes : ended.bytes_received});
+  }
+  --(*message)->in->messages;
+  delete *message;
+  *message = nullptr;
+}
+
+std::string words_for(const posted_message& one) {
+  const std::string tag = one.tag == k_any_tag ? "" : " with tag " + std::to_string(one.tag);
+  const std::string who = one.peer == k_no_rank ? "any rank" : "rank " + std::to_string(one.peer);
+  return one.is_sent ? "the message to " + who + tag : "a message of " + who + tag;
+}
+
+failure failure_of(const lsched_mailbox& in, const posted_message& one, status verdict) {
+  if (one.is_refused) return in.commit->made().refusal();
+  const std::string words = words_for(one);
+  const auto bytes = [](std::uint64_t number) { return std::to_string(number) + " bytes"; };
+  if (verdict == status::bounds)
+    return {verdict, words + " has " + bytes(one.bytes_received) + ", and there is room for " + bytes(one.bytes),
+            one.source};
+  if (verdict == status::peer)
+    return {verdict, words + ": rank " + std::to_string(one.source) + " died, or has closed its world or mailbox",
+            one.source};
+  return {verdict, words + ": " + std::string(text_of(verdict)), one.source};
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox, lsched_diagnostic* diagnostic) {
+  if (world == nullptr || mailbox == nullptr)
+    return report(diagnostic, {status::argument, world == nullptr ? "world is null" : "mailbox is null"});
+  return guarded(diagnostic, [&] {
+    auto made = std::make_unique<lsched_mailbox>();
+    made->world = world;
+    made->commit = world->joined.queue_mailbox();
+    std::optional<failure> why;
+    if (world->creates_wait.load()) why = world->joined.await(*made->commit);
+    if (!why) why = made->commit->refused();
+    if (why) {
+      (void)world->joined.remove(made->commit);
+      return report(diagnostic, *why);
+    }
+    *mailbox = made.release();
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t to, int32_t tag, const void* data, uint64_t bytes,
+                               lsched_message** message) {
+  std::byte* const memory = static_cast<std::byte*>(const_cast<void*>(data));
+  return post(mailbox, {.is_sent = true, .peer = to, .tag = tag, .memory = memory, .bytes = bytes}, false, message);
+}
+
+lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_t from, int32_t tag, void* data, uint64_t room,
+                                  lsched_message** message) {
+  return post(mailbox, {.peer = from, .tag = tag, .memory = static_cast<std::byte*>(data), .bytes = room}, true,
+              message);
+}
+
+lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns, lsched_arrival* what,
+                                  lsched_diagnostic* diagnostic) {
+  if (message == nullptr || *message == nullptr) return report(diagnostic, {status::argument, "message is null"});
+  if (what != nullptr && !is_there(what)) return report(diagnostic, refusal_of(what));
+  const posted_message& one = (*message)->what;
+  const lsched_mailbox& in = *(*message)->in;
+  const status answer = drives(in).wait(one.progress, deadline_after(timeout_ns));
+  if (answer == status::ok) return conclude(message, what), LSCHED_OK;
+  return guarded(diagnostic, [&] {
+    if (!one.progress.has_ended())
+      return report(diagnostic, {status::timeout,
+                                 words_for(one) + (one.is_sent ? " has not been taken" : " has not come"), one.peer});
+    const failure why = failure_of(in, one, answer);
+    conclude(message, what);
+    return report(diagnostic, why);
+  });
+}
+
+lsched_status lsched_message_test(lsched_message** message, lsched_arrival* what) {
+  if (message == nullptr || *message == nullptr || (what != nullptr && !is_there(what))) return LSCHED_ERR_ARGUMENT;
+  const common_step& progress = (*message)->what.progress;
+  if (!progress.has_ended()) (void)drives(*(*message)->in).progress();
+  if (!progress.has_ended()) return LSCHED_PENDING;
+  const status answer = progress.verdict.load();
+  conclude(message, what);
+  return static_cast<lsched_status>(answer);
+}
+
+lsched_status lsched_message_cancel(lsched_message** message) {
+  if (message == nullptr || *message == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    posted_message& one = (*message)->what;
+    mailbox& in = (*message)->in->commit->made();
+    bool is_back = false;
+    drives(*(*message)->in).with_engine([&] { is_back = !one.progress.has_ended() && in.take_back(one); });
+    if (!is_back) return LSCHED_ERR_BUSY;
+    conclude(message, nullptr);
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox) {
+  if (mailbox == nullptr) return LSCHED_OK;
+  if (mailbox->messages.load() != 0) return LSCHED_ERR_BUSY;
+  return guarded(nullptr, [&] {
+    const status answer = mailbox->world->joined.remove(mailbox->commit);
+    if (answer == status::ok) delete mailbox;
+    return static_cast<lsched_status>(answer);
+  });
+}
+
+}  // extern "C"
