@@ -9,6 +9,7 @@
 #include "collectives/registry.h"
 #include "collectives/rooted/rooted.h"
 #include "libsched/schedule/builder.h"
+#include "tests/support/list_gather.h"
 #include "tests/support/sampling.h"
 #include "tests/verify_oracle/mutant.h"
 
@@ -124,6 +125,19 @@ TEST(interleavings, a_partial_round_that_starts_by_itself_or_merges_otherwise_fa
   const std::string merged =
       play_changed(world, promise, [&](draft& it) { it.head.ops[captured].what = kernel::max; }).why;
   EXPECT_NE(merged.find("(capture) merges by another kernel than promised"), std::string::npos) << merged;
+}
+
+TEST(interleavings, a_round_that_waits_for_everybody_holds) {
+  const algorithm& what = *find("partial_allreduce", "tree");
+  const shape data{.count = 2, .type = dtype::f32, .what = kernel::sum};
+  const activation starts{.policy = activation_policy::solo, .full_every = 3};
+  const auto verdict = play(*generate_world(what, 2, data, starts), promise_of(what, 2, data, starts));
+  EXPECT_EQ(verdict.what, conclusion::holds) << verdict.why;
+}
+
+TEST(interleavings, lists_that_have_items_are_not_skipped) {
+  const auto verdict = play(list_gather_world(2, {.skips_empty = true}), all_lists(2));
+  EXPECT_EQ(verdict.what, conclusion::holds) << verdict.why;
 }
 
 TEST(interleavings, what_cannot_be_played_fails_with_its_reason) {

@@ -157,9 +157,19 @@ TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
       if (sends_first) to.recv(0, 1, {out, 0}, 1);
       return to.compile();
     });
-    finishes.push_back(simulated(ranks, {}).finish[1]);
+    const auto report = simulated(ranks, {});
+    EXPECT_GT(report.finish[1], report.finish[0]);  // it gets what rank 0 has sent
+    finishes.push_back(report.finish[1]);
   }
   EXPECT_EQ(finishes[0], finishes[1]);
+}
+
+TEST(schedule_world, a_round_that_waits_for_everybody_begins_with_the_last_call) {
+  const auto ranks = doubling_world(4, 8, {.policy = activation_policy::solo, .full_every = 2});
+  simulation what{.skew = {.kind = skew_kind::linear, .scale = 1000 * k_us}};
+  EXPECT_LT(simulated(ranks, what).finish[0], 1000 * k_us);
+  what.instance = 2;
+  EXPECT_GT(simulated(ranks, what).finish[0], 3000 * k_us);
 }
 
 TEST(schedule_world, what_arrives_at_once_is_taken_in_the_order_of_ranks) {
