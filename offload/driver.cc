@@ -159,11 +159,12 @@ status driver::start(instance& inst, round_no* round) {
 
 status driver::start(instance& inst, const binding& memory, round_no* round) {
   status answer = status::internal;
-  with_engine([&] {
+  const auto job = [&] {
     answer = inst.verdict.load();
     if (answer == status::ok) answer = engine_.bind(inst, memory);
     if (answer == status::ok) answer = call_for_next(inst, *round);
-  });
+  };
+  with_engine(std::cref(job));  // which a std::function holds without allocating
   return answer;
 }
 

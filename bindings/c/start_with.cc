@@ -57,7 +57,8 @@ interval interval_of(const void* memory, const list_binding& lists, std::size_t 
   return {begin, begin + lists.counts[i] * width};
 }
 
-bool overlap(const interval& x, const interval& y) { return x.begin < y.end && y.begin < x.end; }
+/// Of nothing with anything: never.
+bool overlap(const interval& x, const interval& y) { return std::max(x.begin, y.begin) < std::min(x.end, y.end); }
 
 /// What a rank sends may be what it receives from itself, where nothing else is written: a block that is alone on one
 /// side. Else a block could be written before it has been sent.
@@ -96,9 +97,9 @@ bool has_room_for_own(const schedule& program, const binding& memory) {
   return own(buffer_role::input, memory.input_lists.front()) <= own(buffer_role::output, memory.output_lists.front());
 }
 
-/// Of a schedule with a capacity.
-result<binding> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
-                                    void* const* outputs, const lsched_counts* counts) {
+/// Of a schedule with a capacity: reads it into next.memory. Answers why it cannot be.
+std::optional<failure> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
+                                           void* const* outputs, const lsched_counts* counts) {
   const auto known = read_struct(counts);
   if (!known) return known.error();
   const buffer* const from = find_buffer(program, buffer_role::input);
@@ -111,24 +112,27 @@ result<binding> read_round_of_lists(const schedule& program, flight& next, const
   const auto received =
       read_lists(to, {known->recv_counts, known->recv_displacements, known->received}, output, next.output_begins);
   if (!received) return received.error();
-  binding memory;
-  if (from != nullptr) memory.inputs = {static_cast<const std::byte*>(input)}, memory.input_lists = {*sent};
-  if (to != nullptr) memory.outputs = {static_cast<std::byte*>(output)}, memory.output_lists = {*received};
-  if (from == nullptr || to == nullptr) return memory;
+  binding& memory = next.memory;
+  if (from != nullptr)
+    memory.inputs.assign(1, static_cast<const std::byte*>(input)), memory.input_lists.assign(1, *sent);
+  if (to != nullptr)
+    memory.outputs.assign(1, static_cast<std::byte*>(output)), memory.output_lists.assign(1, *received);
+  if (from == nullptr || to == nullptr) return std::nullopt;
   if (!has_room_for_own(program, memory)) return failure{status::bounds, "the own block has no room"};
   if (!lie_apart(program, memory)) return argument("input and output overlap");
-  return memory;
+  return std::nullopt;
 }
 
-result<binding> read_round(const lsched_schedule& schedule, flight& next, const void* const* inputs,
-                           void* const* outputs, const lsched_counts* counts) {
+std::optional<failure> read_round(const lsched_schedule& schedule, flight& next, const void* const* inputs,
+                                  void* const* outputs, const lsched_counts* counts) {
   const lsched::schedule& program = *schedule.instance->program;
   if (schedule.extras.has_lists) return read_round_of_lists(program, next, inputs, outputs, counts);
   if (counts != nullptr) return argument("a schedule without a capacity takes no counts");
   auto memory = read_pointers(program, inputs, outputs);
-  if (!memory) return memory;
+  if (!memory) return memory.error();
   if (auto why = schedule.extras.layout.words_for_misfit(program, *memory)) return argument(std::move(*why));
-  return memory;
+  next.memory = std::move(*memory);
+  return std::nullopt;
 }
 
 /// The next round of a flight. STATE before what the caller says is looked at: its last round may use the memory for
@@ -141,9 +145,8 @@ status start(lsched_schedule& schedule, flight& next, const void* const* inputs,
   const bool is_as_before = inputs == nullptr && outputs == nullptr && counts == nullptr && !schedule.extras.has_lists;
   if (is_as_before && schedule.flights.size() > 1 && next.runs->called.load() == 0) return status::state;
   if (is_as_before) return drives.start(*next.runs, round);
-  const auto memory = read_round(schedule, next, inputs, outputs, counts);
-  if (!memory) return memory.error().code;
-  const status answer = drives.start(*next.runs, *memory, round);
+  if (const auto why = read_round(schedule, next, inputs, outputs, counts)) return why->code;
+  const status answer = drives.start(*next.runs, next.memory, round);
   if (answer == status::ok) schedule.bound_after = *round - 1;
   return answer;
 }

@@ -55,6 +55,7 @@ struct schedule_extras {
 /// What runs every so many-th of a schedule's rounds: rounds that may be outstanding at once have an instance each.
 struct flight {
   instance* runs = nullptr;
+  binding memory{};  ///< of the last round that had its own; kept, like these, so that rounds of lists allocate nothing
   std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< of lists that lie one after the other
 };
 

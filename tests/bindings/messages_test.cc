@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include <chrono>
 #include <cstdint>
 #include <latch>
 #include <numeric>
@@ -12,8 +11,8 @@
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
 #include "tests/support/message_programs.h"
-#include "tests/support/process_ranks.h"
 #include "tests/support/sampling.h"
+#include "tests/support/seeded_programs.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -21,36 +20,15 @@ namespace {
 
 constexpr std::uint64_t k_soon_ns = 30'000'000;
 
-void run_as_threads(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) {
-    const auto ranks = static_cast<std::int32_t>(1 + seed % 7);
-    world_of_threads(ranks).each([seed](lsched_world* mine, std::int32_t) {
-      EXPECT_EQ(perform_message_program(seed, mine), "") << "seed " << seed << ", " << lsched_size(mine) << " ranks";
-    });
-  }
+TEST(messages, of_random_programs_of_threads_arrive_once_and_in_order) {
+  run_as_threads(perform_message_program, 1, full() ? 80'000 : 150);
 }
-
-void run_as_processes(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) {
-    const auto ranks = static_cast<std::int32_t>(1 + seed % 7);
-    const auto life = [&]() -> int {
-      lsched_config config = test_config();
-      lsched_world* opened = nullptr;
-      diagnostic why;
-      if (lsched_world_open(&config, &opened, &why) != LSCHED_OK) return 2;
-      const std::string wrong = perform_message_program(seed, opened);
-      if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
-      return wrong.empty() && lsched_world_close(opened) == LSCHED_OK ? 0 : 1;
-    };
-    EXPECT_EQ(run_processes(ranks, life, std::chrono::seconds(60)), "") << "seed " << seed << ", " << ranks << " ranks";
-  }
+TEST(messages, of_random_programs_of_processes_arrive_once_and_in_order) {
+  run_as_processes(perform_message_program, 1, full() ? 20'000 : 12);
 }
-
-TEST(messages, of_random_programs_of_threads_arrive_once_and_in_order) { run_as_threads(1, full() ? 80'000 : 150); }
-TEST(messages, of_random_programs_of_processes_arrive_once_and_in_order) { run_as_processes(1, full() ? 20'000 : 12); }
 TEST(messages, reach_processes_that_cannot_be_read) {
   setenv("LSCHED_READ_PEERS", "no", 1);
-  run_as_processes(100'001, full() ? 100'500 : 100'006);
+  run_as_processes(perform_message_program, 100'001, full() ? 100'500 : 100'006);
   unsetenv("LSCHED_READ_PEERS");
 }
 

@@ -7,45 +7,24 @@
 #include <vector>
 
 #include "tests/support/list_programs.h"
-#include "tests/support/process_ranks.h"
 #include "tests/support/sampling.h"
+#include "tests/support/seeded_programs.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
 
-void run_as_threads(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) {
-    const auto ranks = static_cast<std::int32_t>(1 + seed % 8);
-    world_of_threads(ranks).each([seed](lsched_world* mine, std::int32_t) {
-      EXPECT_EQ(perform_list_program(seed, mine), "") << "seed " << seed << ", " << lsched_size(mine) << " ranks";
-    });
-  }
+TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_threads) {
+  run_as_threads(perform_list_program, 1, full() ? 4000 : 120);
 }
-
-void run_as_processes(std::uint64_t first, std::uint64_t last) {
-  for (std::uint64_t seed = first; seed <= last && !::testing::Test::HasFailure(); ++seed) {
-    const auto ranks = static_cast<std::int32_t>(1 + seed % 8);
-    const auto life = [&]() -> int {
-      lsched_config config = test_config();
-      lsched_world* opened = nullptr;
-      diagnostic why;
-      if (lsched_world_open(&config, &opened, &why) != LSCHED_OK) return 2;
-      const std::string wrong = perform_list_program(seed, opened);
-      if (!wrong.empty()) std::fprintf(stderr, "%s\n", wrong.c_str());
-      return wrong.empty() && lsched_world_close(opened) == LSCHED_OK ? 0 : 1;
-    };
-    EXPECT_EQ(run_processes(ranks, life, std::chrono::seconds(60)), "") << "seed " << seed << ", " << ranks << " ranks";
-  }
+TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_processes) {
+  run_as_processes(perform_list_program, 1, full() ? 400 : 12);
 }
-
-TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_threads) { run_as_threads(1, full() ? 4000 : 120); }
-TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_processes) { run_as_processes(1, full() ? 400 : 12); }
 
 // Where no rank may read another's process, what is long is copied to memory that grows.
 TEST(counts_of_a_round, reach_processes_that_cannot_be_read) {
   setenv("LSCHED_READ_PEERS", "no", 1);
-  run_as_processes(1001, full() ? 1200 : 1006);
+  run_as_processes(perform_list_program, 1001, full() ? 1200 : 1006);
   unsetenv("LSCHED_READ_PEERS");
 }
 
