@@ -1,9 +1,9 @@
 // The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but to note when things happened.
 //
 // step() is a fixed sequence: drain the posts, poll the endpoint and the lane, fire what became ready (a FIFO per
-// instance, no recursion), publish finished rounds, flush the endpoint. It allocates nothing, locks nothing and makes
-// no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says which); every function
-// here is for the owner unless it says "any thread".
+// instance, no recursion), publish finished rounds, flush the endpoint. For schedules it allocates nothing, locks
+// nothing and makes no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says
+// which); every function here is for the owner unless it says "any thread".
 #pragma once
 
 #include <atomic>
