@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "libsched/engine/commit_queue.h"
-#include "libsched/engine/mailbox_commit.h"
-#include "libsched/engine/meeting.h"
-#include "libsched/engine/split.h"
+#include "libsched/commit/commit_queue.h"
+#include "libsched/commit/mailbox_commit.h"
+#include "libsched/commit/meeting.h"
+#include "libsched/commit/split.h"
 #include "offload/runtime.h"
 
 namespace lsched {

@@ -42,6 +42,7 @@ room(libsched/transport ops)
 room(libsched/partial ops libsched/transport)
 room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
   libsched/partial)
+room(libsched/commit libsched/analysis libsched/transport libsched/engine)
 room(libsched/session ops libsched/trace libsched/engine)
 room(libsched/transport/shm libsched/transport)
 room(libsched/verify ops libsched/schedule libsched/analysis libsched/postcondition)
@@ -57,7 +58,8 @@ room(collectives ops libsched/postcondition collectives/algorithm collectives/ac
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
-room(offload ops libsched/trace libsched/transport libsched/engine libsched/session libsched/transport/shm)
+room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
+  libsched/transport/shm)
 room(bindings ops collectives)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "libsched/engine/commit_queue.h"
+#include "libsched/commit/commit_queue.h"
 
 namespace lsched::testing {
 

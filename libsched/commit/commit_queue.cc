@@ -1,4 +1,4 @@
-#include "libsched/engine/commit_queue.h"
+#include "libsched/commit/commit_queue.h"
 
 #include <algorithm>
 #include <array>

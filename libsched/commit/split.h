@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "libsched/engine/commit.h"
+#include "libsched/commit/commit.h"
 
 namespace lsched {
 

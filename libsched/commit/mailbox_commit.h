@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "libsched/engine/commit.h"
+#include "libsched/commit/commit.h"
 #include "libsched/engine/mailbox.h"
 
 namespace lsched {

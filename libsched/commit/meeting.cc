@@ -1,4 +1,4 @@
-#include "libsched/engine/meeting.h"
+#include "libsched/commit/meeting.h"
 
 #include <algorithm>
 #include <utility>

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "libsched/engine/commit.h"
+#include "libsched/commit/commit.h"
 #include "libsched/engine/engine_task.h"
 
 namespace lsched {

@@ -1,4 +1,4 @@
-#include "libsched/engine/mailbox_commit.h"
+#include "libsched/commit/mailbox_commit.h"
 
 namespace lsched {
 

@@ -1,4 +1,4 @@
-#include "libsched/engine/split.h"
+#include "libsched/commit/split.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "libsched/engine/commit.h"
+#include "libsched/commit/commit.h"
 
 #include <algorithm>
 #include <cstring>
