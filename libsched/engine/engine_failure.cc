@@ -84,15 +84,16 @@ rank engine::first_lost_of(const membership& world) const {
   return k_no_rank;
 }
 
+// Tasks first: of a commit that stands already, one that has not seen it yet finds out.
 void engine::lose(rank home) {
   if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
+  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
   for (auto& inst : instances_) {
     if (inst == nullptr || inst->phase == phase::closed) continue;
     if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);
   }
   for (message_sink* const sink : sinks_)
     if (sink != nullptr && sink->members().rank_of(home) != k_no_rank) sink->lose(sink->members().rank_of(home));
-  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
 }
 
 }  // namespace lsched
