@@ -118,22 +118,43 @@ std::optional<failure> joined_world::await(queued_commit& made) {
 }
 
 result<new_world> joined_world::split_ranks(std::span<const rank> ranks, std::int32_t tag) {
-  driver& by = process_.driver();
-  std::unique_ptr<meeting> made;
-  std::optional<failure> why;
-  by.with_engine([&] {
+  result<std::unique_ptr<meeting>> made = failure{status::internal};
+  process_.driver().with_engine([&] {
     auto offered = process_.net().open_board(ranks.size());
     if (!offered)
-      why = offered.error();
+      made = offered.error();
     else
       made = std::make_unique<meeting>(process_.engine(), members_, ranks, tag, std::move(*offered));
   });
-  if (why) return std::move(*why);
-  const bool is_late = by.wait(made->progress(), driver::clock::now() + commit_timeout_) == status::timeout;
+  return made ? await(std::move(*made), driver::clock::now() + commit_timeout_) : made.error();
+}
+
+result<new_world> joined_world::shrink(driver::clock::time_point deadline) {
+  result<std::unique_ptr<meeting>> made = failure{status::internal};
+  process_.driver().with_engine([&] {
+    auto fresh = process_.net().open_board(members_->homes().size());
+    if (!fresh)
+      made = fresh.error();
+    else
+      made = std::make_unique<meeting>(process_.engine(), members_, commits_->place_of_meeting(), std::move(*fresh));
+  });
+  if (!made) return made.error();
+  auto left = await(std::move(*made), deadline);
+  if (!left) return left;
+  process_.driver().with_engine([&] {
+    for (const rank home : members_->homes())
+      if (left->members->rank_of(home) == k_no_rank) process_.engine().lose(*members_, members_->rank_of(home));
+  });
+  return left;
+}
+
+result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clock::time_point deadline) {
+  driver& by = process_.driver();
+  const bool is_late = by.wait(made->progress(), deadline) == status::timeout;
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
-    if (is_late && !made->give_up()) {
-      answer = failure{status::timeout, "the first rank of the list is about to answer, and does not", ranks.front()};
+    if (is_late && !made->give_up()) {  // never of survivors
+      answer = failure{status::timeout, "the first rank of the list is about to answer, and does not", made->first()};
       return process_.engine().adopt(std::move(made));
     }
     if (made->made() != nullptr)
@@ -143,6 +164,16 @@ result<new_world> joined_world::split_ranks(std::span<const rank> ranks, std::in
     made.reset();
   });
   return answer;
+}
+
+std::optional<failure> joined_world::hand_over(std::span<instance* const> from, const std::optional<failure>& unable) {
+  std::shared_ptr<handover> made;
+  process_.driver().with_engine([&] {
+    made = std::make_shared<handover>(process_.engine(), members_, commits_->next_number(), from, unable);
+    commits_->add(made);
+  });
+  bool has_ended = false;
+  return await_end(*made, &has_ended);
 }
 
 std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {

@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "libsched/commit/commit_queue.h"
+#include "libsched/commit/handover.h"
 #include "libsched/commit/mailbox_commit.h"
 #include "libsched/commit/meeting.h"
 #include "libsched/commit/split.h"
@@ -69,6 +71,15 @@ class joined_world {
   /// time.
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
+  /// The world of those members that are neither lost nor have closed this one; each of them calls it. Where that
+  /// leaves anybody out, what runs in this world ends. TIMEOUT names a member that is there and does not call. Any
+  /// thread, one call at a time.
+  result<new_world> shrink(driver::clock::time_point deadline);
+
+  /// Tells the other members how far this rank has come with instances of another world, and takes over what it lacks
+  /// of theirs (handover.h). Waits like a commit. Any thread.
+  std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
+
   /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
   /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
@@ -82,6 +93,7 @@ class joined_world {
 
  private:
   std::optional<failure> await_end(commitment& made, bool* has_ended);
+  result<new_world> await(std::unique_ptr<meeting> made, driver::clock::time_point deadline);
   std::optional<failure> await_readers(instance& given_up);
 
   runtime& process_;

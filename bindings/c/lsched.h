@@ -267,6 +267,17 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
+/* Goes on after a death: makes the world of those members of `world` that are neither lost nor have closed it, in their
+ * old order. Collective over them; a further death while they wait only makes them fewer. What is not over in `world`
+ * ends on all of them with PEER, if anybody is missing. Partial schedules go on in the new world by lsched_carry;
+ * ordinary ones are created anew there. `world` stays to be closed. docs/shrink.md has a training loop.
+ * Thread: any, one call at a time.  Blocks: until all have called, at most timeout_ns.
+ * Memory: as lsched_split.
+ * Errors: TIMEOUT, naming a rank that is alive and has not called; it is the same on all ranks that have, and a later
+ * call begins anew. UNSUPPORTED: the members share no memory (over MPI a death ends the job). ARGUMENT, NOMEM. */
+LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
+                                           lsched_diagnostic* diagnostic);
+
 /* The rank that rank `rank` of `world` has in `other`, both of this process; -1: none.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
@@ -843,7 +854,7 @@ typedef enum lsched_lag {
  * (integers to an integer, half to even): ranks that all have x get x, if P x is exact. */
 typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_NONE = 0,
-  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world, as Li et al. do */
+  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world that it was created in, as Li et al. do */
   LSCHED_DIVIDE_BY_CONTRIBUTORS, /* ranks in the round; LSCHED_LATEST only, since other results are of several rounds */
   LSCHED_DIVIDE_BY_OFFERS        /* calls of lsched_offer in the result */
 } lsched_divisor;
@@ -887,7 +898,7 @@ typedef struct lsched_round_report {
   uint64_t round;
   uint64_t contributors; /* ranks whose contribution is in it; 0: there is no result of it, but of sparse_allreduce */
   uint64_t offers;       /* calls of lsched_offer inside */
-  uint64_t ranks;        /* size of the world */
+  uint64_t ranks;        /* size of the world in which the round was */
 } lsched_round_report;
 
 /* What a collect delivered to this rank. */
@@ -943,10 +954,11 @@ LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, 
 LSCHED_CHECKED lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                                     lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* The same without a copy: *result points to where the result lies, on this rank for this rank alone. It may be read,
- * and written, until the next collect (of any kind), flush or model_sync that has something new, or the end of the
- * schedule. NULL where there is no result.  Errors: as lsched_collect; STATE in the middle of lsched_flush. */
-LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns,
+/* The same without a copy (a result that is divided is written beside itself): *result points to where it lies. It may
+ * be read until the next collect (of any kind), flush or model_sync that has something new, or the end of the schedule;
+ * not written: ranks that lack it after a death take it from here. NULL where there is no result.
+ * Errors: as lsched_collect; STATE in the middle of lsched_flush. */
+LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
                                                  lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
@@ -977,6 +989,22 @@ LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* 
  * sent). It goes on serving the others until lsched_schedule_destroy.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
+
+/* Carries a partial schedule into a world of some of its ranks, after lsched_shrink: the others are gone for it, and
+ * all that it waits for ends with PEER; where nobody is missing it must have failed. The handle and its tickets stay;
+ * what was waited for is to be waited for again. The last round that any member has ended is over on all of them, with
+ * the same result; whatever else members have offered is pending, and calls that were not answered count. A quorum, or
+ * a number of candidates, that is larger than the world becomes its size. Results go on being divided by the number of
+ * ranks that the schedule was created with.  Collective over `survivors`, in the order of its creates.
+ * Thread: any, while no other uses the schedule.  Blocks: as lsched_barrier_create.
+ * Memory: the schedule's world may be closed once all its schedules have been carried or destroyed.
+ * Errors: the same on all members, but for ARGUMENT; nothing has changed then, and the schedule may be carried to
+ * another world. PEER: another rank has died: shrink the first world once more. UNSUPPORTED: an ordinary or sparse
+ * schedule, a reduce_scatter_block or an allgather. STATE: nobody is missing, and it has not failed; or all ranks have
+ * left it. BUSY: a rank has not let go of another's memory. ARGUMENT: `survivors` has a rank that the schedule's world
+ * has not. Else as lsched_barrier_create. */
+LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors,
+                                          lsched_diagnostic* diagnostic);
 
 /* bins[b] counts values of b binary digits: bins[0] zeros, bins[b] those from 2^(b-1) to 2^b - 1; the last one larger
  * ones, too. */

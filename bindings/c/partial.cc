@@ -82,6 +82,62 @@ std::string text_of_buckets(const shape& data) {
   return text;
 }
 
+/// Adds a schedule beside a partial one, which waits for every rank that has not left. What the ranks agree upon tells
+/// which.
+std::optional<failure> add_companion(lsched_world& world, creation& to, const char* purpose, const shape& data) {
+  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
+  if (!made) return made.error();
+  to.request.companions.push_back({purpose, made->program});
+  to.request.agreement += std::string(" with ") + purpose + " by " + std::string(made->chosen.how->name);
+  return std::nullopt;
+}
+
+/// What a session needs beside the rounds: to agree on a round, and to average weights of that shape.
+std::optional<failure> add_companions(lsched_world& world, creation& to, const std::optional<shape>& weights) {
+  auto why = add_companion(world, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
+  if (!why && weights) why = add_companion(world, to, "mean", *weights);
+  return why;
+}
+
+std::optional<shape> weights_of(const lsched_partial_desc& desc) {
+  if (desc.averages_weights == 0) return std::nullopt;
+  return *read_shape(desc.count, desc.dtype, desc.reduction);
+}
+
+/// A partial schedule that is not sparse, before it is known for which world.
+struct dense_request {
+  const collective* kind;
+  std::string algorithm;
+  shape data;
+  activation starts;
+  lag_rule lag;
+  std::optional<shape> weights;  ///< that are averaged
+
+  result<creation> make(lsched_world& world) const;
+  result<creation> make_for_survivors(lsched_world& world) const;
+  /// Whether the result is the same on all ranks, and as long whatever their number.
+  bool survives_ranks() const { return kind == &k_partial_allreduce || kind == &k_partial_adasum; }
+};
+
+result<creation> dense_request::make(lsched_world& world) const {
+  const auto made = world.schedules_made.get(kind->name, algorithm, data, starts);
+  if (!made) return made.error();
+  creation all{{agreement_of(*kind, data, made->chosen.how->name) + text_of(starts) + (weights ? " averages" : "") +
+                    text_of_buckets(data),
+                made->program,
+                {},
+                {.lag = lag, .tensors = data.tensors}}};
+  if (auto why = add_companions(world, all, weights)) return std::move(*why);
+  return all;
+}
+
+// As where ranks have left: if there are fewer than it takes, it takes all.
+result<creation> dense_request::make_for_survivors(lsched_world& world) const {
+  dense_request of_fewer = *this;
+  of_fewer.starts.number = std::min(starts.number, static_cast<std::uint32_t>(world.place().size));
+  return of_fewer.make(world);
+}
+
 result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& desc) {
   const std::string name = "partial_" + std::string(collective_of(desc));
   const collective* const kind = find_collective(name);
@@ -93,13 +149,12 @@ result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& 
   if (!data) return data.error();
   const auto starts = read_start(world, desc);
   if (!starts) return starts.error();
-  const auto made = world.schedules_made.get(name, desc.algorithm == nullptr ? "auto" : desc.algorithm, *data, *starts);
-  if (!made) return made.error();
-  return creation{{agreement_of(*kind, *data, made->chosen.how->name) + text_of(*starts) +
-                       (desc.averages_weights != 0 ? " averages" : "") + text_of_buckets(*data),
-                   made->program,
-                   {},
-                   {.lag = lag_of(desc), .tensors = data->tensors}}};
+  const dense_request request{
+      kind, desc.algorithm == nullptr ? "auto" : desc.algorithm, *data, *starts, lag_of(desc), weights_of(desc)};
+  auto made = request.make(world);
+  if (made && request.survives_ranks())
+    made->extras.anew = [request](lsched_world& survivors) { return request.make_for_survivors(survivors); };
+  return made;
 }
 
 /// Why the rest of the desc does not go with the sparse allreduce in it.
@@ -127,36 +182,21 @@ result<creation> describe_sparse(lsched_world& world, const lsched_partial_desc&
   if (!starts) return starts.error();
   auto request = read_request(world.place(), *sparse);
   if (!request) return request.error();
-  return creation{{"partial_" + request->agreement + text_of(*starts),
-                   partial_sparse_allreduce(*request->how, request->problem, *starts),
-                   {},
-                   {.lag = lag_of(desc), .local = std::move(request->steps)}},
-                  {.residual = std::move(request->state)}};
-}
-
-/// Adds a schedule beside a partial one, which waits for every rank that has not left. What the ranks agree upon tells
-/// which.
-std::optional<failure> add_companion(lsched_world& world, creation& to, const char* purpose, const shape& data) {
-  const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
-  if (!made) return made.error();
-  to.request.companions.push_back({purpose, made->program});
-  to.request.agreement += std::string(" with ") + purpose + " by " + std::string(made->chosen.how->name);
-  return std::nullopt;
-}
-
-/// What a session needs beside the rounds: to agree on a round, and to average weights.
-std::optional<failure> add_session(lsched_world& world, creation& to, const lsched_partial_desc& desc) {
-  to.session = session_choice{static_cast<divisor>(desc.divisor), {desc.buckets, desc.buckets + desc.bucket_count}};
-  auto why = add_companion(world, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
-  if (!why && desc.averages_weights != 0)
-    why = add_companion(world, to, "mean", *read_shape(desc.count, desc.dtype, desc.reduction));
-  return why;
+  creation made{{"partial_" + request->agreement + text_of(*starts),
+                 partial_sparse_allreduce(*request->how, request->problem, *starts),
+                 {},
+                 {.lag = lag_of(desc), .local = std::move(request->steps)}},
+                {.residual = std::move(request->state)}};
+  if (!made.request.program) return made;
+  if (auto why = add_companions(world, made, std::nullopt)) return std::move(*why);
+  return made;
 }
 
 result<creation> describe(lsched_world& world, const lsched_partial_desc& desc) {
   auto made = desc.sparse != nullptr ? describe_sparse(world, desc) : describe_dense(world, desc);
-  if (!made || !made->request.program) return made;
-  if (auto why = add_session(world, *made, desc)) return std::move(*why);
+  if (made)
+    made->session =
+        session_choice{static_cast<divisor>(desc.divisor), {desc.buckets, desc.buckets + desc.bucket_count}};
   return made;
 }
 
@@ -173,12 +213,12 @@ bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr &&
 constexpr const char k_no_ticket[] = "not a partial schedule's ticket";
 constexpr const char k_no_schedule[] = "not a partial schedule";
 
-lsched_report report_of(const lsched_schedule& schedule, const collect_report& report) {
+lsched_report report_of(const collect_report& report) {
   const delivered& result = report.what;
   return {.last = {.round = result.to,
                    .contributors = result.contributors,
                    .offers = result.last_offers,
-                   .ranks = static_cast<std::uint64_t>(schedule.world->place().size)},
+                   .ranks = result.ranks},
           .from = result.from,
           .to = result.to,
           .round = report.round,
@@ -200,7 +240,7 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
     const call_progress made = complete(schedule->world->process.driver(), deadline_after(timeout_ns),
                                         [&] { return call(*schedule->session, &report); });
     if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
-    if (report_to != nullptr) write_struct(report_to, report_of(*schedule, report));
+    if (report_to != nullptr) write_struct(report_to, report_of(report));
     return LSCHED_OK;
   });
 }
@@ -346,10 +386,10 @@ lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets,
                       });
 }
 
-lsched_status lsched_collect_view(lsched_ticket ticket, void** result, uint64_t timeout_ns, lsched_report* report_to,
-                                  lsched_diagnostic* diagnostic) {
+lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
+                                  lsched_report* report_to, lsched_diagnostic* diagnostic) {
   if (result == nullptr) return report(diagnostic, {status::argument, "result is null"});
-  std::byte* data = nullptr;
+  const std::byte* data = nullptr;
   const lsched_status answer =
       call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
                    [&](session& one, collect_report* into) { return one.collect_view(ticket.round, &data, into); });

@@ -20,7 +20,7 @@ struct round_of_flight {
 round_of_flight round_of(const lsched_ticket& ticket) {
   const lsched_schedule& schedule = *ticket.schedule;
   const std::size_t depth = schedule.flights.size();
-  if (depth == 1 || ticket.round == 0) return {*schedule.instance, ticket.round};
+  if (depth == 1 || ticket.round == 0) return {*schedule.instance, uncounted(*schedule.instance, ticket.round)};
   const instance* const runs = schedule.flights[(ticket.round - 1) % depth].runs;
   if (runs == nullptr) return {*schedule.instance, k_last_round};  // of a schedule that is being destroyed
   return {*runs, (ticket.round - 1) / depth + 1};
@@ -118,7 +118,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
     failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
       schedule.world->process.driver().with_engine([&] {
-        round = open_round(awaited);
+        round = counted(awaited, open_round(awaited));
         why.text = schedule.world->process.engine().describe_wait(awaited, &why.peer);
       });
     } else if (answer == status::peer) {

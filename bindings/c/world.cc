@@ -148,10 +148,8 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   handle->flights.resize(made->request.flights);
   for (std::size_t i = 0; i < handle->flights.size(); ++i) handle->flights[i].runs = instances[i];
   if (made->session)
-    handle->session.emplace(
-        world->process.engine(),
-        session_instances{instances[0], instances[1], instances.size() > 2 ? instances[2] : nullptr}, made->session->by,
-        made->session->buckets);
+    handle->session.emplace(world->process.engine(), session_instances::of(instances), made->session->by,
+                            made->session->buckets);
   *schedule = handle.release();
   if (!made->remark.empty()) (void)report(diagnostic, {status::ok, made->remark});
   return LSCHED_OK;

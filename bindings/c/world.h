@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,8 +42,12 @@ failure wrong_abi(int abi);
 /// A deadline that far from now; LSCHED_FOREVER is never.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
+struct creation;
+
 /// What a schedule keeps besides its instance.
 struct schedule_extras {
+  /// Of a partial one that can go on in a world of less ranks: makes it anew there, of the same desc.
+  std::function<result<creation>(lsched_world&)> anew{};
   memory_layout layout{};
   std::vector<tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
   bool looks_at_tensors = true;   ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take

@@ -298,6 +298,8 @@ class [[nodiscard]] schedule : public schedule_base {
   std::string remark_{};
 };
 
+class world;
+
 /// What partial schedules of all element types have in common.
 class [[nodiscard]] partial_base : public schedule_base {
  public:
@@ -311,6 +313,9 @@ class [[nodiscard]] partial_base : public schedule_base {
     return offers;
   }
   void leave() { detail::expect(lsched_leave(handle())); }
+
+  /// Goes on in a world of some of its ranks, as after world::shrink. Collective there.
+  void carry(const world& survivors);
 
   [[nodiscard]] lsched_partial_stats stats() const {
     return detail::sized<lsched_partial_stats>(lsched_schedule_stats, handle());
@@ -369,12 +374,12 @@ class [[nodiscard]] partial_collective : public partial_base {
   }
 
   /// Without a copy: `result` becomes where it lies, or empty, until the next that is collected.
-  report collect_view(ticket which, std::span<T>& result, timeout limit = timeout::forever()) {
-    void* lies_at = nullptr;
+  report collect_view(ticket which, std::span<const T>& result, timeout limit = timeout::forever()) {
+    const void* lies_at = nullptr;
     const report told = reported([&](lsched_report* filled, lsched_diagnostic* why) {
       return lsched_collect_view(which.handle(), &lies_at, limit.ns(), filled, why);
     });
-    result = {static_cast<T*>(lies_at), lies_at == nullptr ? 0 : static_cast<std::size_t>(result_)};
+    result = {static_cast<const T*>(lies_at), lies_at == nullptr ? 0 : static_cast<std::size_t>(result_)};
     return told;
   }
 
@@ -610,6 +615,13 @@ class [[nodiscard]] world {
     call(lsched_split_ranks(handle(), ranks.data(), static_cast<std::int32_t>(ranks.size()), tag, &made,
                             call.diagnostic()));
     return world(made);
+  }
+  /// The world of those who are left after a death (docs/shrink.md). Called by all of them.
+  [[nodiscard]] world shrink(timeout limit = timeout::forever()) {
+    lsched_world* survivors = nullptr;
+    detail::call call;
+    call(lsched_shrink(handle(), limit.ns(), &survivors, call.diagnostic()));
+    return world(survivors);
   }
   /// Whether creates return at once; their schedules then have create_wait().
   void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
@@ -851,6 +863,11 @@ class [[nodiscard]] world {
 
   detail::owner<lsched_world> handle_{};
 };
+
+inline void partial_base::carry(const world& survivors) {
+  detail::call call;
+  call(lsched_carry(handle(), survivors.handle(), call.diagnostic()));
+}
 
 // --- schedules by hand -------------------------------------------------------------------------------------
 

@@ -4,7 +4,8 @@
 
 namespace lsched {
 
-/// In shared memory if all members are of the node, else over MPI; which it is, is known when it joins.
+/// In shared memory if all members are of the node, else over MPI; which it is, is known when it joins, or, of that of
+/// all ranks, from the beginning.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -23,8 +24,21 @@ class hybrid_board final : public board {
     const std::vector<rank> places = choose(members);
     used().offer(key, near_ != nullptr ? std::span<const rank>(places) : members);
   }
-  status meet(rank* missing) override { return used().meet(missing); }
+  status meet(rank* missing) override {
+    const status answer = used().meet(missing);
+    if (answer == status::ok) homes_ = of_.ranks_at(used().homes());
+    return answer;
+  }
   bool withdraw() override { return used().withdraw(); }
+
+  /// Of members of the node alone; a death elsewhere MPI does not survive.
+  status regroup(board& former) override {
+    board* const near = static_cast<hybrid_board&>(former).near_.get();
+    if (near == nullptr) return status::unsupported;
+    far_.reset();
+    return near_->regroup(*near);
+  }
+  std::span<const rank> homes() const override { return homes_; }
 
   status post(std::span<const std::byte> record, rank* missing) override { return used().post(record, missing); }
   status gather(std::span<std::byte> all, rank* missing) override { return used().gather(all, missing); }
@@ -41,6 +55,7 @@ class hybrid_board final : public board {
   board& used() const { return near_ != nullptr ? *near_ : *far_; }
 
   const hybrid_endpoint& of_;
+  std::vector<rank> homes_{};  ///< of a board that has regrouped
   std::unique_ptr<board> near_, far_;
 };
 
@@ -53,7 +68,9 @@ result<std::unique_ptr<board>> hybrid_endpoint::open_board(std::size_t most) {
 }
 
 std::unique_ptr<board> hybrid_endpoint::open_home_board() {
-  return static_cast<rank>(node_.size()) == place().size ? near_->open_home_board() : far_->open_home_board();
+  const bool is_one_node = static_cast<rank>(node_.size()) == place().size;
+  return std::make_unique<hybrid_board>(*this, is_one_node ? near_->open_home_board() : nullptr,
+                                        is_one_node ? nullptr : far_->open_home_board());
 }
 
 /// Which of the members are of this node.
@@ -69,6 +86,13 @@ std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) cons
   std::vector<rank> places;
   for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
   return places;
+}
+
+/// The other way round.
+std::vector<rank> hybrid_endpoint::ranks_at(std::span<const rank> places) const {
+  std::vector<rank> ranks;
+  for (const rank place : places) ranks.push_back(node_[static_cast<std::size_t>(place)]);
+  return ranks;
 }
 
 // Both transports attach every instance, also one without edges there.

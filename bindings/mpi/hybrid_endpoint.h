@@ -29,6 +29,11 @@ class hybrid_endpoint final : public endpoint {
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override {
     return near_->sends_from(memory, bytes);
   }
+  std::uint64_t offset_of(const std::byte* memory) const override { return near_->offset_of(memory); }
+  const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const override {
+    const auto neighbour = place_of(who);
+    return neighbour ? near_->memory_at(*neighbour, place, bytes) : nullptr;
+  }
 
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
   std::unique_ptr<board> open_home_board() override;
@@ -96,6 +101,7 @@ class hybrid_endpoint final : public endpoint {
   std::optional<rank> place_of(rank who) const;
   std::vector<std::size_t> indices_here(std::span<const rank> members) const;
   std::vector<rank> places_of(std::span<const rank> members) const;
+  std::vector<rank> ranks_at(std::span<const rank> places) const;
   friend class hybrid_board;
 
   std::unique_ptr<shm_endpoint> near_;

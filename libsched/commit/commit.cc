@@ -186,7 +186,7 @@ std::optional<failure> schedule_commit::reserve(const commit_request& request) {
     why = add(program, request.memory, request.options,
               i == 0 ? std::string() : made_[0]->label + " flight " + std::to_string(i));
   for (const companion& one : request.companions)
-    if (!why) why = add(one.program, {}, {}, one.purpose + " of " + made_[0]->label);
+    if (!why) why = add(one.program, {}, {.predecessor = one.predecessor}, one.purpose + " of " + made_[0]->label);
   return why;
 }
 
@@ -219,9 +219,10 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
   std::vector<member_address> addresses(all.size());
   for (std::size_t i = 0; i < count_; ++i) {
     std::ranges::transform(all, addresses.begin(), [i](const commit_record& one) { return one.addresses[i]; });
-    if (const status answer = engine_.open(*made_[i], addresses); answer != status::ok)
+    if (const status answer = engine_.link(*made_[i], addresses); answer != status::ok)
       return failure{answer, "the edges of " + made_[i]->label + " could not be connected"};
   }
+  for (instance* const one : made()) engine_.open(*one);
   remove_orphans();
   return std::nullopt;
 }

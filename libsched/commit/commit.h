@@ -90,6 +90,7 @@ class commitment {
 struct companion {
   std::string purpose;  ///< for people
   schedule_ptr program;
+  instance* predecessor = nullptr;  ///< as in instance_options
 };
 
 /// What the ranks must agree on, in words. Only differences that matter belong in it.

@@ -33,6 +33,9 @@ class commit_queue final : public engine_task {
 
   const membership_ptr& members() const { return members_; }
 
+  /// Where the members meet.
+  board& place_of_meeting() { return *board_; }
+
   /// The number that the next commit has to bear.
   std::uint64_t next_number() const { return next_number_; }
   void add(std::shared_ptr<commitment> next);

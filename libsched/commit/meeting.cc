@@ -1,6 +1,7 @@
 #include "libsched/commit/meeting.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace lsched {
@@ -32,13 +33,29 @@ meeting::meeting(engine& runs, membership_ptr parent, std::span<const rank> rank
                  std::unique_ptr<board> offered)
     : engine_(runs),
       parent_(std::move(parent)),
+      is_of_survivors_(false),
+      name_("tag" + std::to_string(tag)),
       ranks_(ranks.begin(), ranks.end()),
-      tag_(tag),
       board_(std::move(offered)) {
   for (const rank one : ranks_) homes_.push_back(parent_->home_of(one));
-  board_->offer(key_of(*parent_, homes_, tag_), homes_);
+  board_->offer(key_of(*parent_, homes_, tag), homes_);
   for (const rank home : homes_)
     if (engine_.net().is_lost(home)) lose(home);
+  (void)advance();
+  if (!is_over()) engine_.carry_on(*this);
+}
+
+meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique_ptr<board> fresh)
+    : engine_(runs),
+      parent_(std::move(parent)),
+      is_of_survivors_(true),
+      name_("survivors"),
+      ranks_(parent_->homes().size()),
+      homes_(parent_->homes().begin(), parent_->homes().end()),
+      board_(std::move(fresh)) {
+  std::iota(ranks_.begin(), ranks_.end(), 0);
+  if (const status answer = board_->regroup(former); answer != status::ok)
+    (void)end({answer, "the ranks share no memory that outlives one of them"});
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }
@@ -48,15 +65,31 @@ meeting::~meeting() { engine_.drop(*this); }
 bool meeting::advance() {
   if (is_over()) return false;
   const status answer = board_->meet(&missing_);
-  if (answer == status::pending) return gives_up_for_ && board_->withdraw() && end(*gives_up_for_);
-  if (answer != status::ok) return end({answer, "the boards of the new world could not be connected"});
-  const auto self = static_cast<rank>(std::ranges::find(ranks_, parent_->place().self) - ranks_.begin());
-  const std::string& name = parent_->name();
-  made_ = std::make_shared<const membership>(
-      homes_, self, (name.empty() ? "" : name + ".") + "tag" + std::to_string(tag_), board_->number());
+  if (answer == status::ok) return make();
+  if (answer == status::timeout) return end(late(missing_));
+  if (answer != status::pending) return end({answer, "the boards of the new world could not be connected"});
+  if (!gives_up_for_) return false;
+  if (board_->withdraw()) return end(*gives_up_for_);
+  return is_of_survivors_ && advance();  // it was settled a moment ago
+}
+
+bool meeting::make() {
+  if (is_of_survivors_) homes_.assign(board_->homes().begin(), board_->homes().end());
+  const rank home = parent_->home_of(parent_->place().self);
+  const auto self = static_cast<rank>(std::ranges::find(homes_, home) - homes_.begin());
+  made_ = std::make_shared<const membership>(homes_, self, name_of_made(), board_->number());
   progress_.finished.store(1);
   engine_.publish();
   return true;
+}
+
+// Survivors of survivors are survivors.
+std::string meeting::name_of_made() const {
+  const std::string& parent = parent_->name();
+  if (!is_of_survivors_) return (parent.empty() ? "" : parent + ".") + name_;
+  const std::size_t last = parent.rfind('.') + 1;  // 0: there is no point
+  const std::string base = parent.substr(last).starts_with(name_) ? parent.substr(0, last) : parent + ".";
+  return (base == "." ? "" : base) + name_ + std::to_string(homes_.size());
 }
 
 bool meeting::end(const failure& why) {
@@ -67,21 +100,27 @@ bool meeting::end(const failure& why) {
   return true;
 }
 
+failure meeting::late(rank member) const {
+  const rank late = member == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(member)];
+  return {status::timeout,
+          (late == k_no_rank ? "some rank" : "rank " + std::to_string(late)) +
+              (is_of_survivors_ ? " is alive and has not called in time"
+                                : " has not called with the same ranks and tag in time"),
+          late};
+}
+
 bool meeting::give_up() {
   (void)advance();
-  const rank late = missing_ == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(missing_)];
-  if (!gives_up_for_)
-    gives_up_for_ = failure{status::timeout,
-                            (late == k_no_rank ? "some rank" : "rank " + std::to_string(late)) +
-                                " has not called with the same ranks and tag in time",
-                            late};
+  if (!gives_up_for_) gives_up_for_ = late(missing_);
   return is_over() || advance();
 }
 
-// One that has been accepted ends well, unless it is the first member that does not answer any more.
+// One that has been accepted ends well, unless it is the first member that does not answer any more. Survivors go on
+// without whoever is lost.
 void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;
+  if (is_of_survivors_) return (void)advance();
   const rank member = ranks_[static_cast<std::size_t>(found - homes_.begin())];
   gives_up_for_ = failure{status::peer, "rank " + std::to_string(member) + " died before it called", member};
   (void)advance();

@@ -1,5 +1,6 @@
-// A world that some ranks of another one make, which alone know of it: they meet by a key that they all make of the
-// parent, their list and a tag. (docs/worlds.md)
+// A world that some ranks of another one make, which alone know of it. Either each of them knows who they are: they
+// meet by a key that they all make of the parent, their list and a tag (docs/worlds.md). Or they are those who are left
+// of the parent after a death (docs/shrink.md).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,9 @@ class meeting final : public engine_task {
   /// order that they get.
   meeting(engine& runs, membership_ptr parent, std::span<const rank> ranks, std::int32_t tag,
           std::unique_ptr<board> offered);
+
+  /// Of those who are left of the parent, whose board is `former`; `fresh` is for as many members, and outlived by it.
+  meeting(engine& runs, membership_ptr parent, board& former, std::unique_ptr<board> fresh);
   ~meeting() override;
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
@@ -28,6 +32,8 @@ class meeting final : public engine_task {
 
   /// Once it has ended, and not well.
   const failure& why() const { return why_; }
+
+  rank first() const { return ranks_.front(); }
 
   /// Once it has ended well: the world, and where its members meet.
   const membership_ptr& made() const { return made_; }
@@ -44,12 +50,16 @@ class meeting final : public engine_task {
 
  private:
   bool end(const failure& why);
+  bool make();
+  std::string name_of_made() const;
+  failure late(rank member) const;
 
   engine& engine_;
   const membership_ptr parent_;
-  const std::vector<rank> ranks_;
-  const std::int32_t tag_;
-  std::vector<rank> homes_;
+  const bool is_of_survivors_;
+  const std::string name_;   ///< of the world, in its parent
+  std::vector<rank> ranks_;  ///< that are waited for
+  std::vector<rank> homes_;  ///< theirs
   std::unique_ptr<board> board_;
   rank missing_ = k_no_rank;               ///< as in ranks_
   std::optional<failure> gives_up_for_{};  ///< as soon as the offer can be taken back

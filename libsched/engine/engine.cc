@@ -184,7 +184,7 @@ bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
 // The application may have called since.
 void engine::look(instance& inst) {
   const round_no called = inst.called.load();
-  if (inst.entered != nullptr) inst.entered->store(called, std::memory_order_relaxed);
+  if (inst.entered != nullptr) inst.entered->store(counted(inst, called), std::memory_order_relaxed);
   if (inst.phase == phase::idle && round_player<interpreter>::may_begin(called, inst.round)) begin_round(inst);
   interpreter me{*this, inst};
   for (const op_id call : inst.calls) {
@@ -225,7 +225,7 @@ void engine::begin_round(instance& inst) {
   inst.ready_head = inst.ready_tail = 0;
   if (inst.results != nullptr) {
     std::ranges::fill(inst.segment_states, segment_state{.null = true});
-    inst.whose.open(inst.round, inst.present);
+    inst.whose.open(counted(inst, inst.round), inst.present);
     inst.cells[inst.output_buffer].storage = inst.results->writing();
   }
   if (!inst.user_lists.empty() && !take_lengths(inst)) return;
@@ -240,19 +240,8 @@ void engine::end_round(instance& inst) {
   inst.phase = phase::idle;
   if (inst.results != nullptr) {
     const auto [in_it, is_null] = segment_state_of_result(inst);
-    const auto [data, mine, since] = inst.captured ? inst.offers->at(*inst.captured) : contribution::pending{};
-    const delivered result{.from = inst.round - 1,
-                           .to = inst.round,
-                           .contributors = in_it.contributors,
-                           .last_offers = in_it.offers,
-                           .offers = in_it.offers,
-                           .in_result = in_it.contributors,
-                           .mine = mine,
-                           .staleness = mine == 0 || since >= inst.round ? 0 : inst.round - since,
-                           .null = is_null};
-    inst.results->publish(inst.cells[inst.output_buffer].storage, result);
-    inst.stats->finish(result, trace_buffer::now_ns());
-    if (inst.captured) inst.offers->done(*std::exchange(inst.captured, std::nullopt));
+    const auto ranks = static_cast<std::uint64_t>(inst.program->place().size);
+    publish_result(inst, {in_it.contributors, in_it.offers, ranks}, is_null);
     if (in_it.leaver != k_no_rank) std::erase(inst.present, in_it.leaver);
   } else {
     for (const op_id id : inst.signal_receives)

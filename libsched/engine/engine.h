@@ -58,8 +58,11 @@ class engine {
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the links to the other members' ends, once all agree, and runs what has been called for meanwhile.
-  status open(instance& inst, std::span<const member_address> all);
+  /// Connects the links to the other members' ends, once all agree.
+  status link(instance& inst, std::span<const member_address> all);
+
+  /// Of a linked one: runs what has been called for meanwhile.
+  void open(instance& inst);
 
   /// The ranks do not agree upon it: it ends with that verdict.
   void refuse(instance& inst, const failure& why);
@@ -78,6 +81,31 @@ class engine {
   /// peer begins to read it, and all are told that the instance was given up, if they do not know. PENDING: the lane
   /// still computes, or `reader` still reads.
   status check_readers(instance& inst, rank* reader);
+
+  // --- going on from an instance that has failed (docs/shrink.md) ---------------------------------------------------
+
+  /// Who was in a round: the same on all ranks.
+  struct round_totals {
+    std::uint64_t contributors = 0;
+    std::uint64_t offers = 0;
+    std::uint64_t ranks = 0;  ///< of the world
+  };
+
+  /// A partial instance's last round that is over, as applications count, and its result: where it is, null where
+  /// nobody contributed or no round is over.
+  struct last_result {
+    round_no round = 0;
+    const std::byte* data = nullptr;
+    round_totals totals{};
+  };
+  static last_result last_result_of(const instance& inst);
+
+  /// The round in which the instance has failed was the last one for others, and this is its result: it is this
+  /// instance's, too.
+  void adopt(instance& inst, const last_result& theirs);
+
+  /// What an instance that goes on has is its contributions and results: all other memory goes back.
+  void strip(instance& inst);
 
   // --- data path ------------------------------------------------------------------------------------------------
 
@@ -128,6 +156,8 @@ class engine {
 
   /// A member has left the world for good: ends the world's instances.
   void lose(const membership& of, rank member);
+  /// Likewise for one instance.
+  void lose(instance& inst, rank member);
 
   /// For people: what the instance is waiting for, in one line, and the rank to blame: one that is stopped or being
   /// ended; or the end of the chain of those that have not entered the round; or one whose message is missing.
@@ -175,6 +205,8 @@ class engine {
   void begin_round(instance& inst);
   void end_round(instance& inst);
   void begin_closing(instance& inst);
+  static void publish_result(instance& inst, const round_totals& totals, bool is_null);
+  static void take_over(instance& heir, instance& from);
   void last_signal_seen(instance& inst);
   void fail(instance& inst, status why, rank culprit);
   void publish_failure(instance& inst);

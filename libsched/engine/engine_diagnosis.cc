@@ -20,7 +20,7 @@ bool has_begun(const instance& inst) {
 std::string describe_start(const instance& inst, rank* waits_for) {
   const activation& starts = inst.program->starts();
   const auto [self, size] = inst.program->place();
-  if (starts.is_full(inst.round)) return " not started: it waits for this rank's own call";
+  if (starts.is_full(counted(inst, inst.round))) return " not started: it waits for this rank's own call";
   if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
   const auto [candidates, arrivals] = quota_of(starts, size);
   std::vector<rank> some = inst.present;
@@ -56,7 +56,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-/// Those whose application has not called for the round.
+/// Those whose application has not called for the round, as applications count.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
@@ -83,7 +83,7 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = find_stopped(inst, text);
   if (culprit != k_no_rank) return culprit;
   const instance* where = &inst;
-  round_no round = open_round(inst);
+  round_no round = counted(inst, open_round(inst));
   std::vector<const instance*> looked_at;
   while (where != nullptr && waits_for_all_calls(*where) && std::ranges::find(looked_at, where) == looked_at.end()) {
     looked_at.push_back(where);
@@ -116,7 +116,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
   const schedule& program = *inst.program;
   if (inst.phase == phase::failed) return describe_failure(inst, waits_for);
   if (inst.phase == phase::committing) return describe_commit(inst, waits_for);
-  std::string text = inst.label + ", round " + std::to_string(open_round(inst)) + ":";
+  std::string text = inst.label + ", round " + std::to_string(counted(inst, open_round(inst))) + ":";
   rank neighbour = k_no_rank;
   if (!inst.calls.empty() && inst.phase == phase::running && !has_begun(inst)) {
     text += describe_start(inst, &neighbour);
@@ -161,7 +161,7 @@ std::string engine::describe_waits(const membership& of, rank* waits_for) const 
 }
 
 void engine::note_wait(const instance& inst, std::uint64_t since_ns) {
-  wait_note note{.instance = inst.number_on_record, .round = open_round(inst), .since_ns = since_ns};
+  wait_note note{.instance = inst.number_on_record, .round = counted(inst, open_round(inst)), .since_ns = since_ns};
   const schedule& program = *inst.program;
   for (op_id id = 0; id < program.ops().size() && inst.phase == phase::running && note.op == k_no_op; ++id) {
     const op& o = program.ops()[id];

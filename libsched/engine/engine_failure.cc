@@ -72,10 +72,13 @@ void engine::fail_all(status why, rank culprit) {
 
 void engine::lose(const membership& of, rank member) {
   for (auto& inst : instances_)
-    if (inst != nullptr && inst->members.get() == &of && inst->phase != phase::closed)
-      fail(*inst, status::peer, member);
+    if (inst != nullptr && inst->members.get() == &of) lose(*inst, member);
   for (message_sink* const sink : sinks_)
     if (sink != nullptr && &sink->members() == &of) sink->lose(member);
+}
+
+void engine::lose(instance& inst, rank member) {
+  if (inst.phase != phase::closed) fail(inst, status::peer, member);
 }
 
 rank engine::first_lost_of(const membership& world) const {

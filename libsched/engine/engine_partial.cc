@@ -71,21 +71,22 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   if (adapts)
     given.merge =
         adaptive_merge(input.type, options.tensors.empty() ? std::vector<tensor>{{0, input.count}} : options.tensors);
+  inst.whose = round_calls(program.starts(), program.place().size);
+  inst.segments = segment_map(program);
+  inst.segment_states.resize(inst.segments.count());
+  inst.buffer_swaps = buffer_swaps_of(program, inst.segments);
+  inst.result_blocks = result_blocks_of(program, inst.segments, given.count, made, inst.output_buffer);
+  inst.cells[inst.output_buffer].exchangeable = true;
+  if ((inst.predecessor = options.predecessor) != nullptr) return std::nullopt;
   std::vector<std::byte*> memory;
   for (std::uint32_t i = 0; i < contribution::k_buffers + options.lag.buffers(); ++i) {
     memory.push_back(own(inst, i < contribution::k_buffers ? given.bytes : made.bytes));
     if (memory.back() == nullptr)
       return failure{status::no_memory, "no memory left for contribution and result buffers"};
   }
-  inst.whose = round_calls(program.starts(), program.place().size);
-  inst.segments = segment_map(program);
-  inst.segment_states.resize(inst.segments.count());
-  inst.buffer_swaps = buffer_swaps_of(program, inst.segments);
-  inst.result_blocks = result_blocks_of(program, inst.segments, given.count, made, inst.output_buffer);
   inst.offers = std::make_unique<contribution>(given, std::span(memory).first<contribution::k_buffers>());
   inst.results = std::make_unique<delivery>(made, options.lag, std::span(memory).subspan(contribution::k_buffers));
   inst.stats = std::make_unique<partial_stats>(program.place().size);
-  inst.cells[inst.output_buffer].exchangeable = true;
   return std::nullopt;
 }
 
@@ -93,7 +94,7 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
 outcome engine::capture(instance& inst, op_id id, const op& o) {
   const rank self = inst.program->place().self;
   const bool is_present = std::binary_search(inst.present.begin(), inst.present.end(), self);
-  inst.stats->enter(inst.round, trace_buffer::now_ns());
+  inst.stats->enter(counted(inst, inst.round), trace_buffer::now_ns());
   inst.gated.store(inst.round);  // before it looks: who reads less afterwards knows that his offer is found
   const auto [buffer, is_last] = inst.offers->capture();
   inst.captured = buffer;
@@ -107,6 +108,25 @@ outcome engine::capture(instance& inst, op_id id, const op& o) {
   }
   set_segment_state(inst, id, mine);
   return outcome::done;
+}
+
+// The open round's result lies where it was to be written.
+void engine::publish_result(instance& inst, const round_totals& totals, bool is_null) {
+  const round_no round = counted(inst, inst.round);
+  const auto [data, mine, since] = inst.captured ? inst.offers->at(*inst.captured) : contribution::pending{};
+  const delivered result{.from = round - 1,
+                         .to = round,
+                         .contributors = totals.contributors,
+                         .last_offers = totals.offers,
+                         .offers = totals.offers,
+                         .in_result = totals.contributors,
+                         .ranks = totals.ranks,
+                         .mine = mine,
+                         .staleness = mine == 0 || since >= round ? 0 : round - since,
+                         .null = is_null};
+  inst.results->publish(inst.cells[inst.output_buffer].storage, result);
+  inst.stats->finish(result, trace_buffer::now_ns());
+  if (inst.captured) inst.offers->done(*std::exchange(inst.captured, std::nullopt));
 }
 
 // Who is in what has just been computed. Blocks of absent ranks become zeros.

@@ -1,5 +1,6 @@
 // What the engine reserves for an instance at commit, and gives back at its removal.
 #include <algorithm>
+#include <utility>
 
 #include "libsched/analysis/shared_sources.h"
 #include "libsched/engine/engine.h"
@@ -165,19 +166,21 @@ void engine::set_binding(instance& inst, const binding& memory) {
   if (!inst.lists.empty()) bind_lists(inst, memory);
 }
 
-status engine::open(instance& inst, std::span<const member_address> all) {
-  if (const status answer = net_.link(inst.id, all); answer != status::ok) return answer;
-  inst.has_settled = inst.is_linked = true;
-  if (inst.phase == phase::failed) {  // given up here, or by a faster rank
-    net_.abandon(inst.id);
-    return status::ok;
-  }
+status engine::link(instance& inst, std::span<const member_address> all) {
+  const status answer = net_.link(inst.id, all);
+  if (answer == status::ok) inst.is_linked = true;
+  return answer;
+}
+
+void engine::open(instance& inst) {
+  inst.has_settled = true;
+  if (inst.predecessor != nullptr) take_over(inst, *std::exchange(inst.predecessor, nullptr));
+  if (inst.phase == phase::failed) return net_.abandon(inst.id);  // given up here, or by a faster rank
   inst.phase = phase::idle;
   if (inst.program->is_partial()) begin_round(inst);
   look(inst);
   advance(inst);
   net_.flush();
-  return status::ok;
 }
 
 void engine::refuse(instance& inst, const failure& why) {
@@ -203,6 +206,7 @@ status engine::remove(instance& inst) {
   if (!quiet || inst.jobs != 0 || inst.posted.load()) return status::busy;
   if (!inst.has_settled) {
     inst.is_orphan = true;
+    inst.predecessor = nullptr;  // should it come to stand after all, it has nothing to go on with
     return status::ok;
   }
   rank reader = k_no_rank;

@@ -4,6 +4,7 @@
 // hand-overs and the call times of a partial instance; docs/threading.md has a row for each.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -91,6 +92,8 @@ struct bound_lists {
   list_binding at{};
 };
 
+struct instance;
+
 struct instance_options {
   lag_rule lag{};
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
@@ -98,6 +101,8 @@ struct instance_options {
   std::vector<tensor> tensors{};
   /// For ops that call functions. Kept as long as the instance.
   std::shared_ptr<functions> local{};
+  /// Of a partial schedule: one of the same contributions and results that has failed, and that this one goes on from.
+  instance* predecessor = nullptr;
 };
 
 enum class phase : std::uint8_t {
@@ -147,6 +152,9 @@ struct instance {
   std::string label;              ///< for people: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
+  instance* predecessor = nullptr;  ///< until this one is open: then what follows here is taken over from it
+  round_no rounds_before = 0;       ///< that were over there: applications count on
+  round_no calls_behind = 0;        ///< of these, for which the application has not called yet; the application's
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
   std::unique_ptr<partial_stats> stats;
@@ -187,6 +195,22 @@ inline bool is_between_rounds(const instance& inst) {
   const round_no finished = inst.finished.load();
   if (!inst.program->is_partial()) return finished == inst.called.load();
   return finished == k_last_round || finished == inst.gated.load();
+}
+
+/// A round as applications count, and the other way round.
+inline round_no counted(const instance& inst, round_no round) {
+  return round == k_last_round ? round : inst.rounds_before + round;
+}
+inline round_no uncounted(const instance& inst, round_no round) {
+  return round == k_last_round ? round : round - std::min(round, inst.rounds_before);
+}
+
+/// The last round that the application has called for, as it counts.
+inline round_no called_of(const instance& inst) { return counted(inst, inst.called.load()) - inst.calls_behind; }
+/// The application calls for a round, and for those before it.
+inline void call_for(instance& inst, round_no round) {
+  inst.calls_behind = inst.rounds_before - std::min(round, inst.rounds_before);
+  if (round > inst.rounds_before) inst.called.store(uncounted(inst, round));
 }
 
 /// The round that is under way, or else the one that the next call opens.

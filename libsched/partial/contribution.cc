@@ -69,6 +69,33 @@ std::uint64_t contribution::withdraw() {
   return offers;
 }
 
+void contribution::give_back(std::uint32_t buffer) {
+  const auto waiting = pending_.take();
+  if (!waiting) return pending_.put(buffer);
+  const pending& earlier = buffers_[buffer];
+  pending& later = buffers_[*waiting];
+  if (how_.merge)
+    how_.merge(earlier.data, later.data);
+  else if (how_.count > 0)
+    how_.reduce(earlier.data, later.data, later.data, how_.count);
+  later.offers += earlier.offers;
+  later.since = earlier.since;
+  spares_.put(buffer);
+  pending_.put(*waiting);
+}
+
+std::vector<std::byte*> contribution::memory() const {
+  std::vector<std::byte*> all;
+  for (const pending& one : buffers_) all.push_back(one.data);
+  return all;
+}
+
+std::vector<std::byte*> delivery::memory() const {
+  std::vector<std::byte*> all;
+  for (const slot& one : slots_) all.push_back(one.data);
+  return all;
+}
+
 delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memory)
     : how_(std::move(how)), lag_(lag), slots_(lag.buffers()), queue_(lag.results), spares_(lag.buffers()) {
   for (std::uint32_t i = 0; i < lag.buffers(); ++i) slots_[i].data = memory[i];
@@ -81,34 +108,44 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
   fresh.what = what;
+  newest_ = {what.null ? nullptr : data, what};
+  if (kept_) spares_.put(*std::exchange(kept_, std::nullopt));
   const bool has_room = !at(queued_).look();
   const auto uncollected = has_room ? std::nullopt : at(queued_ - 1).take();
   if (!uncollected) ++queued_;
-  if (uncollected) absorb(fresh, slots_[*uncollected]);
+  const bool is_combined = uncollected && absorb(fresh, slots_[*uncollected]);
   if (uncollected && fresh.what.null && !slots_[*uncollected].what.null) {
     fresh.what.null = false;  // this round added nothing: the older result stands for both
     std::swap(fresh.data, slots_[*uncollected].data);
   }
   at(queued_ - 1).put(writing_);
   published_.store(what.to, std::memory_order_release);
-  // As many as are kept wait, and at most one is with the application: another is spare.
-  if (uncollected) spares_.put(*uncollected);
+  // As many as wait at most, one with the application, and one that is kept: another is spare.
+  if (is_combined)
+    kept_ = uncollected;
+  else if (uncollected)
+    spares_.put(*uncollected);
   writing_ = *spares_.take();
   return slots_[writing_].data;
 }
 
-void delivery::absorb(slot& into, const slot& older) const {
+// Answers whether the data of both was combined; in the memory of the older one, so that the newest stays as it is.
+bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
   into.what.mine += older.what.mine;
   into.what.staleness = std::max(into.what.staleness, older.what.staleness);
   const bool both = !into.what.null && !older.what.null;
   if (lag_.policy != lag_policy::latest) {
     into.what.offers += older.what.offers;
-    if (both && how_.count > 0) how_.reduce(older.data, into.data, into.data, how_.count);
+    if (!both) return false;
+    if (how_.count > 0) how_.reduce(older.data, into.data, older.data, how_.count);
+    std::swap(into.data, older.data);
+    return true;
   } else if (into.what.null) {
     into.what.offers = older.what.offers;
     into.what.in_result = older.what.in_result;
   }
+  return false;
 }
 
 void delivery::copy(const std::byte* result, std::span<const target_part> into) const {

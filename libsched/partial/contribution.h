@@ -10,7 +10,8 @@
 //                            when it takes the next
 //
 // Three contribution buffers suffice (one captured, one pending, one being filled), and two more result buffers than
-// results are kept (one written, one with the application). A buffer's plain fields belong to whoever holds it; the
+// results are kept (one written, one with the application), or three where results are combined: the newest one is also
+// kept as it was made until the next is (docs/shrink.md). A buffer's plain fields belong to whoever holds it; the
 // exchanges are acq_rel, so the next holder sees them. What is pending, or was captured, is only read: also by the
 // offer that adds to it.
 //
@@ -103,6 +104,9 @@ class contribution {
     offer(std::span(&whole, 1), call);
   }
 
+  /// Its buffers. Whoever holds it ends them after it.
+  std::vector<std::byte*> memory() const;
+
   /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
   std::uint64_t withdraw();
 
@@ -121,6 +125,9 @@ class contribution {
     const bool is_last = has_left_.load();
     return {pending_.take(), is_last};
   }
+  /// Engine, while the application is elsewhere: what was captured is pending again, before what was offered since.
+  void give_back(std::uint32_t buffer);
+
   const pending& at(std::uint32_t buffer) const { return buffers_[buffer]; }
   void done(std::uint32_t buffer) { spares_.put(buffer); }
 
@@ -142,6 +149,7 @@ struct delivered {
   std::uint64_t last_offers = 0;   ///< likewise
   std::uint64_t offers = 0;        ///< inside the result: of one round (latest) or of all in (from, to]
   std::uint64_t in_result = 0;     ///< contributors of the round whose result it is (latest)
+  std::uint64_t ranks = 0;         ///< of the world in which round `to` was
   std::uint64_t mine = 0;          ///< this rank's offers inside (from, to]
   round_no staleness = 0;          ///< of these: rounds between the one called for and the one it was in, at most
   bool null = true;                ///< nobody contributed: there is no result
@@ -160,7 +168,7 @@ struct lag_rule {
   std::uint32_t results;  ///< kept for the application: 1, but of a history 1 … k_most
 
   constexpr lag_rule(lag_policy what = lag_policy::latest, std::uint32_t kept = 1) : policy(what), results(kept) {}
-  constexpr std::uint32_t buffers() const { return results + 2; }
+  constexpr std::uint32_t buffers() const { return results + (policy == lag_policy::latest ? 2 : 3); }
 };
 
 /// Engine → application.
@@ -189,6 +197,15 @@ class delivery {
     return collect(std::span(&whole, result == nullptr ? 0 : 1));
   }
 
+  /// Engine: the round's result that was published last, alone; no data where that was null, or before the first.
+  const slot& newest() const { return newest_; }
+
+  /// Engine: the next result is written there instead; the memory has changed places with that of another buffer.
+  void write_at(std::byte* data) { slots_[writing_].data = data; }
+
+  /// Its buffers. Whoever holds it ends them after it.
+  std::vector<std::byte*> memory() const;
+
   struct loan {
     std::byte* data = nullptr;
     delivered what{};
@@ -204,7 +221,7 @@ class delivery {
   round_no collected() const { return collected_; }
 
  private:
-  void absorb(slot& into, const slot& older) const;
+  bool absorb(slot& into, slot& older);
   void give_back();
 
   place& at(std::uint64_t number) { return queue_[number % queue_.size()]; }
@@ -215,6 +232,8 @@ class delivery {
   std::vector<place> queue_;
   std::uint64_t queued_ = 0;            ///< engine only: results put behind others
   std::uint32_t writing_ = 0;           ///< engine only
+  slot newest_{};                       ///< engine only
+  std::optional<std::uint32_t> kept_;   ///< engine only: that result's, where it is in no other's hands
   std::uint64_t taken_ = 0;             ///< application only: of those queued
   round_no collected_ = 0;              ///< application only
   std::optional<std::uint32_t> lent_;   ///< application only: the slot it reads from

@@ -17,12 +17,14 @@ status point_parts(std::vector<Part>& parts, Pointers buckets) {
   return status::ok;
 }
 
-bool is_over(const instance& one, round_no round) { return one.finished.load() >= round; }
+// Rounds are numbered here as the application counts them (counted in instance.h).
+round_no finished_of(const instance& one) { return counted(one, one.finished.load()); }
+bool is_over(const instance& one, round_no round) { return finished_of(one) >= round; }
 
 }  // namespace
 
 session::session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets)
-    : engine_(runs), all_(all), divisor_(by) {
+    : engine_(runs), all_(all), divisor_(by), ranks_(static_cast<std::uint64_t>(all.rounds->program->place().size)) {
   for (const std::uint64_t count : buckets) {
     offered_.push_back({nullptr, count});
     collected_.push_back({nullptr, count});
@@ -49,10 +51,10 @@ status session::offer(std::span<const source_part> contribution, round_no* round
   *is_posted = false;
   if (const status verdict = rounds.verdict.load(); verdict != status::ok) return verdict;
   if (rounds.offers->has_left() || is_in_common_call()) return status::state;
-  *round = rounds.called.load() + 1;
+  *round = called_of(rounds) + 1;
   rounds.offers->offer(contribution, *round);
   rounds.stats->calls.note(*round, trace_buffer::now_ns());  // before the call that may start the round
-  rounds.called.store(*round);
+  call_for(rounds, *round);
   *is_posted = !is_over(rounds, *round);
   if (*is_posted) engine_.post(rounds);
   return status::ok;
@@ -69,9 +71,10 @@ status session::withdraw(std::uint64_t* offers) {
 /// Nothing: all has been collected up to the last round that was.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
-  const round_no last = rounds.results->collected(), over = rounds.finished.load();
-  return {got.value_or(delivered{.from = last, .to = last}),
-          over == k_last_round ? rounds.round : std::max(over, last)};
+  const round_no last = rounds.results->collected(), over = finished_of(rounds);
+  const auto ranks = static_cast<std::uint64_t>(rounds.program->place().size);
+  return {got.value_or(delivered{.from = last, .to = last, .ranks = ranks}),
+          over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last)};
 }
 
 /// What a result is divided by; 1: nothing.
@@ -79,7 +82,7 @@ std::uint64_t session::divisor_of(const delivered& got) const {
   if (got.null) return 1;
   switch (divisor_) {
     case divisor::none: break;
-    case divisor::ranks: return static_cast<std::uint64_t>(all_.rounds->program->place().size);
+    case divisor::ranks: return ranks_;
     case divisor::contributors: return got.in_result;
     case divisor::offers: return got.offers;
   }
@@ -90,6 +93,15 @@ void session::divide(const delivered& got, std::span<const target_part> result) 
   const std::uint64_t by = divisor_of(got);
   if (by == 1) return;
   for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
+}
+
+/// Beside the result, which others may need as it is (docs/shrink.md).
+const std::byte* session::divided(const delivery::loan& result) {
+  const std::uint64_t by = divisor_of(result.what);
+  if (by == 1 || result_buffer().count == 0) return result.data;
+  view_.resize(result_buffer().bytes());
+  find_divide(result_buffer().type)(result.data, view_.data(), result_buffer().count, by);
+  return view_.data();
 }
 
 /// The first result that was not collected; without parts it is dropped.
@@ -114,15 +126,11 @@ call_progress session::collect(round_no round, std::span<const target_part> resu
   return {};
 }
 
-call_progress session::collect_view(round_no round, std::byte** result, collect_report* report) {
+call_progress session::collect_view(round_no round, const std::byte** result, collect_report* report) {
   if (const call_progress now = await(*all_.rounds, round); now.answer != status::ok) return now;
   if (stage_ != stage::none) return {.answer = status::state, .reason = "in the middle of a call that all ranks make"};
   const auto got = all_.rounds->results->borrow();
-  *result = got && !got->what.null ? got->data : nullptr;
-  if (got) {
-    const target_part whole{got->data, result_buffer().count};
-    divide(got->what, std::span(&whole, 1));
-  }
+  *result = got && !got->what.null ? divided(*got) : nullptr;
   *report = report_of(got ? std::optional(got->what) : std::nullopt);
   return {};
 }
@@ -132,12 +140,12 @@ call_progress session::collect_view(round_no round, std::byte** result, collect_
 call_progress session::await(const instance& one, round_no round) {
   if (is_over(one, round)) return {};
   const status verdict = one.verdict.load();
-  return {verdict == status::ok ? status::pending : verdict, &one, round};
+  return {verdict == status::ok ? status::pending : verdict, &one, uncounted(one, round)};
 }
 
-void session::call_for(instance& one, round_no round) {
+void session::call(instance& one, round_no round) {
   one.stats->calls.note(round, trace_buffer::now_ns());
-  if (one.called.load() < round) one.called.store(round);
+  if (called_of(one) < round) call_for(one, round);
   engine_.post(one);
 }
 
@@ -151,15 +159,15 @@ call_progress session::validate(common_call wanted) const {
 /// Tells the others a number. A round of the agreement waits for every rank that has not left.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
-  const round_no next = agreement.called.load() + 1;
+  const round_no next = called_of(agreement) + 1;
   agreement.offers->offer(reinterpret_cast<const std::byte*>(&number), next);
-  call_for(agreement, next);
+  call(agreement, next);
 }
 
 /// The largest number that was said.
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
-  const call_progress now = await(agreement, agreement.called.load());
+  const call_progress now = await(agreement, called_of(agreement));
   if (now.answer == status::ok) (void)agreement.results->collect(reinterpret_cast<std::byte*>(&largest));
   return now;
 }
@@ -170,14 +178,14 @@ call_progress session::hear(round_no& largest) {
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
-    say(std::max({rounds.called.load(), rounds.finished.load(), rounds.gated.load()}));
+    say(std::max({called_of(rounds), finished_of(rounds), counted(rounds, rounds.gated.load())}));
     stage_ = stage::asked;
   }
   if (stage_ == stage::asked) {
     round_no furthest = 0;
     if (const call_progress now = hear(furthest); now.answer != status::ok) return now;
     target_ = furthest + 1;
-    call_for(rounds, target_);
+    call(rounds, target_);
     stage_ = stage::called;
   }
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
@@ -213,12 +221,12 @@ call_progress session::model_sync(void* weights, collect_report* report) {
   instance& mean = *all_.mean;
   if (stage_ == stage::called) {
     while (all_.rounds->results->collect(nullptr)) continue;
-    const round_no next = mean.called.load() + 1;
+    const round_no next = called_of(mean) + 1;
     mean.offers->offer(static_cast<const std::byte*>(weights), next);
-    call_for(mean, next);
+    call(mean, next);
     stage_ = stage::taken;
   }
-  if (const call_progress now = await(mean, mean.called.load()); now.answer != status::ok) return now;
+  if (const call_progress now = await(mean, called_of(mean)); now.answer != status::ok) return now;
   const auto got = mean.results->collect(static_cast<std::byte*>(weights));
   if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "a round without a result"};
   const buffer& data = contribution_buffer();
@@ -235,7 +243,7 @@ void session::leave() {
   for (instance* one : {all_.rounds, all_.agreement, all_.mean}) {
     if (one == nullptr) continue;
     one->offers->leave();  // before the call, so that the round the call starts sees it
-    one->called.store(k_last_round);
+    call_for(*one, k_last_round);
     engine_.post(*one);
   }
 }

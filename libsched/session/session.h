@@ -32,7 +32,7 @@ namespace lsched {
 /// What results are divided by when they are collected.
 enum class divisor : std::uint8_t {
   none,
-  ranks,         ///< the size of the world
+  ranks,         ///< the size of the world that the session was made in, also after it has gone on in a smaller one
   contributors,  ///< of the round; lag_policy::latest only
   offers,        ///< that are in the result
 };
@@ -42,6 +42,16 @@ struct session_instances {
   instance* rounds = nullptr;     ///< whose contributions and results these are
   instance* agreement = nullptr;  ///< activation full: the maximum of one u64
   instance* mean = nullptr;       ///< activation full: the sum of weights; null: model_sync is UNSUPPORTED
+
+  /// From two or three instances, in that order; and the other way round.
+  static session_instances of(std::span<instance* const> all) {
+    return {all[0], all[1], all.size() > 2 ? all[2] : nullptr};
+  }
+  std::vector<instance*> in_order() const {
+    std::vector<instance*> all{rounds, agreement};
+    if (mean != nullptr) all.push_back(mean);
+    return all;
+  }
 };
 
 /// What a collect has delivered.
@@ -85,7 +95,7 @@ class session {
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
   /// The same where it lies; *result is null where there is none.
-  call_progress collect_view(round_no round, std::byte** result, collect_report* report);
+  call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
   /// Takes back what is pending; *offers = how many offers that were. STATE in the middle of flush or model_sync.
   status withdraw(std::uint64_t* offers);
@@ -106,6 +116,12 @@ class session {
   /// is over, too.
   call_progress drain() const;
 
+  const session_instances& all() const { return all_; }
+
+  /// From now on these are its instances, which go on from those that it had (instance_options::predecessor). Calls
+  /// that have not come to their end go on, too.
+  void go_on_with(const session_instances& all) { all_ = all; }
+
   /// The instances in the order in which they are removed, after drain(). Whoever removes one makes it null.
   std::array<instance**, 3> instances() { return {&all_.mean, &all_.agreement, &all_.rounds}; }
 
@@ -116,12 +132,13 @@ class session {
   enum class stage : std::uint8_t { none, asked, called, taken };
 
   call_progress validate(common_call wanted) const;
-  void call_for(instance& one, round_no round);
+  void call(instance& one, round_no round);
   void say(round_no round);
   call_progress hear(round_no& furthest);
   call_progress make_common_round();
   collect_report report_of(const std::optional<delivered>& got) const;
   std::uint64_t divisor_of(const delivered& got) const;
+  const std::byte* divided(const delivery::loan& result);
   void divide(const delivered& got, std::span<const target_part> result) const;
   std::optional<delivered> take(std::span<const target_part> into);
   collect_report hand_out(std::span<const target_part> into);
@@ -130,14 +147,16 @@ class session {
   engine& engine_;
   session_instances all_;
   divisor divisor_;
+  std::uint64_t ranks_;  ///< of the world that the session was made in
   std::vector<source_part> offered_;
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;
   stage stage_ = stage::none;
-  round_no target_ = 0;           ///< the common round
-  collect_report taken_{};        ///< of a flush that has taken its result
-  std::vector<std::byte> sum_{};  ///< that result
+  round_no target_ = 0;            ///< the common round
+  collect_report taken_{};         ///< of a flush that has taken its result
+  std::vector<std::byte> sum_{};   ///< that result
+  std::vector<std::byte> view_{};  ///< a result that has been divided
 };
 
 }  // namespace lsched

@@ -59,6 +59,17 @@ class board {
   /// left.
   virtual bool withdraw() = 0;
 
+  /// Instead of offer, after members of `former` were lost or have left it: all others meet, each with a board that was
+  /// opened at the same endpoint for as many members as `former` has. They are in homes() then. meet() also answers
+  /// TIMEOUT, once a member has withdrawn for *missing, a rank of `former`. UNSUPPORTED: the medium does not outlive a
+  /// lost rank. (docs/shrink.md)
+  virtual status regroup(board& former) {
+    static_cast<void>(former);
+    return status::unsupported;
+  }
+  /// Of a board that has regrouped, by rank of the world: where each member is among the ranks of the transport.
+  virtual std::span<const rank> homes() const { return {}; }
+
   /// Begins the next exchange with this rank's record, of record_bytes; zeroes fill a shorter one. The last one must
   /// have ended. PENDING: there is no room for the record yet, since *missing is two commits behind.
   virtual status post(std::span<const std::byte> record, rank* missing) = 0;

@@ -110,7 +110,7 @@ enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 struct cancellation {
   std::uint32_t instance = 0;  ///< this rank's number
   rank by = k_no_rank;
-  bool is_departure = false;  ///< instead: this rank waits in vain for that one, which has detached it
+  bool is_departure = false;       ///< instead: this rank waits in vain for that one, which has detached it
   std::optional<round_no> last{};  ///< of a departure: messages up to this round may be on their way. Nothing: all came
 };
 
@@ -137,6 +137,17 @@ class endpoint {
   virtual bool sends_from(const std::byte* memory, std::uint64_t bytes) const {
     static_cast<void>(memory), static_cast<void>(bytes);
     return true;
+  }
+
+  /// Where the other ranks that share this rank's memory find a place in it; 0: none shares it.
+  virtual std::uint64_t offset_of(const std::byte* memory) const {
+    static_cast<void>(memory);
+    return 0;
+  }
+  /// Such a place of another rank, to be read; null: no memory is shared with it, or there is none of so many bytes.
+  virtual const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const {
+    static_cast<void>(who), static_cast<void>(place), static_cast<void>(bytes);
+    return nullptr;
   }
 
   // --- commit: each by all members of a world, once each ------------------------------------------------------

@@ -27,7 +27,7 @@ void partial_call::offer() { expect_ok(lsched_offer(schedule_.get(), ones_.data(
 
 void partial_call::collect(std::uint64_t round, std::uint64_t patience_ns) {
   const lsched_ticket ticket{schedule_.get(), round};
-  void* view = nullptr;
+  const void* view = nullptr;
   expect_ok(lsched_collect_view(ticket, &view, patience_ns, &report_, &why_), "lsched_collect_view", why_);
   result_ = view;
 }

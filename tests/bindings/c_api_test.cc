@@ -1284,20 +1284,19 @@ TEST(c_partial, a_view_is_this_ranks_until_it_collects_something_newer) {
     lsched_partial_desc desc = describe_partial(2, "solo", lag);
     desc.history = lag == LSCHED_HISTORY ? 3 : 0;
     trainee it{create(world.at(0), desc)};
-    void* view = nullptr;
+    const void* view = nullptr;
     diagnostic why;
     EXPECT_EQ(lsched_collect_view({}, &view, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(lsched_collect_view({it.schedule, 0}, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
     for (std::int64_t value = 1; value <= 20; ++value) {
       ASSERT_EQ(lsched_collect_view(it.offer(value), &view, k_limit_ns, nullptr, nullptr), LSCHED_OK);
-      auto* const lies_at = static_cast<std::int64_t*>(view);
+      auto* const lies_at = static_cast<const std::int64_t*>(view);
       ASSERT_NE(lies_at, nullptr);
       EXPECT_EQ(lies_at[0], value);
-      lies_at[1] = -value;
       const lsched_ticket later = it.offer(100);
       EXPECT_EQ(lsched_wait(later, k_limit_ns, nullptr), LSCHED_OK);
       EXPECT_EQ(lies_at[0], value) << "written while it was lent";
-      EXPECT_EQ(lies_at[1], -value);
+      EXPECT_EQ(lies_at[1], value);
       integers result(2);
       ASSERT_EQ(lsched_collect(later, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
       EXPECT_EQ(result, integers(2, 100));

@@ -12,6 +12,7 @@
 #include "libsched/analysis/order.cc"
 #include "libsched/analysis/segments.cc"
 #include "libsched/engine/engine.cc"
+#include "libsched/engine/engine_carry.cc"
 #include "libsched/engine/engine_diagnosis.cc"
 #include "libsched/engine/engine_failure.cc"
 #include "libsched/engine/engine_lists.cc"
@@ -193,7 +194,8 @@ struct one_rank {
   }
   instance* add(act what) {
     instance* made = *runs.add(one_op(what), what != act::nothing ? binding{{}, {&landing}} : binding{}, {});
-    (void)runs.open(*made, {});
+    (void)runs.link(*made, {});
+    runs.open(*made);
     return made;
   }
   void start(int which) { models::require(drives.start(*it[which], nullptr) == status::ok, "a start fails"); }

@@ -159,10 +159,11 @@ struct delivering {
   explicit delivering(lag_policy how)
       : lag(how),
         its(k_adding, {how, how == lag_policy::history ? k_history : 1u},
-            std::vector{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3])}) {}
+            std::vector{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2]), bytes_of(memory[3]),
+                        bytes_of(memory[4])}) {}
 
   lag_policy lag;
-  value memory[k_history + 2]{};
+  value memory[k_history + 3]{};
   delivery its;
   round_no published = 0;  ///< so many publishes have returned
   round_no collected = 0;

@@ -596,7 +596,8 @@ struct scripted_rank {
       builder to({0, 2}, "one signal");
       to.signal_recv(1, tag);
       its[tag] = *what.add(*to.compile(), {}, {});
-      EXPECT_EQ(what.open(*its[tag], {}), status::ok);
+      EXPECT_EQ(what.link(*its[tag], {}), status::ok);
+      what.open(*its[tag]);
     }
   }
   scripted_endpoint net;

@@ -10,12 +10,7 @@ namespace lsched {
 namespace {
 
 constexpr std::uint64_t k_stands = 0;
-
-/// How a commit was settled.
-constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { return number << 32 | how; }
-constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t given_up_for(rank missing) { return static_cast<std::uint64_t>(missing + 2); }
-constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
 }  // namespace
 
@@ -25,7 +20,9 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
 
 // Who has found its offer may read it for as long as it likes.
 shm_board::~shm_board() {
-  if (!withdraw()) {
+  if (former_ != nullptr) {
+    if (!give_up_roll()) leave_roll();
+  } else if (!withdraw()) {
     members_ = offered_to_;
     if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // nobody else writes there
   }
@@ -105,6 +102,8 @@ std::vector<rank> shm_board::awaited() const {
   if (offer_ != nullptr)
     for (const rank each : offered_to_)
       if (!has_offered(each)) those.push_back(each);
+  if (former_ != nullptr && unanswered_ != k_no_rank)
+    those.push_back(former_->members_[static_cast<std::size_t>(unanswered_)]);
   return those;
 }
 
@@ -155,6 +154,7 @@ shm_offer* shm_board::offer_of(rank of, std::uint64_t word) const {
 }
 
 status shm_board::meet(rank* missing) {
+  if (former_ != nullptr) return call_roll(missing);
   if (offer_ == nullptr) {
     if ((offer_ = offer_of(self_, 0)) == nullptr) return status::pending;
     offer_->board.store(address().near, std::memory_order_relaxed);
@@ -222,6 +222,7 @@ status shm_board::end_offer(std::span<const std::uint64_t> boards) {
 }
 
 bool shm_board::withdraw() {
+  if (former_ != nullptr) return give_up_roll();
   if (offer_ == nullptr) return true;
   std::uint64_t expected = shm_offer::word_of(key_, shm_offer::offered);
   if (!offer_->word.compare_exchange_strong(expected, 0)) return false;

@@ -38,6 +38,11 @@ struct shm_offer {
   static constexpr std::uint64_t word_of(std::uint64_t key, stage how_far) { return key << 2 | how_far; }
 };
 
+/// A word that says how an exchange or a call of the roll was settled: its number, and in the lower half how.
+constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { return number << 32 | how; }
+constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
+constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
+
 /// What a member shows. All zeroes: it has posted nothing. A byte for each member follows, unless it is in a page:
 /// whether that one will not come back to this memory. Then the boards of all, where the first member has found them.
 struct shm_board_words {
@@ -48,6 +53,15 @@ struct shm_board_words {
   /// By parity of the commit, in the words of the world's first rank: its number, and in the lower half 0 where it
   /// stands, else the missing rank plus 2.
   alignas(64) std::atomic<std::uint64_t> settled[2];
+
+  /// How far the member has come with calls of the roll (board::regroup): the last one that it has answered, and the
+  /// last one whose end it has seen; and by parity of the call where its board for the survivors is.
+  alignas(64) std::atomic<std::uint64_t> answered;
+  std::atomic<std::uint64_t> dismissed;
+  std::atomic<std::uint64_t> fresh[2];
+  /// In the words of the world's first rank, by parity: the number of a call that is settled, and in the lower half by
+  /// whose list, its rank plus 2, or, with k_given_up, for whom it was given up.
+  std::atomic<std::uint64_t> regrouped[2];
 
   std::byte record[2][board::record_bytes];
 
@@ -80,6 +94,8 @@ class shm_board final : public board {
   void offer(std::uint64_t key, std::span<const rank> members) override;
   status meet(rank* missing) override;
   bool withdraw() override;
+  status regroup(board& former) override;
+  std::span<const rank> homes() const override { return members_; }
 
   std::span<const rank> members() const { return members_; }
   shm_board_words& words() const { return own_; }
@@ -102,6 +118,19 @@ class shm_board final : public board {
   status take_answer();
   status end_offer(std::span<const std::uint64_t> boards);
 
+  // shm_board_roll.cc
+  std::atomic<std::uint64_t>& regrouped() const { return former_->of_ranks_.front()->regrouped[roll_ % 2]; }
+  std::atomic<std::uint64_t>& answered() const { return former_->own_.answered; }
+  bool is_gone(std::size_t member) const;
+  rank find_undismissed(std::uint64_t call) const;
+  status call_roll(rank* missing);
+  rank list_survivors();
+  status end_roll(std::uint64_t how, rank* missing);
+  status join_listed(std::size_t author);
+  bool give_up_roll();
+  void leave_roll();
+  void dismiss();
+
   shm_segment& segment_;
   ringer& ringer_;
   const rank self_;  ///< in the segment
@@ -111,6 +140,9 @@ class shm_board final : public board {
   shm_offer* offer_ = nullptr;     ///< in this rank's page, once there is a free place
   std::vector<rank> offered_to_;   ///< the members, as in members_
   std::size_t missing_offer_ = 0;  ///< of them, whose offer is waited for
+  shm_board* former_ = nullptr;    ///< whose survivors meet here, until they have
+  std::uint64_t roll_ = 0;         ///< the number of that call of the roll
+  rank unanswered_ = k_no_rank;    ///< in `former_`: whose answer was missing
   std::vector<rank> members_;      ///< by rank of the world, places in the segment; empty until it has joined
   std::vector<shm_board_words*> of_ranks_;
   std::uint64_t number_ = 0;      ///< of the exchange that is under way, or of the last one

@@ -49,6 +49,11 @@ class shm_endpoint final : public endpoint {
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
 
+  std::uint64_t offset_of(const std::byte* memory) const override { return segment_->offset_of(memory); }
+  const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const override {
+    return segment_->holds(who, place, bytes) ? segment_->at(place) : nullptr;
+  }
+
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
   std::unique_ptr<board> open_home_board() override;
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,

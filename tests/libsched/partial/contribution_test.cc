@@ -48,7 +48,7 @@ struct contribution_bench {
 
 struct delivery_bench {
   explicit delivery_bench(lag_policy lag, std::uint32_t results = 1)
-      : memory(results + 2), place(adds(), {lag, results}, places()) {}
+      : memory(lag_rule(lag, results).buffers()), place(adds(), {lag, results}, places()) {}
   std::vector<std::byte*> places() {
     std::vector<std::byte*> all;
     for (values& one : memory) all.push_back(bytes_of(one));
@@ -275,6 +275,45 @@ TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_mu
     for (round_no round = first + 3; round <= first + 7; ++round) add(sum, gradient_of(round));
     EXPECT_EQ(result, sum);
     EXPECT_FALSE(it.place.collect(bytes_of(result)).has_value());
+  }
+}
+
+/// docs/shrink.md
+TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
+  for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate, lag_policy::history}) {
+    delivery_bench it(lag, lag == lag_policy::history ? 2 : 1);
+    EXPECT_EQ(it.place.newest().data, nullptr);
+    for (round_no round = 1; round <= 40; ++round) {
+      it.publish(round, gradient_of(round), round % 7 == 0);
+      values result{};
+      if (round % 3 == 0) (void)it.place.collect(bytes_of(result));
+      if (round % 5 == 0) (void)it.place.borrow();
+      std::memset(it.place.writing(), 0xee, sizeof result);  // the next round is under way
+      const delivery::slot newest = it.place.newest();
+      EXPECT_EQ(newest.what.to, round);
+      if (round % 7 == 0) {
+        EXPECT_EQ(newest.data, nullptr);
+      } else {
+        EXPECT_EQ(values_at(newest.data), gradient_of(round)) << round;
+      }
+    }
+  }
+}
+
+TEST(contribution, what_was_captured_in_vain_is_merged_with_what_was_offered_since) {
+  contribution_bench it;
+  values one = gradient_of(1), two = gradient_of(2), both = one;
+  add(both, two);
+  for (int again = 0; again < 5; ++again) {  // no buffer is lost
+    it.place.offer(bytes_of(one), 3);
+    const auto captured = it.place.capture().buffer;
+    it.place.offer(bytes_of(two), 4);
+    it.place.give_back(*captured);
+    const auto merged = it.place.capture().buffer;
+    EXPECT_EQ(values_at(it.place.at(*merged).data), both);
+    EXPECT_EQ(it.place.at(*merged).offers, 2u);
+    EXPECT_EQ(it.place.at(*merged).since, 3u);
+    it.place.done(*merged);
   }
 }
 

@@ -1,0 +1,114 @@
+// Going on after a death: the world of those who are left, and partial schedules in it (docs/shrink.md).
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "bindings/c/sized.h"
+#include "bindings/c/words.h"
+#include "bindings/c/world.h"
+
+namespace lsched {
+namespace {
+
+/// What a caller alone is told: the other ranks, whose arguments are the same, find it, too, or wait for this one.
+std::optional<failure> validate_carry(const lsched_schedule& schedule, const lsched_world& to) {
+  const std::string& label = schedule.instance->label;
+  if (!schedule.is_partial())
+    return failure{status::unsupported, label + " is an ordinary schedule: create it anew in the other world"};
+  if (schedule.extras.anew == nullptr)
+    return failure{status::unsupported, label + " cannot be carried: allreduce and adasum alone are"};
+  if (&to.process != &schedule.world->process || &to == schedule.world)
+    return argument("the schedule's world and the other one are not two worlds of this process");
+  for (const rank home : to.joined.members().homes())
+    if (schedule.world->joined.members().rank_of(home) == k_no_rank)
+      return argument("the other world has a rank that the schedule's world has not");
+  return std::nullopt;
+}
+
+/// Why this rank's end cannot be carried, of which the others have to hear; else it has failed, if it had not: of the
+/// first member that the other world has not.
+std::optional<failure> fail_of_missing(const lsched_schedule& schedule, const lsched_world& to) {
+  const membership& members = schedule.world->joined.members();
+  const auto is_missing = [&](rank home) { return to.joined.members().rank_of(home) == k_no_rank; };
+  const auto missing = std::ranges::find_if(members.homes(), is_missing);
+  const auto all = schedule.session->all().in_order();
+  const auto has_ended = [](const instance* one) { return one->finished.load() == k_last_round; };
+  if (std::ranges::any_of(all, has_ended))
+    return failure{status::state, schedule.instance->label + " has ended: all ranks have left it"};
+  if (missing != members.homes().end())
+    schedule.world->process.driver().with_engine([&] {
+      for (instance* const one : all) schedule.world->process.engine().lose(*one, members.rank_of(*missing));
+    });
+  else if (std::ranges::any_of(all, [](const instance* one) { return one->verdict.load() == status::ok; }))
+    return failure{status::state, schedule.instance->label + " has not failed: it goes on where it is"};
+  return std::nullopt;
+}
+
+/// From then on no other rank reads this one's memory. As patient as a commit.
+std::optional<failure> await_readers(lsched_world& world, std::span<instance** const> all) {
+  const auto deadline = driver::clock::now() + world.commit_timeout;
+  auto why = world.joined.cancel(all);
+  while (why && why->code == status::busy && driver::clock::now() < deadline) why = world.joined.cancel(all);
+  return why;
+}
+
+/// The commit of what goes on. It is the schedule's once it stands.
+std::optional<failure> commit_anew(lsched_schedule& schedule, lsched_world& to, commit_request& request) {
+  const session_instances before = schedule.session->all();
+  request.options.predecessor = before.rounds;
+  std::array<instance*, 2> companions{before.agreement, before.mean};
+  for (std::size_t i = 0; i < request.companions.size(); ++i) request.companions[i].predecessor = companions[i];
+  queued_commit made = to.joined.queue(request);
+  if (auto why = to.joined.await(made)) return why;
+  schedule.session->go_on_with(session_instances::of(made.instances));
+  schedule.instance = schedule.flights.front().runs = made.instances.front();
+  schedule.commit = made.commit;
+  return std::nullopt;
+}
+
+std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
+  lsched_world& from = *schedule.world;
+  std::vector<instance*> before = schedule.session->all().in_order();
+  std::vector<instance**> gone;
+  for (instance*& one : before) gone.push_back(&one);
+  std::optional<failure> unable = fail_of_missing(schedule, to);
+  if (!unable) unable = await_readers(from, gone);
+  auto made = unable ? result<creation>(*unable) : schedule.extras.anew(to);
+  if (!made) unable = made.error();
+  if (auto why = to.joined.hand_over(before, unable)) return why;
+  if (auto why = commit_anew(schedule, to, made->request)) return why;
+  schedule.world = &to;
+  return from.joined.remove(gone);
+}
+
+}  // namespace
+}  // namespace lsched
+
+using namespace lsched;
+
+extern "C" {
+
+lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
+                            lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (world == nullptr || survivors == nullptr)
+      return report(diagnostic, {status::argument, "world or survivors is null"});
+    *survivors = nullptr;
+    auto left = world->joined.shrink(deadline_after(timeout_ns));
+    if (!left) return report(diagnostic, left.error());
+    *survivors = new lsched_world(*world, std::move(*left));
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors, lsched_diagnostic* diagnostic) {
+  return guarded(diagnostic, [&] {
+    if (schedule == nullptr || survivors == nullptr)
+      return report(diagnostic, {status::argument, "schedule or survivors is null"});
+    auto why = validate_carry(*schedule, *survivors);
+    if (!why) why = carry(*schedule, *survivors);
+    return why ? report(diagnostic, *why) : LSCHED_OK;
+  });
+}
+
+}  // extern "C"

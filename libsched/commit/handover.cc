@@ -1,0 +1,81 @@
+#include "libsched/commit/handover.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+namespace lsched {
+namespace {
+
+/// What a member tells of an instance: engine::last_result, with the place of the data in memory that all share.
+struct progress_record {
+  round_no round;
+  std::uint64_t place;  ///< 0: no data
+  engine::round_totals totals;
+};
+using progress_records = std::array<progress_record, handover::k_most>;
+static_assert(sizeof(progress_records) <= sizeof(commit_record::detail));
+
+progress_record record_of(const commit_record& from, std::size_t index) {
+  progress_records all;
+  std::memcpy(&all, from.detail, sizeof all);
+  return all[index];
+}
+
+/// The label for people; worlds of the same name have other numbers.
+std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
+
+std::uint64_t bytes_of_result(const instance& one) { return one.program->buffers()[one.output_buffer].bytes(); }
+
+}  // namespace
+
+handover::handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
+                   const std::optional<failure>& unable)
+    : commitment(std::move(members), number, "carrying " + identity_of(*from.front())),
+      engine_(where),
+      from_(from.begin(), from.end()) {
+  auto why = unable ? unable : tell();
+  if (why) refuse(std::move(*why));
+}
+
+std::optional<failure> handover::tell() {
+  progress_records mine{};
+  for (std::size_t i = 0; i < from_.size(); ++i) {
+    const instance& one = *from_[i];
+    if (one.verdict.load() == status::ok)
+      return failure{status::state, one.label + " has not failed: it goes on where it is"};
+    const auto [round, data, totals] = engine::last_result_of(one);
+    mine[i] = {round, data == nullptr ? 0 : engine_.net().offset_of(data), totals};
+    if (data != nullptr && mine[i].place == 0)
+      return failure{status::unsupported, one.label + ": the ranks share no memory in which its last result could be"};
+  }
+  std::memcpy(record_.detail, &mine, sizeof mine);
+  return std::nullopt;
+}
+
+std::optional<failure> handover::conclude(const std::vector<commit_record>& all) {
+  for (std::size_t i = 0; i < from_.size(); ++i)
+    if (auto why = take_over(*from_[i], i, all)) return why;
+  for (instance* const one : from_) engine_.strip(*one);
+  return std::nullopt;
+}
+
+// The result is still there: its owner begins no round that could write there before all members have come here.
+std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
+  const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
+  const auto furthest = std::ranges::max_element(all, {}, round_of);
+  const auto last = std::ranges::min_element(all, {}, round_of);
+  const auto [round, place, totals] = record_of(*furthest, index);
+  if (round - round_of(*last) > 1)
+    return failure{status::internal, mine.label + ": the ranks are more than one round apart"};
+  if (round_of(all[static_cast<std::size_t>(self())]) == round) return std::nullopt;
+  const rank owner = members_->home_of(static_cast<rank>(furthest - all.begin()));
+  const std::byte* const data = place == 0 ? nullptr : engine_.net().memory_at(owner, place, bytes_of_result(mine));
+  if (place != 0 && data == nullptr)
+    return failure{status::transport, mine.label + ": its last result lies where no other rank can read it"};
+  engine_.adopt(mine, {round, data, totals});
+  return std::nullopt;
+}
+
+}  // namespace lsched
