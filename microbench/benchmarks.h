@@ -79,6 +79,13 @@ struct coll_options : output_options {
 };
 int run_coll(lsched_world* runtime, const coll_options& options);
 
+/// Messages between two ranks, and an alltoallv whose counts change, beside MPI's.
+struct messages_options : output_options {
+  std::vector<std::uint64_t> sizes{8, 1024, 65536, 1048576};  ///< bytes of a message, multiples of 4
+  double cell_seconds = 0.5;
+};
+int run_messages(lsched_world* runtime, const messages_options& options);
+
 /// The adaptive sum beside our sum and MPI's, and what it may cost beyond a sum.
 struct adasum_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576, 16777216, 67108864};  ///< bytes, multiples of 4

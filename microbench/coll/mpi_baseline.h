@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "microbench/exercise.h"
 #include "microbench/report.h"
@@ -57,5 +58,15 @@ class mpi_baseline {
   struct state;
   std::unique_ptr<state> state_;
 };
+
+/// A message to a rank of MPI_COMM_WORLD, or from one. Throw as above, and so does what follows.
+void mpi_send(int to, const std::vector<float>& data);
+void mpi_receive(int from, std::vector<float>& data);
+
+/// Counts and displacements in floats, as MPI takes them.
+struct mpi_blocks {
+  std::vector<int> counts, displacements;
+};
+void mpi_alltoallv(const float* input, const mpi_blocks& sent, float* output, const mpi_blocks& received);
 
 }  // namespace lsched::bench

@@ -469,6 +469,27 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
   }
 }
 
+TEST(CommandBench, messages_are_measured_and_right) {
+  const words ask{"bench", "messages", "--sizes", "4,1K,100K", "--cell-seconds", "0.005", "--json"};
+  for (const char* ranks : {"2", "3"}) {
+    words alone = ask;
+    alone.insert(alone.end(), {"-", "-n", ranks});
+    const outcome it = run(lsched(alone));
+    ASSERT_EQ(it.status, 0) << it.err;
+    std::map<std::string, int> rows;
+    for (const json& line : lines_of(it.out)) {
+      EXPECT_EQ(line["wrong"], 0) << line;
+      EXPECT_GT(line["us_median"], 0) << line;
+      ++rows[line["what"]];
+    }
+    EXPECT_EQ(rows["ping-pong"], 3);
+    EXPECT_EQ(rows["alltoallv"], 1);
+  }
+  const outcome alone = run(lsched({"bench", "messages", "-n", "1"}));
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_TRUE(contains(alone.err, "two ranks")) << alone.err;
+}
+
 TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
   const outcome it =
       run(lsched({"bench", "adasum", "-n", "3", "--sizes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
@@ -726,6 +747,20 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
   for (const char* part : {"allreduce", "barrier", "1 of 1", "MPI"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
+}
+
+TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "3", LSCHED_TEST_COMMAND, "bench", "messages", "--sizes", "4",
+                          "--cell-seconds", "0.01", "--json"});
+  ASSERT_EQ(it.status, 0) << it.err;
+  std::map<std::string, int> rows;
+  for (const json& line : lines_of(it.out)) {
+    EXPECT_EQ(line["wrong"], 0) << line;
+    ++rows[line["impl"].get<std::string>() + " " + line["what"].get<std::string>()];
+  }
+  EXPECT_EQ(rows,
+            (std::map<std::string, int>{
+                {"libsched ping-pong", 1}, {"libsched alltoallv", 1}, {"mpi ping-pong", 1}, {"mpi alltoallv", 1}}));
 }
 
 TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {

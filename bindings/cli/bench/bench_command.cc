@@ -189,6 +189,19 @@ void add_sparse(CLI::App& bench, command_context& context) {
   });
 }
 
+void add_messages(CLI::App& bench, command_context& context) {
+  CLI::App& command = *bench.add_subcommand(
+      "messages", "Messages between two ranks, and an alltoallv whose counts change, beside MPI's");
+  const auto world = add_ranks_option(command, 2, true);
+  const auto options = std::make_shared<bench::messages_options>();
+  add_sizes_option(command, options->sizes);
+  add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
+  add_transport_option(command, *world);
+  add_output_options(command, *options, k_pins);
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench messages --pin --json messages.jsonl");
+  run_in_world(command, context, world, options, bench::run_messages);
+}
+
 void add_tune(CLI::App& bench, command_context& context) {
   CLI::App& command =
       *bench.add_subcommand("tune", "Measure every algorithm here, and write the tuning table that auto goes by");
@@ -282,10 +295,10 @@ void add_baselines() {
 
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App& command = *app.add_subcommand(
-      "bench", "Measure: fig9, partial, cost, coll, adasum, sparse, tune, compare, overlap, engine");
+      "bench", "Measure: fig9, partial, cost, coll, messages, adasum, sparse, tune, compare, overlap, engine");
   command.require_subcommand(1);
-  for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_adasum, add_sparse, add_tune, add_compare,
-                    add_overlap, add_engine})
+  for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_messages, add_adasum, add_sparse, add_tune,
+                    add_compare, add_overlap, add_engine})
     add(command, context);
 }
 
