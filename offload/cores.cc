@@ -1,6 +1,8 @@
 #include "offload/cores.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -66,6 +68,21 @@ unsigned within_quota(unsigned cores) {
                                  tightest_quota("/sys/fs/cgroup/cpu,cpuacct", cgroup_path("cpu"))});
   const unsigned granted = std::isinf(quota) || quota >= cores ? cores : static_cast<unsigned>(std::ceil(quota));
   return std::max(granted, 1u);
+}
+
+int this_thread_number() {
+  static thread_local const int number = static_cast<int>(syscall(SYS_gettid));
+  return number;
+}
+
+// "number (name) state …", where the name may contain anything.
+bool is_asleep(int thread) {
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const auto name_end = line.rfind(')');
+  return name_end == std::string::npos || line.compare(name_end, 3, ") R") != 0;
 }
 
 unsigned usable_cores() { return within_quota(static_cast<unsigned>(allowed_cores().size())); }

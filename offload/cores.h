@@ -17,6 +17,13 @@ unsigned within_quota(unsigned cores);
 /// Cores that this process may use: within_quota of its affinity mask. Reads the operating system; cold path.
 unsigned usable_cores();
 
+/// The number that the system gives the calling thread.
+int this_thread_number();
+
+/// Whether that thread of this process sleeps at present: it neither runs nor waits for a core. True also where the
+/// system does not tell. Takes some microseconds.
+bool is_asleep(int thread);
+
 /// How many of `ranks` share a core of `cores`, which is at least 1; rounded up.
 constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (ranks + cores - 1) / cores; }
 

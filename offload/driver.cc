@@ -6,6 +6,8 @@
 #include <climits>
 #include <utility>
 
+#include "offload/cores.h"
+
 namespace lsched {
 namespace {
 
@@ -16,6 +18,7 @@ constexpr auto k_liveness_period = 50ms;
 constexpr auto k_long_wait = 50us;        // after which the others are told what a rank waits for
 constexpr auto k_first_poll_nap = 50us;   // between polls of a transport that cannot wake us …
 constexpr auto k_longest_poll_nap = 1ms;  // … growing to this while nothing comes
+constexpr auto k_look_period = 1ms;       // of the auxiliary thread at rounds that it leaves to their callers
 constexpr int k_last_looks = 8;           // steps of a leaving owner before it hands over work that keeps coming
 constexpr int k_patience = 64;            // attempts to get the engine before sleeping
 
@@ -36,7 +39,12 @@ bool driver::step() {
 }
 
 // Whether the progress thread should hear of messages once nobody polls.
-bool driver::auxiliary_listens() const { return engine_.is_listening() && has_auxiliary_.load(); }
+bool driver::auxiliary_listens() const {
+  return engine_.is_listening() && has_auxiliary_.load() && !is_left_to_callers();
+}
+
+// Whether the progress thread looks by itself at all that is under way.
+bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
 // Nobody polls from here on. Says who wants to hear of messages, then looks once more for those whose sender
 // still saw us polling. True: something moved.
@@ -59,7 +67,7 @@ void driver::let_go(nanoseconds* nap) {
     }
     const bool listens = engine_.is_listening();
     const bool has_more = looks == k_last_looks || (engine_.net().is_time_driven() && listens && nap == nullptr);
-    if (!listens) expect_nothing();
+    if (!listens || is_left_to_callers()) expect_nothing();
     if (nap != nullptr) *nap = nap_before(clock::time_point::max(), false);
     owner_.store(0);
     if ((engine_.has_posts() || (turns < k_last_looks && was_one_shut_out())) && try_acquire()) {
@@ -74,11 +82,11 @@ void driver::let_go(nanoseconds* nap) {
   }
 }
 
-// No message could make anything happen: none is to wake anybody, and what has woken somebody was for a round that is
-// over.
+// No message could make anything happen, or whoever it is for looks by himself: none is to wake anybody, and what has
+// woken somebody was for a round that is over, or that he looks at.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
-  shut_out_.store(false);
+  if (shut_out_.load()) shut_out_.store(false);
 }
 
 // Something came after our last look that rang the auxiliary thread, which we shut out. To look again is cheaper than
@@ -137,6 +145,7 @@ void driver::check_peers(clock::time_point now) {
 
 driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiting) {
   nanoseconds nap = is_waiting || engine_.is_busy() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+  if (!is_waiting && leaves_rounds_) nap = k_look_period;
   if (engine_.net().is_time_driven() && engine_.is_listening()) {
     // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
@@ -185,6 +194,7 @@ status driver::call_for_next(instance& inst, round_no& next) {
   round_no last = inst.finished.load();
   if (!inst.called.compare_exchange_strong(last, last + 1)) return status::state;
   next = last + 1;
+  if (policy_.are_cores_taken && caller_.load() != this_thread_number()) caller_.store(this_thread_number());
   engine_.post(inst);
   return status::ok;
 }
@@ -300,22 +310,42 @@ bool driver::acquire_or_be_replaced() {
   return try_acquire();
 }
 
+// Where no core is free, this thread could only take one away from somebody who computes. So it leaves rounds to their
+// callers, who go on with them in wait, and nobody rings it. It looks by itself from time to time, so that the round of
+// a caller who computes for long gets on. It wants to be rung again as soon as it finds the caller asleep, outside the
+// library or in a wait, or that nothing has been going on.
+void driver::look_at_caller() {
+  if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
+  const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;
+  const bool is_called = goes_on && engine_.has_only_called_rounds() && bell_.sleepers.load() == 0;
+  leaves_rounds_ = is_called && !is_asleep(caller_.load());
+}
+
+// After a step of this thread that moved nothing. False: time to sleep.
+bool driver::lingers(clock::time_point now) {
+  if (!leaves_rounds_) return keep_polling(now) && engine_.is_busy();
+  check_peers(now);
+  return false;
+}
+
 void driver::serve(const std::atomic<bool>& stop) {
   has_auxiliary_.store(true);
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
-    nanoseconds nap = 1h;
+    nanoseconds nap = leaves_rounds_ ? nanoseconds(k_look_period) : nanoseconds(1h);
     if (acquire_or_be_replaced()) {
       take_over();
+      look_at_caller();
       is_idle_ = false;
       while (!stop.load() && contenders_.load() == 0) {
         if (step()) {
           is_idle_ = false;
           poll_nap_ = 0ns;
-        } else if (!keep_polling(clock::now()) || !engine_.is_busy()) {
+        } else if (!lingers(clock::now())) {
           break;
         }
       }
+      last_rounds_ = engine_.counters().rounds;
       epoch = bell_.word[doorbell::auxiliary].load();
       let_go(&nap);
     }

@@ -104,11 +104,14 @@ class driver {
   void look_and_let_go();
   void let_go(nanoseconds* nap = nullptr);
   bool auxiliary_listens() const;
+  bool is_left_to_callers() const;
   void expect_nothing();
   bool was_one_shut_out();
   bool announce_and_look();
   bool step();
   bool keep_polling(clock::time_point now);
+  bool lingers(clock::time_point now);
+  void look_at_caller();
   void check_peers(clock::time_point now);
   void stand_aside();
   bool acquire_or_be_replaced();
@@ -128,6 +131,7 @@ class driver {
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<const instance*> noted_{nullptr};  ///< whose wait is on record for the other ranks
   std::atomic<bool> shut_out_{false};            ///< the auxiliary thread was awake and could not have the engine
+  std::atomic<int> caller_{0};                   ///< the thread that has started a round last
 
   // The owner's:
   clock::time_point idle_since_{};
@@ -135,7 +139,9 @@ class driver {
   std::uint32_t yields_ = 0;         ///< while idle
   clock::time_point noted_since_{};  ///< of the wait on record
   clock::time_point last_check_{};
-  nanoseconds poll_nap_{0};  ///< grows while a time-driven transport stays silent
+  nanoseconds poll_nap_{0};        ///< grows while a time-driven transport stays silent
+  bool leaves_rounds_ = false;     ///< written by the auxiliary thread: it is not to be rung for rounds, and naps
+  std::uint64_t last_rounds_ = 0;  ///< that it has seen
 };
 
 }  // namespace lsched

@@ -22,8 +22,9 @@ idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned core
     case idle_mode::park: return {};
     case idle_mode::automatic: break;
   }
-  if (local_ranks <= cores) return {.spin = 50us, .yield = 20us};
-  return {.spin = 0ns, .yield = 10us, .turns = 32, .patience = 500us};
+  const bool are_cores_taken = local_ranks >= cores;
+  if (local_ranks <= cores) return {.spin = 50us, .yield = 20us, .are_cores_taken = are_cores_taken};
+  return {.spin = 0ns, .yield = 10us, .turns = 32, .patience = 500us, .are_cores_taken = are_cores_taken};
 }
 
 bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields) {

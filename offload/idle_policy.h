@@ -24,6 +24,8 @@ struct idle_policy {
   std::chrono::nanoseconds yield{0};
   std::uint32_t turns = 0;
   std::chrono::nanoseconds patience{0};
+  /// While all ranks compute no core is left for their progress threads.
+  bool are_cores_taken = false;
 
   /// Whether every look that finds nothing is followed by a yield.
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }

@@ -22,6 +22,13 @@ struct file_closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
+/// A progress thread that was given a core takes none away from a caller.
+idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& around) {
+  idle_policy policy = make_idle_policy(options.idle, around.ranks, around.cores);
+  policy.are_cores_taken = policy.are_cores_taken && !options.core;
+  return policy;
+}
+
 }  // namespace
 
 runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
@@ -30,7 +37,7 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
       net_(std::move(net)),
       lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
       engine_(*net_, lane_.get()),
-      driver_(engine_, make_idle_policy(options_.idle, around.ranks, around.cores)) {
+      driver_(engine_, idle_policy_of(options_, around)) {
   if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
   if (options_.wants_thread && around.may_have_thread)
     thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));

@@ -123,6 +123,9 @@ class engine {
   /// merely serves.
   bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
 
+  /// Whether no partial instance is served, and nothing but rounds is under way: who has called for them comes back.
+  bool has_only_called_rounds() const { return partial_ == 0 && tasks_.empty() && messages_ == 0; }
+
   /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
   bool take_published() { return std::exchange(published_, false); }
   /// What somebody may be waiting for has ended.
@@ -267,6 +270,7 @@ class engine {
   std::vector<std::unique_ptr<instance>> instances_;
   std::vector<std::uint32_t> free_places_;  ///< of instances_
   std::size_t live_ = 0;
+  std::size_t partial_ = 0;  ///< of live_
   std::uint32_t next_id_ = 0;
   std::vector<message_sink*> sinks_;  ///< null: dropped
   std::vector<engine_task*> tasks_;

@@ -54,6 +54,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
   }
   free_places_.pop_back();
   ++live_;
+  partial_ += inst->program->is_partial() ? 1u : 0u;
   if (trace_ != nullptr) trace_->set_name(schedule_in_trace(inst->number_on_record), inst->label);
   return (instances_[inst->index] = std::move(inst)).get();
 }
@@ -215,6 +216,7 @@ status engine::remove(instance& inst) {
   if (readers == status::unsupported) inst.owned.clear();  // the medium may still write there: never given back
   net_.detach(inst.id);
   release_memory(inst);
+  partial_ -= inst.program->is_partial() ? 1u : 0u;
   free_places_.push_back(inst.index);
   instances_[inst.index].reset();
   --live_;

@@ -35,6 +35,7 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
                                           "nap of auxiliary",
                                           "nap and call",
                                           "nap of both",
+                                          "look at round",
                                           "cancellation for waiter",
                                           "cancellation or message",
                                           "cancellation for auxiliary",
@@ -51,6 +52,7 @@ TEST(driver_model_soak, one_gives_up) { expect_right("one gives up", k_large); }
 TEST(driver_model_soak, stop_of_auxiliary) { expect_right("stop of auxiliary", k_large); }
 TEST(driver_model_soak, nap_handed_over) { expect_right("nap handed over", k_large); }
 TEST(driver_model_soak, nap_of_two_waiters) { expect_right("nap of two waiters", k_large); }
+TEST(driver_model_soak, left_to_caller) { expect_right("left to caller", k_large); }
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
@@ -81,6 +83,8 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"leaves_nobody_to_nap", "nap of auxiliary"},
            planted{"sleeps_where_nobody_rings", "nap of waiter"},
            planted{"sleeps_where_nobody_rings", "nap of both"},
+           planted{"never_looks_at_what_it_left", "look at round"},
+           planted{"looks_for_ever", "look at round"},
            planted{"end_of_job_not_rung", "job for waiter"},
            planted{"end_of_job_not_rung", "job for auxiliary"},
            planted{"rings_for_the_last_piece_begun", "job for waiter"},

@@ -46,6 +46,9 @@ dot_norms_fn find_dot_norms(dtype) { return nullptr; }
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
+// Of callers on cores that nobody else can have.
+int this_thread_number() { return 1; }
+bool is_asleep(int) { return false; }
 std::string_view name_of(status) { return ""; }
 std::string_view text_of(status) { return ""; }
 
@@ -58,6 +61,7 @@ using models::threads;
 constexpr std::uint32_t k_links = 2;
 
 enum class medium : std::uint8_t { rings, time_driven };
+enum class cores : std::uint8_t { free, taken };
 
 /// A medium with landing stamps and nothing else.
 class stamps final : public endpoint {
@@ -184,11 +188,8 @@ schedule_ptr one_op(act what) {
 
 /// One rank: two instances, an engine, its driver.
 struct one_rank {
-  explicit one_rank(act first, act second, medium what = medium::rings)
-      : net(what),
-        beside(net.bell()),
-        runs(net, &beside),
-        drives(runs, {std::chrono::nanoseconds(0), std::chrono::nanoseconds(0)}) {
+  explicit one_rank(act first, act second, medium what = medium::rings, cores have = cores::free)
+      : net(what), beside(net.bell()), runs(net, &beside), drives(runs, {.are_cores_taken = have == cores::taken}) {
     it[0] = add(first);
     it[1] = add(second);
   }
@@ -243,9 +244,9 @@ struct one_rank {
 
 class rank_model {
  public:
-  rank_model(const circumstances& around, act first, act second, medium what = medium::rings)
+  rank_model(const circumstances& around, act first, act second, medium what = medium::rings, cores have = cores::free)
       : most_(around.most), all(around.model) {
-    all.set_up([&] { here = new one_rank(first, second, what); });
+    all.set_up([&] { here = new one_rank(first, second, what, have); });
     doorbell& bell = here->net.bell();
     know(&bell.word[0], "bell.word[waiter]", around);
     know(&bell.word[1], "bell.word[auxiliary]", around);
@@ -627,7 +628,33 @@ models::report nap_of_two_waiters(const circumstances& around) {
   return all.explore(false);
 }
 
+// Where no core is free for the auxiliary thread: it leaves rounds to their callers, and looks from time to time.
+
+/// A message while the application computes and does not come back.
+models::report look_at_round(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
+/// The application comes back for its round.
+models::report left_to_caller(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
+  all.limit_early_naps();
+  all.add_sender(0);
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.wait(0);
+  });
+  all.add_auxiliary();
+  return all.explore(true);
+}
+
 const models::known_world k_worlds[] = {
+    models::known_world({"look at round", look_at_round}),
+    models::known_world({"left to caller", left_to_caller}),
     models::known_world({"job for waiter", job_for_waiter}),
     models::known_world({"job for auxiliary", job_for_auxiliary}),
     models::known_world({"job after job", job_after_job}),

@@ -4,6 +4,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 namespace lsched {
 namespace {
@@ -43,6 +46,25 @@ TEST(cores, usable_ones_follow_the_affinity_mask) {
   EXPECT_EQ(usable_cores(), 1u);
   EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
+
+TEST(cores, a_thread_is_awake_while_it_runs_and_asleep_while_it_waits_for_something) {
+  EXPECT_FALSE(is_asleep(this_thread_number()));
+  std::atomic<int> sleeper{0};
+  std::atomic<bool> is_over{false};
+  const std::jthread other([&] {
+    sleeper.store(this_thread_number());
+    sleeper.notify_one();
+    is_over.wait(false);
+  });
+  sleeper.wait(0);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!is_asleep(sleeper.load()) && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  EXPECT_TRUE(is_asleep(sleeper.load()));
+  is_over.store(true);
+  is_over.notify_one();
+}
+
+TEST(cores, a_thread_that_nobody_knows_counts_as_asleep) { EXPECT_TRUE(is_asleep(-1)); }
 
 }  // namespace
 }  // namespace lsched

@@ -292,6 +292,47 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   }
 }
 
+// Callers that compute have all the cores, so the auxiliary threads leave rounds to them; but no one comes back.
+TEST(driver, an_auxiliary_thread_finishes_rounds_of_callers_that_compute_on_every_core) {
+  for (const rank ranks : {2, 5}) {
+    with_world({ranks, true}, [&](node& me) {
+      integers input(4, me.place().self), output(4);
+      instance* it = me.commit_allreduce(input, output);
+      if (it == nullptr) return;
+      for (round_no round = 1; round <= 30; ++round) {
+        EXPECT_EQ(me.by().start(*it, nullptr), status::ok);
+        const auto deadline = clock::now() + k_limit;
+        while (it->finished.load() < round && clock::now() < deadline) {
+        }
+        if (!me.wait(*it, round)) return;
+        EXPECT_EQ(output[3], ranks * (ranks - 1) / 2);
+        EXPECT_LT(clock::now(), deadline) << "nobody finished round " << round << " but the wait";
+      }
+      me.remove(*it);
+    });
+  }
+}
+
+TEST(driver, only_rounds_that_somebody_has_called_for_may_be_left_to_callers) {
+  with_world({2, true}, [&](node& me) {
+    const auto may_be_left = [&] {
+      bool answer = false;
+      me.by().with_engine([&] { answer = me.at().has_only_called_rounds(); });
+      return answer;
+    };
+    integers input(4), output(4);
+    instance* called = me.commit_allreduce(input, output);
+    EXPECT_TRUE(may_be_left());
+    instance* served = me.commit_partial(4, {activation_policy::solo, 0}, lag_policy::accumulate);
+    if (called == nullptr || served == nullptr) return;
+    EXPECT_FALSE(may_be_left());
+    me.leave(*served);
+    me.remove(*served);
+    EXPECT_TRUE(may_be_left());
+    me.remove(*called);
+  });
+}
+
 // --- several threads of one rank -----------------------------------------------------------------------------
 
 TEST(driver, several_threads_of_a_rank_wait_for_schedules_of_their_own) {

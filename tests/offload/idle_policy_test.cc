@@ -44,6 +44,14 @@ TEST(idle_policy, auto_spins_where_every_rank_has_a_core_and_gives_way_where_not
   }
 }
 
+TEST(idle_policy, cores_are_taken_where_ranks_have_no_more_than_they_compute_on) {
+  EXPECT_FALSE(make_idle_policy(idle_mode::automatic, 1, 2).are_cores_taken);
+  EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 2, 2).are_cores_taken);
+  EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 3, 2).are_cores_taken);
+  for (const idle_mode mode : {idle_mode::spin, idle_mode::yield, idle_mode::park})
+    EXPECT_FALSE(make_idle_policy(mode, 3, 2).are_cores_taken) << "who says how to idle is obeyed";
+}
+
 TEST(idle_policy, counts_turns_where_ranks_share_cores_unless_somebody_computes) {
   const idle_policy crowded = make_idle_policy(idle_mode::automatic, 3, 2);
   ASSERT_GT(crowded.turns, 1u);
