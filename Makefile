@@ -13,7 +13,7 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test headers sanitize soak bench-peers format tidy clean packages build
+.PHONY: help demo test headers sanitize soak bench-peers bench-overlap format tidy clean packages build
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -79,6 +79,19 @@ bench-peers: build ## ours against MPICH and Open MPI (if you have installed it)
 	  done; \
 	done
 	@build/bin/lsched bench compare build/peers/$(COLL)/*.json
+
+# As root also over a link of so many bits a second between any two ranks (microbench/limited_link.sh).
+LINK ?= 1gbit
+
+bench-overlap: build ## what is hidden behind computing, ours and MPI_Iallreduce, in one table: PEERS, LINK
+	@here=build/overlap; mkdir -p $$here; rm -f $$here/*; export LIMIT=600 MPIEXEC="$(MPIEXEC)"; \
+	overlap() { $$2 build/bin/lsched bench overlap $$3 --json $$here/$$1.json >$$here/$$1.txt; }; \
+	for ranks in $(PEERS); do \
+	  overlap $$ranks-shm "$(MPIEXEC) -n $$ranks" ""; \
+	  [ $$(id -u) -ne 0 ] || overlap $$ranks-link "microbench/limited_link.sh $$ranks $(LINK)" \
+	    "--transport mpi --label $(LINK)" || [ $$? -eq 124 ]; \
+	done
+	@build/bin/lsched bench compare build/overlap/*.json
 
 format: ## clang-format (version 14, as Debian 12 has it) over our sources
 	@$(SOURCES) | xargs -r clang-format -i

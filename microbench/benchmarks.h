@@ -139,17 +139,21 @@ struct tune_options {
 };
 int run_tune(lsched_world* runtime, const tune_options& options);
 
-/// Computing while an allreduce is under way, for as long as it takes alone, beside MPI's non-blocking forms.
+/// Computing while an allreduce is under way, for as long as it takes alone, beside MPI_Iallreduce.
 struct overlap_options : output_options {
-  std::vector<std::uint64_t> sizes{65536, 1048576, 16777216};  ///< bytes, multiples of 4
+  std::vector<std::uint64_t> sizes{65536, 1048576};   ///< bytes, multiples of 4
+  std::vector<std::string> devices{"core", "sleep"};  ///< that compute, of overlap_devices()
   double cell_seconds = 1;
   std::string remark;  ///< a sentence about this world, for the reader of the table
 };
 /// A runtime to measure with; open() closes that of the pass before, which has no schedules left. Collective.
 struct overlap_pass {
-  std::string progress;  ///< "thread" or "caller": a label for the results
+  std::string progress;  ///< "thread", "caller" or "apart": a label for the results
   std::function<lsched_world*()> open;
+  std::optional<unsigned> core{};  ///< of this rank's application thread from then on
 };
+/// "core": arithmetic; "sleep": a device that leaves the core.
+std::span<const char* const> overlap_devices();
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 
 }  // namespace lsched::bench

@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "offload/cores.h"
-#include "offload/cores.h"
 
 namespace lsched::bench {
 
@@ -226,6 +225,18 @@ std::uint64_t steps_for(team& ranks, double us) {
   }
   const double probe_us = ranks.combine(summarise(std::move(probes)).median, LSCHED_MAX);
   return static_cast<std::uint64_t>(std::max(us / probe_us * static_cast<double>(k_probe), 1.0));
+}
+
+std::optional<cores_apart> find_cores_apart(int rank) {
+  const std::vector<unsigned> cores = allowed_cores();
+  const std::size_t half = cores.size() / 2;
+  if (half == 0) return std::nullopt;
+  const std::size_t place = static_cast<std::size_t>(rank) % half;
+  return cores_apart{cores[place], cores[half + place], static_cast<int>(half)};
+}
+
+void bind_caller(unsigned core) {
+  if (!bind_this_thread(core)) throw failed("the system refuses core " + std::to_string(core));
 }
 
 double cpu_ms() {

@@ -150,6 +150,16 @@ void compute(std::uint64_t steps);
 /// Steps of compute() that take `us` on the slowest rank while all of them compute. Collective.
 std::uint64_t steps_for(team& ranks, double us);
 
+/// A core for a rank's application thread, of the first half of those that this process may use, and one for its
+/// progress thread, of the others. Nothing where there is one core.
+struct cores_apart {
+  unsigned application, progress;
+  int applications;  ///< cores of the first half
+};
+std::optional<cores_apart> find_cores_apart(int rank);
+/// Binds the calling thread. Throws `failed`.
+void bind_caller(unsigned core);
+
 /// Milliseconds this process has used the processor, all threads, user and system.
 double cpu_ms();
 

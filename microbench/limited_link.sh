@@ -5,7 +5,7 @@
 #
 # Over UCX's TCP, MPI_Finalize of MPICH 4.0.2 does not always return (of a plain MPI program, in 6 of 12 launches: one
 # rank waits for connections to close, the others have closed theirs and no longer look). By then all results are
-# written: interrupt it.
+# written: interrupt it, or set LIMIT, the seconds after which it is ended (then its exit status is 124).
 #
 #   limited_link.sh RANKS RATE PROGRAM [ARGUMENTS…]        limited_link.sh 4 1gbit build/bin/lsched bench sparse
 set -eu
@@ -18,7 +18,8 @@ clean() {
   for r in $(seq 0 $((ranks - 1))); do ip netns del "$name-$r" 2>/dev/null || true; done
   ip link del "${name}b" 2>/dev/null || true
 }
-trap clean EXIT INT TERM
+trap clean EXIT
+trap 'exit 130' INT TERM
 
 limit="tbf rate $rate burst 64kb latency 50ms"
 ip link add "${name}b" type bridge
@@ -41,4 +42,5 @@ for r in $(seq 0 $((ranks - 1))); do
   for word in "$@"; do command="$command $word"; done
 done
 export MPIR_CVAR_NOLOCAL=1 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
-${MPIEXEC:-mpiexec.mpich} $command
+bounded=${LIMIT:+timeout -k 5 $LIMIT}
+$bounded ${MPIEXEC:-mpiexec.mpich} $command

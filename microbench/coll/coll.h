@@ -53,6 +53,10 @@ class cell_set {
 /// The smallest median of MPI's right results, µs; 0 if there is none.
 double best_of_mpi(std::span<const result> rows);
 
+/// What launches of `lsched bench overlap` wrote, the JSON lines of one each, in one table. Throws `failed` for what is
+/// not JSON.
+table overlap_table(std::span<const std::string> launches);
+
 /// All sizes of one collective, as options say; prints a table, writes JSON, and answers a result for each cell.
 /// `mpi`: its name, empty if it is not measured. Collective.
 std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,

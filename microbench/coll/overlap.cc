@@ -1,100 +1,206 @@
-// Computing while a collective is under way: is (start, compute, wait) shorter than (compute, then the collective), and
-// what does it cost the processor?
+// How much of a collective's time is hidden behind computing, measured as the OSU benchmarks do, and what that costs
+// the processor.
 //
-//     sequence   compute ········ start, wait
-//     overlap    start, compute ········ wait
+//     compute    compute
+//     coll       start, wait
+//     sequence   run, compute
+//     overlap    start, compute ········ wait        twice; the two times differ by what a measurement is worth
 //
-// The computing is a fixed amount of arithmetic in registers, so threads that take the core away prolong it.
-// For each way to run the collective, ours with and without a progress thread and MPI's, there are four cells:
-// computing, the collective, sequence, overlap.
+//     overlap % = 1 - (overlap - compute) / coll, at least 0
+//
+// Computing takes as long as the collective alone. On the core it is a fixed amount of arithmetic in registers, so
+// threads that take the core away prolong it. A sleep stands for a device that computes while the core is free.
+#include <sys/prctl.h>
+
+#include <algorithm>
 #include <array>
+#include <sstream>
+#include <thread>
 
 #include "microbench/coll/coll.h"
 
 namespace lsched::bench {
 namespace {
 
-enum : std::size_t { k_compute, k_collective, k_sequence, k_overlap, k_phases };
+enum : std::size_t { k_compute, k_collective, k_sequence, k_overlap, k_again, k_phases };
+constexpr std::array k_names{"compute", "coll", "sequence", "overlap", "again"};
+constexpr std::array k_devices{"core", "sleep"};
+
+constexpr std::array k_columns{column("P", "ranks"),
+                               column("through", "transport"),
+                               column("size", "bytes"),
+                               column("compute", "device"),
+                               column("", "impl"),
+                               column("form", "form"),
+                               column("buffers", "buffers"),
+                               column("progress", "progress"),
+                               column("compute us", "us_compute", 1),
+                               column("coll us", "us_coll", 1),
+                               column("sequence us", "us_sequence", 1),
+                               column("overlap us", "us_overlap", 1),
+                               column("overlap %", "overlap", 0, 100),
+                               column("/sequence", "ratio", 2),
+                               column("A/A", "ratio_again", 2),
+                               column("/bound", "of_bound", 2),
+                               column("CPU us, coll", "cpu_us_coll", 1),
+                               column("sequence", "cpu_us_sequence", 1),
+                               column("overlap", "cpu_us_overlap", 1),
+                               k_rounds,
+                               k_wrong};
+
+constexpr const char* k_legend =
+    "A round's time is its slowest rank's, median over rounds; CPU is the mean processor time of all ranks together, "
+    "waiting included.\n"
+    "compute: core is arithmetic; sleep stands for a device, and leaves the core. overlap %: 1 - (overlap - compute) / "
+    "coll, as OSU.\n"
+    "/sequence: below 1 something is gained by not waiting; A/A: the same cell measured twice. /bound: the bound is "
+    "the "
+    "longest of compute, coll, and the processor time of both spread over all cores.";
 
 /// How long the collective takes alone, median over some rounds, µs; the same on every rank.
 double probe_us(const cell& c, team& ranks) {
+  constexpr double k_enough_us = 20'000;
   std::vector<double> us;
-  c.fill(0);  // touches every page
-  for (int i = 0; i < 7; ++i) {
-    ranks.barrier();
-    us.push_back(us_of(c.run));
+  c.fill(0);                                                 // touches every page
+  for (std::size_t rounds = 3; rounds <= 48; rounds *= 4) {  // the first ones warm caches
+    us.assign(rounds, 0);
+    for (double& each : us) {
+      ranks.barrier();
+      each = us_of(c.run);
+    }
+    us = ranks.combine(us, LSCHED_MAX);
+    if (summarise(us).mean * static_cast<double>(rounds) > k_enough_us) break;
   }
-  return summarise(ranks.combine(us, LSCHED_MAX)).median;
+  return summarise(us).median;
 }
 
-/// The four phases of a way to run the collective, which computes as long as it takes alone.
-void add_phases(const cell& c, team& ranks, std::vector<cell>& phases) {
-  const std::uint64_t steps = steps_for(ranks, probe_us(c, ranks));
-  const auto add = [&](bool has_barriers, std::function<void()> round) {
-    phases.push_back({.keys = c.keys, .run = std::move(round), .has_barriers = has_barriers || c.has_barriers});
+/// Computing that takes so long on every rank.
+std::function<void()> computing(const std::string& device, double us, team& ranks) {
+  if (device == "sleep") return [us] { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); };
+  return [steps = steps_for(ranks, us)] { compute(steps); };
+}
+
+/// The phases of a way to run the collective; `blocking` is the same in one call.
+void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device, team& ranks,
+                std::vector<cell>& phases) {
+  const auto work = computing(device, probe_us(c, ranks), ranks);
+  const auto add = [&](std::function<void()> round) -> cell& {
+    return phases.emplace_back(cell{.keys = c.keys, .run = std::move(round), .has_barriers = c.has_barriers});
   };
-  add(true, [=] { compute(steps); });
-  add(false, [start = c.start, finish = c.finish] { start(), finish(); });
-  add(false, [=, start = c.start, finish = c.finish] { compute(steps), start(), finish(); });
-  add(false, [=, start = c.start, finish = c.finish] { start(), compute(steps), finish(); });
-  phases.back().fill = c.fill;
-  phases.back().count_wrong = c.count_wrong;
+  // Where ranks share cores, a rank's computing alone does not show that others had to wait for it.
+  const bool shares = ranks.is_oversubscribed();
+  add([=, &ranks] {
+    work();
+    if (shares) ranks.barrier();
+  }).has_barriers = !shares;
+  add([start = c.start, finish = c.finish] { start(), finish(); });
+  add([=] { blocking(), work(); });
+  for (int i = 0; i < 2; ++i) {
+    cell& overlap = add([=, start = c.start, finish = c.finish] { start(), work(), finish(); });
+    overlap.fill = c.fill;
+    overlap.count_wrong = c.count_wrong;
+    overlap.keys["device"] = device;
+  }
 }
 
-/// Medians of the slowest rank; processor time per round of all ranks together.
-result result_of(std::span<const cell, k_phases> phases, team& ranks) {
-  constexpr std::array k_names{"compute", "coll", "sequence", "overlap"};
+/// The blocking call of the implementation that waits as this cell does; its own two halves where there is none.
+std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
+  const auto found = std::ranges::find_if(all, [&](const cell& other) {
+    return !other.start && other.spins == c.spins && other.keys.at("impl") == c.keys.at("impl") &&
+           other.keys.at("buffers") == c.keys.at("buffers");
+  });
+  return found != all.end() ? found->run : c.run;
+}
+
+/// Ours in each kind of memory, and MPI's call that a program would make: with and without a yield between its tests.
+bool is_wanted(const cell& c) {
+  const std::string form = c.keys.at("form");
+  return c.start && (c.keys.at("impl") != "mpi" || !form.starts_with("persistent"));
+}
+
+/// Medians of the slowest rank; processor time per round of all ranks together. `cores`: of each machine.
+result result_of(std::span<const cell, k_phases> phases, team& ranks, int cores) {
   result row = lsched::bench::result_of(phases[k_overlap], ranks);
+  std::array<double, k_phases> us{}, cpu_us{};
   for (std::size_t p = 0; p < k_phases; ++p) {
-    const cell& c = phases[p];
-    row[text("us_%s", k_names[p])] = summarise(ranks.combine(c.us, LSCHED_MAX)).median;
-    row[text("cpu_us_%s", k_names[p])] = ranks.combine(c.cpu_us, LSCHED_SUM) / static_cast<double>(c.us.size());
+    us[p] = summarise(ranks.combine(phases[p].us, LSCHED_MAX)).median;
+    cpu_us[p] = ranks.combine(phases[p].cpu_us, LSCHED_SUM) / static_cast<double>(phases[p].us.size());
+    row[text("us_%s", k_names[p])] = us[p];
+    row[text("cpu_us_%s", k_names[p])] = cpu_us[p];
   }
-  row["ratio"] = row["us_overlap"].get<double>() / row["us_sequence"].get<double>();
+  row["wrong"] = row["wrong"].get<double>() + ranks.combine(phases[k_again].wrong, LSCHED_SUM);
+  const double all_cores = static_cast<double>(cores) * ranks.size() / ranks.local_ranks();
+  const double bound =
+      std::max({us[k_compute], us[k_collective], (cpu_us[k_compute] + cpu_us[k_collective]) / all_cores});
+  row["overlap"] = std::max(0.0, 1 - (us[k_overlap] - us[k_compute]) / us[k_collective]);
+  row["ratio"] = us[k_overlap] / us[k_sequence];
+  row["ratio_again"] = us[k_again] / us[k_overlap];
+  row["us_bound"] = bound;
+  row["of_bound"] = us[k_overlap] / bound;
   return row;
 }
 
-void measure_pass(team& ranks, const overlap_options& options, const std::string& progress, reporter& out) {
+void measure_pass(team& ranks, const overlap_options& options, const std::string& progress, int cores, reporter& out) {
   const std::string mpi = mpi_if_measured(ranks, out);
   for (const std::uint64_t bytes : options.sizes) {
     const coll_options cells{.has_in_place = false};
     cell_set set(ranks, cells, exercise_named("allreduce"), bytes, !mpi.empty());
     std::vector<cell> phases;
-    for (const cell& c : set.cells())
-      if (c.start) add_phases(c, ranks, phases);
+    for (const std::string& device : options.devices)
+      for (const cell& c : set.cells())
+        if (is_wanted(c)) add_phases(c, blocking_form(c, set.cells()), device, ranks, phases);
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3 / static_cast<double>(k_phases)};
     take_turns(phases, ranks, limits, progress + " " + size_text(bytes), out);
     for (std::size_t first = 0; first < phases.size(); first += k_phases) {
-      result row = result_of(std::span(phases).subspan(first).first<k_phases>(), ranks);
-      row.update({{"progress", row.at("impl") == "mpi" ? "" : progress}, {"mpi", mpi}});
+      result row = result_of(std::span(phases).subspan(first).first<k_phases>(), ranks, cores);
+      row.update({{"progress", progress}, {"mpi", mpi}});
       out.add(std::move(row));
     }
     set.end();
   }
 }
 
+result parsed(const std::string& line) {
+  try {
+    return result::parse(line);
+  } catch (const std::exception& why) {
+    throw failed(why.what());
+  }
+}
+
 }  // namespace
+
+std::span<const char* const> overlap_devices() { return k_devices; }
 
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes) {
   std::unique_ptr<reporter> out;  // the ranks of the first pass open its file together
+  int cores = 0;
+  prctl(PR_SET_TIMERSLACK, 1UL);  // sleeps end when they should
   for (const overlap_pass& pass : passes) {
-    team ranks(pass.open());
-    if (out == nullptr)
+    lsched_world* const world = pass.open();
+    if (pass.core) bind_caller(*pass.core);
+    team ranks(world);
+    if (out == nullptr) {
       out = std::make_unique<reporter>("overlap", options, ranks);
-    else
+      cores = ranks.cores();
+    } else {
       out->introduce(ranks);
-    measure_pass(ranks, options, pass.progress, *out);
+    }
+    measure_pass(ranks, options, pass.progress, cores, *out);
   }
-  out->print({column("size", "bytes"), column("", "impl"), column("form", "form"), column("buffers", "buffers"),
-              column("progress", "progress"), column("compute us", "us_compute", 1), column("coll us", "us_coll", 1),
-              column("sequence us", "us_sequence", 1), column("overlap us", "us_overlap", 1),
-              column("overlap/sequence", "ratio", 2), column("CPU us, sequence", "cpu_us_sequence", 1),
-              column("CPU us, overlap", "cpu_us_overlap", 1), k_rounds, k_wrong});
-  out->say(
-      "A round's time is its slowest rank's; CPU is the mean processor time of all ranks together, waiting included. "
-      "overlap/sequence: 1 is no overlap; 0.5 is all of it.");
+  out->print(table_of(out->results(), k_columns));
+  out->say("%s", k_legend);
   if (!options.remark.empty()) out->say("%s", options.remark.c_str());
   return out->finish();
+}
+
+table overlap_table(std::span<const std::string> launches) {
+  std::vector<result> rows;
+  for (const std::string& lines : launches) {
+    std::istringstream file(lines);
+    for (std::string line; std::getline(file, line);) rows.push_back(parsed(line));
+  }
+  return table_of(rows, k_columns);
 }
 
 }  // namespace lsched::bench

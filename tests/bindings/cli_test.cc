@@ -24,6 +24,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -290,6 +291,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
       {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
       {{"bench", "overlap", "--progress", "magic"}, "--progress"},
+      {{"bench", "overlap", "--compute", "magic"}, "--compute"},
       {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "engine", "--only", "something"}, "--only"},
       {{"bench", "engine", "--cell-seconds", "0"}, "--cell-seconds"},
@@ -461,12 +463,31 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
       {"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller", "--cell-seconds", "0.01", "--json"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
-  ASSERT_EQ(lines.size(), 2u) << it.out;  // malloc, lsched_alloc
+  ASSERT_EQ(lines.size(), 4u) << it.out;  // malloc, lsched_alloc
+  std::map<std::string, int> devices;
   for (const json& line : lines) {
+    ++devices[line["device"]];
     EXPECT_EQ(line["progress"], "caller");
     EXPECT_EQ(line["wrong"], 0);
-    for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap"}) EXPECT_GT(line[key], 0) << key;
+    for (const char* key : {"us_compute", "us_coll", "us_sequence", "us_overlap", "us_again", "us_bound"})
+      EXPECT_GT(line[key], 0) << key;
+    EXPECT_GE(line["overlap"], 0);
   }
+  EXPECT_EQ(devices["core"], 2);
+  EXPECT_EQ(devices["sleep"], 2);
+}
+
+TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
+  const std::string path = testing::TempDir() + "lsched-overlap-" + std::to_string(getpid()) + ".json";
+  const outcome measured =
+      run(lsched({"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller", "--compute", "sleep",
+                  "--label", "cable", "--cell-seconds", "0.01", "--json", path}));
+  ASSERT_EQ(measured.status, 0) << measured.err;
+  const outcome it = run(lsched({"bench", "compare", path, path}));
+  unlink(path.c_str());
+  ASSERT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 5) << it.out;  // a heading, malloc, lsched_alloc
+  for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
 
 TEST(CommandBench, messages_are_measured_and_right) {
@@ -764,15 +785,17 @@ TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
 }
 
 TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
+TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
   const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
-                          "--cell-seconds", "0.01", "--json"});
+                          "--compute", "core", "--cell-seconds", "0.01", "--json"});
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> ways;
   for (const json& line : lines_of(it.out))
     ++ways[line["impl"].get<std::string>() + " " + line["progress"].get<std::string>()];
   EXPECT_EQ(ways["libsched thread"], 2);
   EXPECT_EQ(ways["libsched caller"], 2);
-  EXPECT_GE(ways["mpi "], 2);
+  EXPECT_EQ(ways["libsched apart"], std::thread::hardware_concurrency() > 1 ? 2 : 0);
+  EXPECT_GE(ways["mpi thread"], 1);
 }
 #endif
 #endif

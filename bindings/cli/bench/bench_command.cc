@@ -5,6 +5,7 @@
 
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
 #include "microbench/baselines/linear_adasum.h"
@@ -229,13 +230,22 @@ void add_tune(CLI::App& bench, command_context& context) {
 lsched_config config_with(const std::string& progress) {
   lsched_config config;
   lsched_config_init(&config);
-  config.progress = progress == "thread" ? LSCHED_PROGRESS_THREAD : LSCHED_PROGRESS_CALLER;
+  config.progress = progress == "caller" ? LSCHED_PROGRESS_CALLER : LSCHED_PROGRESS_THREAD;
   return config;
 }
 
-/// Both ways to progress one after the other where the world can be joined twice.
+/// Progress threads on cores of their own. The library takes all others to be free for application threads; where these
+/// share cores, it is told to sleep.
+lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
+  lsched_config config = config_with("apart");
+  config.progress_core = static_cast<std::int32_t>(cores.progress);
+  if (here.size() > cores.applications) config.idle = LSCHED_IDLE_PARK;
+  return here.reopen(config), here.runtime();
+}
+
+/// The ways to progress one after the other where the world can be joined more than once.
 int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
-  options.transport = here.transport();
+  if (options.transport.empty()) options.transport = here.transport();
   std::vector<bench::overlap_pass> passes;
   for (const std::string each : {"thread", "caller"}) {
     if (!progress.empty() && each != progress) continue;
@@ -244,25 +254,38 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
     else
       passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
   }
+  const auto cores = bench::find_cores_apart(here.rank());
+  if (cores && (progress.empty() || progress == "apart"))
+    passes.push_back({"apart", [&here, cores] { return reopen_apart(here, *cores); }, cores->application});
   if (passes.size() > 1 && !here.launched_by_mpi()) {
-    passes.pop_back();
-    options.remark = "These ranks join their world once; the other way to progress: --progress caller.";
+    passes.resize(1);
+    options.remark = "These ranks join their world once; without a progress thread: --progress caller.";
   }
+  if (passes.empty()) throw command_failure("there is no second core for the progress threads");
   return bench::run_overlap(options, passes);
 }
 
 void add_overlap(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
-      "overlap", "Computing while an allreduce is under way, with and without a progress thread, beside MPI's");
+      "overlap", "How much of an allreduce is hidden behind computing, by where computing and progress happen");
   const auto world = add_ranks_option(command, 2);
   const auto options = std::make_shared<bench::overlap_options>();
+  const auto devices = bench::overlap_devices();
   const auto progress = std::make_shared<std::string>();
   add_sizes_option(command, options->sizes);
-  command.add_option("--progress", *progress, "One of the two ways [both, under an MPI launcher]")
-      ->check(CLI::IsMember({"thread", "caller"}));
+  command.add_option("--compute", options->devices, "Where computing happens; a sleep stands for a device")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(devices.begin(), devices.end())))
+      ->capture_default_str();
+  command
+      .add_option("--progress", *progress,
+                  "One of the ways [all, under an MPI launcher]; apart: progress threads on cores of their own")
+      ->check(CLI::IsMember({"thread", "caller", "apart"}));
+  add_transport_option(command, *world);
+  command.add_option("--label", options->transport, "What results call that which the ranks talk through");
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
   add_output_options(command, *options, k_pins);
-  command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --pin --sizes 64K,1M --json overlap.jsonl");
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --sizes 64K,1M --json overlap.jsonl");
   command.callback([&context, world, options, progress] {
     context.action = [&context, world, options, progress] {
       const lsched_config config = config_with(progress->empty() ? "thread" : *progress);

@@ -2,12 +2,14 @@
 #include "bindings/cli/bench/bench_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <memory>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/input_file.h"
+#include "microbench/coll/coll.h"
 #include "microbench/coll/coll_comparison.h"
 #include "microbench/harness.h"
 #include "ops/counted.h"
@@ -20,9 +22,20 @@ struct compare_words {
   bool as_markdown = false;
 };
 
+void print(const bench::table& lines, const compare_words& words) {
+  words.as_markdown ? lines.print_markdown(stdout) : lines.print(stdout);
+}
+
+bool is_of_overlap(const std::string& lines) {
+  return lines.substr(0, lines.find('\n')).find("\"bench\":\"overlap\"") != std::string::npos;
+}
+
 int compare(const compare_words& words) {
+  std::vector<std::string> contents;
+  for (const std::string& path : words.files) contents.push_back(require(content_of(path)));
+  if (std::ranges::all_of(contents, is_of_overlap)) return print(bench::overlap_table(contents), words), 0;
   bench::coll_comparison all;
-  for (const std::string& path : words.files) all.add_launch(path, require(content_of(path)));
+  for (std::size_t i = 0; i < contents.size(); ++i) all.add_launch(words.files[i], contents[i]);
   std::size_t incomplete = 0;
   std::vector<bench::result> cells = all.cells(&incomplete);
   if (cells.empty()) throw command_failure("no cell was measured for both MPI and libsched");
@@ -48,8 +61,7 @@ int compare(const compare_words& words) {
                            column("launches", "of_launches"),
                            column("spin ns, least", "least_spin_ns", 0),
                            column("most", "most_spin_ns", 0)};
-  const bench::table lines = bench::table_of(cells, columns);
-  words.as_markdown ? lines.print_markdown(stdout) : lines.print(stdout);
+  print(bench::table_of(cells, columns), words);
   if (incomplete > 0)
     std::fprintf(stderr, "left out: %s for which nothing right was measured for MPI, or for libsched\n",
                  counted(incomplete, "cell").c_str());
@@ -60,9 +72,10 @@ int compare(const compare_words& words) {
 
 void add_compare(CLI::App& bench, command_context& context) {
   CLI::App* command =
-      bench.add_subcommand("compare", "Launches of coll together: ours against the better MPI, a ratio per cell");
+      bench.add_subcommand("compare", "Launches together; of coll: ours against the better MPI, a ratio per cell");
   const auto words = std::make_shared<compare_words>();
-  command->add_option("FILE", words->files, "What `lsched bench coll --json FILE` wrote, a launch each")->required();
+  command->add_option("FILE", words->files, "What `lsched bench coll --json FILE` wrote, or overlap, a launch each")
+      ->required();
   command->add_flag("--markdown", words->as_markdown, "Print the table as Markdown");
   command->footer("Example:  lsched bench compare mpich-*.json openmpi-*.json");
   command->callback([&context, words] { context.action = [words] { return compare(*words); }; });
