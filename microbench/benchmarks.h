@@ -143,6 +143,7 @@ int run_tune(lsched_world* runtime, const tune_options& options);
 struct overlap_options : output_options {
   std::vector<std::uint64_t> sizes{65536, 1048576};   ///< bytes, multiples of 4
   std::vector<std::string> devices{"core", "sleep"};  ///< that compute, of overlap_devices()
+  double compute_us = 0;                              ///< how long computing takes; 0: as long as the allreduce alone
   double cell_seconds = 1;
   std::string remark;  ///< a sentence about this world, for the reader of the table
 };

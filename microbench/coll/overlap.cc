@@ -8,8 +8,9 @@
 //
 //     overlap % = 1 - (overlap - compute) / coll, at least 0
 //
-// Computing takes as long as the collective alone. On the core it is a fixed amount of arithmetic in registers, so
-// threads that take the core away prolong it. A sleep stands for a device that computes while the core is free.
+// Computing takes as long as the collective alone, or as options say. On the core it is a fixed amount of arithmetic in
+// registers, so threads that take the core away prolong it. A sleep stands for a device that computes while the core is
+// free.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -81,9 +82,9 @@ std::function<void()> computing(const std::string& device, double us, team& rank
 }
 
 /// The phases of a way to run the collective; `blocking` is the same in one call.
-void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device, team& ranks,
-                std::vector<cell>& phases) {
-  const auto work = computing(device, probe_us(c, ranks), ranks);
+void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device,
+                const overlap_options& options, team& ranks, std::vector<cell>& phases) {
+  const auto work = computing(device, options.compute_us > 0 ? options.compute_us : probe_us(c, ranks), ranks);
   const auto add = [&](std::function<void()> round) -> cell& {
     return phases.emplace_back(cell{.keys = c.keys, .run = std::move(round), .has_barriers = c.has_barriers});
   };
@@ -121,9 +122,11 @@ bool is_wanted(const cell& c) {
 /// Medians of the slowest rank; processor time per round of all ranks together. `cores`: of each machine.
 result result_of(std::span<const cell, k_phases> phases, team& ranks, int cores) {
   result row = lsched::bench::result_of(phases[k_overlap], ranks);
-  std::array<double, k_phases> us{}, cpu_us{};
+  std::array<double, k_phases> us{}, mean_us{}, cpu_us{};
   for (std::size_t p = 0; p < k_phases; ++p) {
-    us[p] = summarise(ranks.combine(phases[p].us, LSCHED_MAX)).median;
+    const summary slowest = summarise(ranks.combine(phases[p].us, LSCHED_MAX));
+    us[p] = slowest.median;
+    mean_us[p] = slowest.mean;
     cpu_us[p] = ranks.combine(phases[p].cpu_us, LSCHED_SUM) / static_cast<double>(phases[p].us.size());
     row[text("us_%s", k_names[p])] = us[p];
     row[text("cpu_us_%s", k_names[p])] = cpu_us[p];
@@ -135,6 +138,8 @@ result result_of(std::span<const cell, k_phases> phases, team& ranks, int cores)
   row["overlap"] = std::max(0.0, 1 - (us[k_overlap] - us[k_compute]) / us[k_collective]);
   row["ratio"] = us[k_overlap] / us[k_sequence];
   row["ratio_again"] = us[k_again] / us[k_overlap];
+  row["ratio_of_means"] = mean_us[k_overlap] / mean_us[k_sequence];
+  row["ratio_of_means_again"] = mean_us[k_again] / mean_us[k_overlap];
   row["us_bound"] = bound;
   row["of_bound"] = us[k_overlap] / bound;
   return row;
@@ -148,7 +153,7 @@ void measure_pass(team& ranks, const overlap_options& options, const std::string
     std::vector<cell> phases;
     for (const std::string& device : options.devices)
       for (const cell& c : set.cells())
-        if (is_wanted(c)) add_phases(c, blocking_form(c, set.cells()), device, ranks, phases);
+        if (is_wanted(c)) add_phases(c, blocking_form(c, set.cells()), device, options, ranks, phases);
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3 / static_cast<double>(k_phases)};
     take_turns(phases, ranks, limits, progress + " " + size_text(bytes), out);
     for (std::size_t first = 0; first < phases.size(); first += k_phases) {

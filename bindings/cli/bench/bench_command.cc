@@ -277,6 +277,8 @@ void add_overlap(CLI::App& bench, command_context& context) {
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>(devices.begin(), devices.end())))
       ->capture_default_str();
+  command.add_option("--compute-us", options->compute_us, "How long computing takes [as long as the allreduce alone]")
+      ->check(number(0.1, 1e9));
   command
       .add_option("--progress", *progress,
                   "One of the ways [all, under an MPI launcher]; apart: progress threads on cores of their own")
