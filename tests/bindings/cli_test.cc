@@ -784,7 +784,6 @@ TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
                 {"libsched ping-pong", 1}, {"libsched alltoallv", 1}, {"mpi ping-pong", 1}, {"mpi alltoallv", 1}}));
 }
 
-TEST(CommandBench, both_ways_to_progress_are_measured_in_one_launch_of_mpi) {
 TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
   const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
                           "--compute", "core", "--cell-seconds", "0.01", "--json"});
