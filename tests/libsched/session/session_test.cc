@@ -256,7 +256,7 @@ class session_bench {
   }
 
   void view(player& one) {
-    std::byte* where = nullptr;
+    const std::byte* where = nullptr;
     collect_report report;
     ASSERT_EQ(of(one).collect_view(0, &where, &report).answer, status::ok);
     integers result(rules_.count, k_untouched);
@@ -344,7 +344,7 @@ class session_bench {
     bool is_posted = false;
     std::uint64_t taken = 0;
     collect_report report;
-    std::byte* where = nullptr;
+    const std::byte* where = nullptr;
     if (!of(one).is_in_common_call()) return;  // it has not begun
     EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
     EXPECT_EQ(of(one).withdraw(&taken), status::state);
@@ -570,7 +570,7 @@ TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
     bool is_posted = false;
     ASSERT_EQ(one.offer(std::span(&whole, 1), &round, &is_posted), status::ok);
     ASSERT_TRUE(world.run_until([&] { return rounds[caller]->finished == 1; }, 100'000));
-    std::byte* result = nullptr;
+    const std::byte* result = nullptr;
     collect_report report;
     ASSERT_EQ(one.collect_view(round, &result, &report).answer, status::ok);
     EXPECT_EQ(*reinterpret_cast<const std::int64_t*>(result), given);
