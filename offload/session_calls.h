@@ -19,21 +19,27 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   }
 }
 
-/// Offers to a session. Copying a short contribution takes no more time than waking a thread (20 us): the caller owns
-/// the engine meanwhile. With a longer one the rank goes on serving the others.
-inline status offer(driver& by, session& to, std::span<const source_part> contribution, round_no* round) {
+/// Makes a call of a session that offers. Copying a short contribution takes no more time than waking a thread (20 us):
+/// the caller owns the engine meanwhile. With a longer one the rank goes on serving the others.
+template <class Call>
+status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
   status answer = status::internal;
   const auto call = [&] {
     bool is_posted = false;
-    answer = to.offer(contribution, round, &is_posted);
+    answer = offer(&is_posted);
     return is_posted;
   };
-  if (to.contribution_buffer().bytes() <= k_short_offer)
+  if (copied_bytes <= k_short_offer)
     by.run_posting(call);
   else if (call())
     by.run_posted();
   return answer;
+}
+
+inline status offer(driver& by, session& to, std::span<const source_part> contribution, round_no* round) {
+  return offer_by(by, to.contribution_buffer().bytes(),
+                  [&](bool* is_posted) { return to.offer(contribution, round, is_posted); });
 }
 
 /// Leaves, and lets the engine look at it.

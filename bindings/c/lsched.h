@@ -932,7 +932,8 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * "full", may have fewer contributors than ranks, and an earlier one several offers of a rank.
  * Contributions that missed their round are combined with later ones: none is lost, none counts twice.
  * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures meanwhile.
- * Memory: `contribution` is copied and the caller's again at return.
+ * Memory: `contribution` is copied and the caller's again at return. NULL: a call without a contribution, as of a rank
+ * whose gradients have overflowed or that has no data in this step; what is pending already goes into the round.
  * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
  * schedules. */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
@@ -941,6 +942,24 @@ LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void*
  * without buckets has one.) */
 LSCHED_CHECKED lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
                                                   lsched_ticket* ticket);
+
+/* The same bucket by bucket, while others of the contribution are still computed: lsched_offer_bucket copies one, in
+ * any order, and lsched_offer_end deposits the whole and calls, once all buckets that are not empty are there. Given
+ * twice, a bucket is as it was given last. lsched_withdraw forgets what has been begun.
+ * Thread, Blocks, Memory: as lsched_offer.  Errors: as lsched_offer; ARGUMENT (no such bucket); STATE: a bucket is
+ * missing; lsched_offer, lsched_flush and lsched_model_sync answer it in between. */
+LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket);
+LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
+
+/* Saves what this rank has offered and no round has taken yet, for a checkpoint: *needed (optional) = its bytes;
+ * written if there is room for all of it. A round may take it at any time: an image is what is pending at that moment.
+ * Loads it into a schedule of the same dtype and count, beside what is pending there, without a call.
+ * Thread: as lsched_offer.  Blocks: never.
+ * Errors: ARGUMENT (too little room; no such image), VERSION, MISMATCH; load also as lsched_offer. Nothing has changed
+ * then. */
+LSCHED_CHECKED lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes,
+                                                 size_t* needed);
+LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
 /* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
  * them, and the next call the next.
@@ -975,6 +994,10 @@ LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t
  * schedules. */
 LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
                                           lsched_report* report, lsched_diagnostic* diagnostic);
+
+/* The same into buckets that lie in memory of their own: one pointer each. */
+LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
+                                                  lsched_report* report, lsched_diagnostic* diagnostic);
 
 /* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
  * mean, the same bits everywhere; drops what was pending and not collected.  Collective. (The periodic synchronisation

@@ -1,7 +1,9 @@
 // Partial collectives of the C interface: creation, the two ends of a schedule, what its ranks do together
 // (libsched/session/session.h), and what a rank has seen of it.
 #include <algorithm>
+#include <cstring>
 #include <span>
+#include <vector>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
@@ -354,9 +356,10 @@ lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_de
 
 lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
   if (!is_partial(schedule)) return refuse(schedule);
+  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
   const source_part whole{static_cast<const std::byte*>(contribution), schedule->session->contribution_buffer().count};
-  if (ticket == nullptr || (contribution == nullptr && whole.count > 0)) return LSCHED_ERR_ARGUMENT;
-  return deposit(*schedule, std::span(&whole, 1), ticket);
+  const bool is_null = contribution == nullptr && whole.count > 0;
+  return deposit(*schedule, std::span(&whole, is_null ? 0 : 1), ticket);
 }
 
 lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
@@ -365,6 +368,41 @@ lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const*
   if (ticket == nullptr || buckets == nullptr || schedule->session->parts_of(buckets, &parts) != status::ok)
     return LSCHED_ERR_ARGUMENT;
   return deposit(*schedule, parts, ticket);
+}
+
+lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  return static_cast<lsched_status>(schedule->session->prepare(index, bucket));
+}
+
+lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  round_no round = 0;
+  const status answer = offer_by(schedule->world->process.driver(), 0,
+                                 [&](bool* is_posted) { return schedule->session->offer_prepared(&round, is_posted); });
+  if (answer == status::ok) *ticket = {schedule, round};
+  return static_cast<lsched_status>(answer);
+}
+
+lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
+  if (image == nullptr && bytes > 0) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse(schedule);
+  return guarded(nullptr, [&] {
+    const std::vector<std::byte> whole = schedule->session->save_pending();
+    if (needed != nullptr) *needed = whole.size();
+    if (image == nullptr) return LSCHED_OK;
+    if (bytes < whole.size()) return LSCHED_ERR_ARGUMENT;
+    std::memcpy(image, whole.data(), whole.size());
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes) {
+  if (image == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse(schedule);
+  const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});
+  return why ? static_cast<lsched_status>(why->code) : LSCHED_OK;
 }
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
@@ -410,6 +448,17 @@ lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t tim
   return call_session(
       schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
       [&](session& one, collect_report* into) { return one.flush(whole_result(one, result).parts(), into); });
+}
+
+lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
+                                   lsched_report* report_to, lsched_diagnostic* diagnostic) {
+  return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
+                      [&](session& one, collect_report* into) {
+                        std::span<const target_part> parts;
+                        if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
+                          return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                        return one.flush(parts, into);
+                      });
 }
 
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,

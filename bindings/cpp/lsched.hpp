@@ -306,6 +306,21 @@ class [[nodiscard]] partial_base : public schedule_base {
   partial_base() = default;
   explicit partial_base(lsched_schedule* handle) : schedule_base(handle) {}
 
+  /// What is pending, for a checkpoint; and what was pending when an image was made, beside what is.
+  std::vector<std::byte> save_pending() const {
+    std::size_t bytes = 0;
+    detail::expect(lsched_pending_save(handle(), nullptr, 0, &bytes));
+    std::vector<std::byte> image(bytes);
+    std::size_t needed = bytes;
+    while (lsched_pending_save(handle(), image.data(), image.size(), &needed) == LSCHED_ERR_ARGUMENT)
+      image.resize(needed);
+    image.resize(needed);
+    return image;
+  }
+  void load_pending(std::span<const std::byte> image) {
+    detail::expect(lsched_pending_load(handle(), image.data(), image.size()));
+  }
+
   /// Answers how many offers were taken back.
   std::uint64_t withdraw() {
     std::uint64_t offers = 0;
@@ -355,6 +370,24 @@ class [[nodiscard]] partial_collective : public partial_base {
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
     detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
+    return ticket(offered);
+  }
+
+  /// A call without a contribution.
+  ticket offer_nothing() {
+    lsched_ticket offered{};
+    detail::expect(lsched_offer(this->handle(), nullptr, &offered));
+    return ticket(offered);
+  }
+
+  /// One of the buckets, while others are still computed; offer_end() calls when all are there.
+  void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
+    if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
+    detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
+  }
+  ticket offer_end() {
+    lsched_ticket offered{};
+    detail::expect(lsched_offer_end(this->handle(), &offered));
     return ticket(offered);
   }
 

@@ -32,7 +32,14 @@ void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&&
 
 }  // namespace
 
-void contribution::offer(std::span<const source_part> gradient, round_no call) {
+void contribution::offer(std::span<const source_part> gradient, round_no call) { deposit(gradient, 1, call); }
+
+void contribution::load(const std::byte* saved, std::uint64_t offers, round_no call) {
+  const source_part whole{saved, how_.count};
+  deposit(std::span(&whole, 1), offers, call);
+}
+
+void contribution::deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call) {
   const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
@@ -45,12 +52,12 @@ void contribution::offer(std::span<const source_part> gradient, round_no call) {
         how_.reduce(old.data + begin, piece.data, fresh.data + begin, piece.count);
       });
     }
-    fresh.offers = old.offers + 1;
+    fresh.offers = old.offers + offers;
     fresh.since = old.since;
     if (pending_.replace(*waiting, *spare)) return spares_.put(*waiting);
   }
   copy_parts(gradient, fresh.data);
-  fresh.offers = 1;
+  fresh.offers = offers;
   fresh.since = call;
   pending_.put(*spare);
 }
@@ -61,7 +68,26 @@ void contribution::copy_parts(std::span<const source_part> gradient, std::byte* 
   });
 }
 
+void contribution::prepare(std::uint64_t begin, const source_part& one) {
+  if (!prepared_) prepared_ = spares_.take();
+  const std::uint64_t element = how_.count == 0 ? 0 : how_.bytes / how_.count;
+  if (one.count > 0) std::memcpy(buffers_[*prepared_].data + begin * element, one.data, one.count * element);
+}
+
+void contribution::commit(round_no call) {
+  if (!prepared_) prepared_ = spares_.take();  // of no elements at all
+  const std::uint32_t made = *std::exchange(prepared_, std::nullopt);
+  buffers_[made].offers = 1;
+  buffers_[made].since = call;
+  if (const auto waiting = pending_.take()) {
+    add(buffers_[*waiting], buffers_[made]);
+    spares_.put(*waiting);
+  }
+  pending_.put(made);
+}
+
 std::uint64_t contribution::withdraw() {
+  if (prepared_) spares_.put(*std::exchange(prepared_, std::nullopt));
   const auto taken = pending_.take();
   if (!taken) return 0;
   const std::uint64_t offers = buffers_[*taken].offers;
@@ -69,17 +95,28 @@ std::uint64_t contribution::withdraw() {
   return offers;
 }
 
-void contribution::give_back(std::uint32_t buffer) {
-  const auto waiting = pending_.take();
-  if (!waiting) return pending_.put(buffer);
-  const pending& earlier = buffers_[buffer];
-  pending& later = buffers_[*waiting];
+// What is pending is only read, also by a capture; and nobody but the application writes a buffer.
+std::uint64_t contribution::save(std::byte* into) const {
+  const auto waiting = pending_.look();
+  if (!waiting) return 0;
+  const std::uint64_t offers = buffers_[*waiting].offers;
+  if (how_.bytes > 0) std::memcpy(into, buffers_[*waiting].data, how_.bytes);
+  return pending_.look() == waiting ? offers : 0;
+}
+
+void contribution::add(const pending& earlier, pending& later) const {
   if (how_.merge)
     how_.merge(earlier.data, later.data);
   else if (how_.count > 0)
     how_.reduce(earlier.data, later.data, later.data, how_.count);
   later.offers += earlier.offers;
   later.since = earlier.since;
+}
+
+void contribution::give_back(std::uint32_t buffer) {
+  const auto waiting = pending_.take();
+  if (!waiting) return pending_.put(buffer);
+  add(buffers_[buffer], buffers_[*waiting]);
   spares_.put(buffer);
   pending_.put(*waiting);
 }

@@ -107,8 +107,22 @@ class contribution {
   /// Its buffers. Whoever holds it ends them after it.
   std::vector<std::byte*> memory() const;
 
-  /// Takes back what is pending and forgets it. Application. Answers how many offers that were.
+  /// Takes over a part of a gradient that is put together, from element `begin` on; commit() deposits the whole. No
+  /// other offer comes between the first part and that. Application.
+  void prepare(std::uint64_t begin, const source_part& one);
+  /// A capture while this adds to what was pending finds nothing, and the next one all of it. Application.
+  void commit(round_no call);
+  bool is_prepared() const { return prepared_.has_value(); }
+
+  /// Takes back what is pending, and what is being put together, and forgets it. Application. Answers how many offers
+  /// that were.
   std::uint64_t withdraw();
+
+  /// What is pending, copied to `into`. Application. Answers how many offers that are; 0: nothing is written. A capture
+  /// meanwhile: nothing is pending.
+  std::uint64_t save(std::byte* into) const;
+  /// So many offers that were saved elsewhere are pending, too. As offer.
+  void load(const std::byte* saved, std::uint64_t offers, round_no call);
 
   /// There will be no offer any more. Application, after its last one.
   void leave() { has_left_.store(true); }
@@ -133,9 +147,12 @@ class contribution {
 
  private:
   void copy_parts(std::span<const source_part> gradient, std::byte* into) const;
+  void deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call);
+  void add(const pending& earlier, pending& later) const;
 
   combiner how_;
   pending buffers_[k_buffers];
+  std::optional<std::uint32_t> prepared_;  ///< application only: what is being put together
   place pending_;
   std::atomic<bool> has_left_{false};
   spares spares_{k_buffers};

@@ -1,6 +1,8 @@
 #include "libsched/session/session.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 
 #include "libsched/trace/trace_buffer.h"
 #include "ops/kernel.h"
@@ -46,24 +48,100 @@ status session::parts_of(void* const* buckets, std::span<const target_part>* par
 
 // --- offers ----------------------------------------------------------------------------------------------------------
 
-status session::offer(std::span<const source_part> contribution, round_no* round, bool* is_posted) {
+status session::may_offer() const {
+  if (const status verdict = all_.rounds->verdict.load(); verdict != status::ok) return verdict;
+  return all_.rounds->offers->has_left() || is_in_common_call() ? status::state : status::ok;
+}
+
+// Answers whether it has posted: the round is not over yet.
+bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
-  *is_posted = false;
-  if (const status verdict = rounds.verdict.load(); verdict != status::ok) return verdict;
-  if (rounds.offers->has_left() || is_in_common_call()) return status::state;
   *round = called_of(rounds) + 1;
-  rounds.offers->offer(contribution, *round);
   rounds.stats->calls.note(*round, trace_buffer::now_ns());  // before the call that may start the round
   call_for(rounds, *round);
-  *is_posted = !is_over(rounds, *round);
-  if (*is_posted) engine_.post(rounds);
+  if (is_over(rounds, *round)) return false;
+  engine_.post(rounds);
+  return true;
+}
+
+status session::offer(std::span<const source_part> contribution, round_no* round, bool* is_posted) {
+  *is_posted = false;
+  if (const status why = may_offer(); why != status::ok) return why;
+  if (all_.rounds->offers->is_prepared()) return status::state;
+  if (!contribution.empty()) all_.rounds->offers->offer(contribution, called_of(*all_.rounds) + 1);
+  *is_posted = call_next(round);
+  return status::ok;
+}
+
+status session::prepare(std::uint32_t bucket, const void* data) {
+  if (bucket >= offered_.size() || (data == nullptr && offered_[bucket].count > 0)) return status::argument;
+  if (const status why = may_offer(); why != status::ok) return why;
+  if (!all_.rounds->offers->is_prepared()) prepared_.assign(offered_.size(), false);
+  std::uint64_t begin = 0;
+  for (std::uint32_t i = 0; i < bucket; ++i) begin += offered_[i].count;
+  all_.rounds->offers->prepare(begin, {static_cast<const std::byte*>(data), offered_[bucket].count});
+  prepared_[bucket] = true;
+  return status::ok;
+}
+
+status session::offer_prepared(round_no* round, bool* is_posted) {
+  *is_posted = false;
+  if (const status why = may_offer(); why != status::ok) return why;
+  if (!all_.rounds->offers->is_prepared()) prepared_.assign(offered_.size(), false);
+  for (std::size_t i = 0; i < offered_.size(); ++i)
+    if (!prepared_[i] && offered_[i].count > 0) return status::state;
+  all_.rounds->offers->commit(called_of(*all_.rounds) + 1);
+  *is_posted = call_next(round);
   return status::ok;
 }
 
 status session::withdraw(std::uint64_t* offers) {
   if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
+  prepared_.clear();
   *offers = all_.rounds->offers->withdraw();
   return status::ok;
+}
+
+// --- what is pending, as bytes ---------------------------------------------------------------------------------------
+
+namespace {
+
+struct pending_header {
+  static constexpr std::array<char, 8> k_magic{'l', 'p', 'e', 'n', 'd', 'i', 'n', 'g'};
+  std::array<char, 8> magic = k_magic;
+  std::uint32_t version = 1;
+  std::uint32_t type = 0;
+  std::uint64_t count = 0;
+  std::uint64_t offers = 0;  ///< 0: no data follows
+};
+
+}  // namespace
+
+std::vector<std::byte> session::save_pending() const {
+  const buffer& data = contribution_buffer();
+  std::vector<std::byte> image(sizeof(pending_header) + data.bytes());
+  pending_header head{.type = static_cast<std::uint32_t>(data.type), .count = data.count};
+  head.offers = all_.rounds->offers->save(image.data() + sizeof head);
+  if (head.offers == 0) image.resize(sizeof head);
+  std::memcpy(image.data(), &head, sizeof head);
+  return image;
+}
+
+std::optional<failure> session::load_pending(std::span<const std::byte> image) {
+  const buffer& data = contribution_buffer();
+  pending_header head;
+  if (image.size() < sizeof head) return failure{status::argument, "too short for what was pending"};
+  std::memcpy(&head, image.data(), sizeof head);
+  if (head.magic != pending_header::k_magic) return failure{status::argument, "not an image of what was pending"};
+  if (head.version != pending_header().version) return failure{status::version, "an image of another version"};
+  if (head.type != static_cast<std::uint32_t>(data.type) || head.count != data.count)
+    return failure{status::mismatch, "an image of another dtype or count"};
+  if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))
+    return failure{status::argument, "an image that is too short or too long"};
+  if (const status why = may_offer(); why != status::ok) return failure{why, "nothing can be offered now"};
+  if (all_.rounds->offers->is_prepared()) return failure{status::state, "a contribution is being put together"};
+  if (head.offers > 0) all_.rounds->offers->load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
+  return std::nullopt;
 }
 
 // --- results ---------------------------------------------------------------------------------------------------------
@@ -151,6 +229,9 @@ void session::call(instance& one, round_no round) {
 
 call_progress session::validate(common_call wanted) const {
   if (all_.rounds->offers->has_left()) return {.answer = status::state, .reason = "this rank has left"};
+  if (all_.rounds->offers->is_prepared())
+    return {.answer = status::state,
+            .reason = "a contribution is being put together: lsched_offer_end or lsched_withdraw"};
   if (is_in_common_call() && call_ != wanted)
     return {.answer = status::state, .reason = "this rank is in another call that all ranks make together"};
   return {};

@@ -86,9 +86,19 @@ class session {
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
-  /// Deposits a contribution and calls for the next round, *round. Posts to the engine if that round is not over yet:
-  /// *is_posted. STATE after leave(), or in the middle of flush or model_sync.
+  /// Deposits a contribution, or none, and calls for the next round, *round. Posts to the engine if that round is not
+  /// over yet: *is_posted. STATE after leave(), or in the middle of flush or model_sync.
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
+
+  /// Takes over a bucket of a contribution that is put together while others of it are still computed; offer_prepared()
+  /// deposits the whole and calls, once it has all of them. ARGUMENT: no such bucket, or no data. STATE as offer().
+  status prepare(std::uint32_t bucket, const void* data);
+  status offer_prepared(round_no* round, bool* is_posted);
+
+  /// What is pending, as bytes for a machine of the same byte order; and what was pending when such an image was made,
+  /// beside what is. ARGUMENT, VERSION, MISMATCH: nothing has changed. STATE as offer().
+  std::vector<std::byte> save_pending() const;
+  std::optional<failure> load_pending(std::span<const std::byte> image);
 
   /// Once `round` is over: the first result that was not collected, divided. Without parts it is dropped. In the middle
   /// of a flush that has taken its result, that one.
@@ -132,6 +142,8 @@ class session {
   enum class stage : std::uint8_t { none, asked, called, taken };
 
   call_progress validate(common_call wanted) const;
+  status may_offer() const;
+  bool call_next(round_no* round);
   void call(instance& one, round_no round);
   void say(round_no round);
   call_progress hear(round_no& furthest);
@@ -149,6 +161,7 @@ class session {
   divisor divisor_;
   std::uint64_t ranks_;  ///< of the world that the session was made in
   std::vector<source_part> offered_;
+  std::vector<bool> prepared_;  ///< by bucket, of a contribution that is put together
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;

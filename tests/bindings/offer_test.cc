@@ -1,0 +1,214 @@
+// Contributions that are none, that come bucket by bucket, and that outlive their process as an image.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_limit_ns = 20'000'000'000;
+using integers = std::vector<std::int64_t>;
+
+lsched_partial_desc desc_of(std::uint64_t count) {
+  return {.struct_size = sizeof(lsched_partial_desc),
+          .count = count,
+          .dtype = LSCHED_I64,
+          .reduction = LSCHED_SUM,
+          .activation = "full",
+          .lag = LSCHED_ACCUMULATE};
+}
+
+/// Schedules of a world whose ranks are threads of this process; made without waiting, by this thread alone.
+class partial_world {
+ public:
+  partial_world(int ranks, const lsched_partial_desc& desc)
+      : worlds_(static_cast<std::size_t>(ranks)), its(worlds_.size()) {
+    EXPECT_EQ(lsched_world_open_threads(ranks, nullptr, worlds_.data(), nullptr), LSCHED_OK);
+    for (std::size_t r = 0; r < its.size(); ++r) {
+      EXPECT_EQ(lsched_set_nonblocking(worlds_[r], 1), LSCHED_OK);
+      EXPECT_EQ(lsched_partial_create(worlds_[r], &desc, &its[r], nullptr), LSCHED_OK);
+    }
+    for (lsched_schedule* one : its) EXPECT_EQ(lsched_create_wait(one, k_limit_ns, nullptr), LSCHED_OK);
+  }
+  ~partial_world() {
+    for (lsched_schedule* one : its) EXPECT_EQ(lsched_leave(one), LSCHED_OK);
+    for (lsched_schedule* one : its) EXPECT_EQ(lsched_schedule_destroy(one, k_limit_ns, nullptr), LSCHED_OK);
+    for (lsched_world* one : worlds_) EXPECT_EQ(lsched_world_close(one), LSCHED_OK);
+  }
+  partial_world(const partial_world&) = delete;
+  partial_world& operator=(const partial_world&) = delete;
+
+ private:
+  std::vector<lsched_world*> worlds_;
+
+ public:
+  std::vector<lsched_schedule*> its;
+};
+
+lsched_report collect(const lsched_ticket& ticket, integers& result) {
+  lsched_report report{.struct_size = sizeof report};
+  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
+  return report;
+}
+
+lsched_ticket offer(lsched_schedule* one, const integers* gradient) {
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer(one, gradient == nullptr ? nullptr : gradient->data(), &ticket), LSCHED_OK);
+  return ticket;
+}
+
+TEST(offer, without_a_contribution_is_a_call) {
+  partial_world world(3, desc_of(2));
+  const integers ones(2, 1);
+  for (int turn = 0; turn < 50; ++turn) {
+    std::array<lsched_ticket, 3> tickets{};
+    for (std::size_t r = 0; r < 3; ++r)
+      tickets[r] = offer(world.its[r], static_cast<int>(r) == turn % 4 ? nullptr : &ones);
+    const std::uint64_t there = turn % 4 < 3 ? 2 : 3;
+    for (std::size_t r = 0; r < 3; ++r) {
+      integers sum(2, -1);
+      const lsched_report report = collect(tickets[r], sum);
+      EXPECT_EQ(report.last.contributors, there);
+      EXPECT_EQ(report.mine, static_cast<int>(r) == turn % 4 ? 0u : 1u);
+      EXPECT_EQ(sum, integers(2, static_cast<std::int64_t>(there)));
+    }
+  }
+}
+
+TEST(offer, of_nobody_has_no_result) {
+  partial_world world(2, desc_of(2));
+  const std::array tickets{offer(world.its[0], nullptr), offer(world.its[1], nullptr)};
+  for (const lsched_ticket& one : tickets) {
+    integers sum(2, -1);
+    const lsched_report report = collect(one, sum);
+    EXPECT_EQ(report.has_result, 0);
+    EXPECT_EQ(sum, integers(2, -1));
+  }
+}
+
+TEST(offer, may_come_bucket_by_bucket_in_any_order) {
+  const std::array<std::uint64_t, 4> sizes{3, 0, 1, 2};
+  lsched_partial_desc desc = desc_of(6);
+  desc.buckets = sizes.data();
+  desc.bucket_count = 4;
+  partial_world world(2, desc);
+  integers mine(6);
+  std::iota(mine.begin(), mine.end(), 1);
+  const std::array<const std::int64_t*, 4> places{mine.data(), nullptr, mine.data() + 3, mine.data() + 4};
+  for (int turn = 0; turn < 20; ++turn) {
+    std::array<lsched_ticket, 2> tickets{};
+    for (std::size_t r = 0; r < 2; ++r) {
+      lsched_schedule* const one = world.its[r];
+      const integers wrong(3, 99);
+      EXPECT_EQ(lsched_offer_bucket(one, 0, wrong.data()), LSCHED_OK);
+      EXPECT_EQ(lsched_offer_bucket(one, 3, places[3]), LSCHED_OK);
+      EXPECT_EQ(lsched_offer_bucket(one, 2, nullptr), LSCHED_ERR_ARGUMENT);
+      EXPECT_EQ(lsched_offer_bucket(one, 4, mine.data()), LSCHED_ERR_ARGUMENT);
+      EXPECT_EQ(lsched_offer_end(one, &tickets[r]), LSCHED_ERR_STATE) << "bucket 2 is missing";
+      EXPECT_EQ(lsched_offer(one, mine.data(), &tickets[r]), LSCHED_ERR_STATE);
+      EXPECT_EQ(lsched_flush(one, nullptr, 0, nullptr, nullptr), LSCHED_ERR_STATE);
+      EXPECT_EQ(lsched_offer_bucket(one, 2, places[2]), LSCHED_OK);
+      EXPECT_EQ(lsched_offer_bucket(one, 0, places[0]), LSCHED_OK);
+      EXPECT_EQ(lsched_offer_end(one, &tickets[r]), LSCHED_OK);
+    }
+    for (const lsched_ticket& one : tickets) {
+      integers sum(6);
+      EXPECT_EQ(collect(one, sum).offers, 2u);
+      EXPECT_EQ(sum, (integers{2, 4, 6, 8, 10, 12}));
+    }
+  }
+}
+
+TEST(offer, that_was_begun_can_be_forgotten) {
+  partial_world world(1, desc_of(2));
+  const integers nines(2, 9), ones(2, 1);
+  EXPECT_EQ(lsched_offer_bucket(world.its[0], 0, nines.data()), LSCHED_OK);
+  std::uint64_t offers = 7;
+  EXPECT_EQ(lsched_withdraw(world.its[0], &offers), LSCHED_OK);
+  EXPECT_EQ(offers, 0u);
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer_end(world.its[0], &ticket), LSCHED_ERR_STATE);
+  integers sum(2);
+  (void)collect(offer(world.its[0], &ones), sum);
+  EXPECT_EQ(sum, ones);
+}
+
+TEST(offer, bucket_by_bucket_joins_what_is_pending) {
+  partial_world world(2, desc_of(2));
+  const integers ones(2, 1), tens(2, 10);
+  (void)offer(world.its[0], &ones);
+  EXPECT_EQ(lsched_offer_bucket(world.its[0], 0, tens.data()), LSCHED_OK);
+  lsched_ticket late{};
+  EXPECT_EQ(lsched_offer_end(world.its[0], &late), LSCHED_OK);
+  (void)offer(world.its[1], nullptr);
+  (void)offer(world.its[1], nullptr);
+  integers sum(2), more(2);
+  const lsched_report report = collect(late, sum);
+  EXPECT_EQ(report.offers, 2u);
+  EXPECT_EQ(sum, integers(2, 11));
+}
+
+std::vector<std::byte> image_of(lsched_schedule* one) {
+  std::size_t needed = 0;
+  EXPECT_EQ(lsched_pending_save(one, nullptr, 0, &needed), LSCHED_OK);
+  std::vector<std::byte> image(needed);
+  EXPECT_EQ(lsched_pending_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_pending_save(one, image.data(), needed, nullptr), LSCHED_OK);
+  return image;
+}
+
+TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
+  std::vector<std::byte> image;
+  const integers ones(2, 1), tens(2, 10);
+  {
+    partial_world world(2, desc_of(2));
+    (void)offer(world.its[0], &ones);
+    (void)offer(world.its[0], &tens);  // the first is in the round that waits for rank 1
+    (void)offer(world.its[0], &tens);
+    image = image_of(world.its[0]);
+    const auto nothing = image_of(world.its[1]);
+    EXPECT_LT(nothing.size(), image.size());
+    EXPECT_EQ(lsched_pending_load(world.its[1], nothing.data(), nothing.size()), LSCHED_OK);
+  }
+  partial_world world(2, desc_of(2));
+  lsched_schedule* const one = world.its[1];
+  EXPECT_EQ(lsched_pending_load(one, image.data(), image.size() - 1), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_pending_load(one, image.data(), 3), LSCHED_ERR_ARGUMENT);
+  for (const std::size_t at : {0u, 8u, 12u, 16u}) {  // magic, version, type, count
+    auto spoilt = image;
+    spoilt[at] ^= std::byte{0x40};
+    const lsched_status expected = at == 0 ? LSCHED_ERR_ARGUMENT : at == 8 ? LSCHED_ERR_VERSION : LSCHED_ERR_MISMATCH;
+    EXPECT_EQ(lsched_pending_load(one, spoilt.data(), spoilt.size()), expected) << at;
+  }
+  EXPECT_EQ(lsched_pending_load(one, image.data(), image.size()), LSCHED_OK);
+  const std::array tickets{offer(world.its[0], nullptr), offer(one, &ones)};
+  integers sum(2);
+  EXPECT_EQ(collect(tickets[0], sum).offers, 3u);
+  EXPECT_EQ(sum, integers(2, 21));
+}
+
+TEST(offer, a_flush_may_have_buckets) {
+  const std::array<std::uint64_t, 2> sizes{1, 2};
+  lsched_partial_desc desc = desc_of(3);
+  desc.buckets = sizes.data();
+  desc.bucket_count = 2;
+  partial_world world(1, desc);
+  const integers mine{1, 2, 3};
+  (void)offer(world.its[0], &mine);
+  std::int64_t first = 0;
+  std::array<std::int64_t, 2> rest{};
+  void* const places[]{&first, rest.data()};
+  void* const missing[]{&first, nullptr};
+  EXPECT_EQ(lsched_flush_buckets(world.its[0], missing, k_limit_ns, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_flush_buckets(world.its[0], places, k_limit_ns, nullptr, nullptr), LSCHED_OK);
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(rest, (std::array<std::int64_t, 2>{2, 3}));
+}
+
+}  // namespace
+}  // namespace lsched
