@@ -401,8 +401,10 @@ lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, 
 lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes) {
   if (image == nullptr) return LSCHED_ERR_ARGUMENT;
   if (!is_partial(schedule)) return refuse(schedule);
-  const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});
-  return why ? static_cast<lsched_status>(why->code) : LSCHED_OK;
+  return guarded(nullptr, [&] {
+    const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});
+    return why ? static_cast<lsched_status>(why->code) : LSCHED_OK;
+  });
 }
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,

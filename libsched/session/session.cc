@@ -31,9 +31,11 @@ session::session(engine& runs, const session_instances& all, divisor by, std::sp
     offered_.push_back({nullptr, count});
     collected_.push_back({nullptr, count});
   }
-  if (!buckets.empty()) return;
-  offered_.push_back({nullptr, contribution_buffer().count});
-  collected_.push_back({nullptr, result_buffer().count});
+  if (buckets.empty()) {
+    offered_.push_back({nullptr, contribution_buffer().count});
+    collected_.push_back({nullptr, result_buffer().count});
+  }
+  prepared_.resize(offered_.size());  // offers allocate nothing
 }
 
 status session::parts_of(const void* const* buckets, std::span<const source_part>* parts) {
@@ -76,7 +78,6 @@ status session::offer(std::span<const source_part> contribution, round_no* round
 status session::prepare(std::uint32_t bucket, const void* data) {
   if (bucket >= offered_.size() || (data == nullptr && offered_[bucket].count > 0)) return status::argument;
   if (const status why = may_offer(); why != status::ok) return why;
-  if (!all_.rounds->offers->is_prepared()) prepared_.assign(offered_.size(), false);
   std::uint64_t begin = 0;
   for (std::uint32_t i = 0; i < bucket; ++i) begin += offered_[i].count;
   all_.rounds->offers->prepare(begin, {static_cast<const std::byte*>(data), offered_[bucket].count});
@@ -87,9 +88,9 @@ status session::prepare(std::uint32_t bucket, const void* data) {
 status session::offer_prepared(round_no* round, bool* is_posted) {
   *is_posted = false;
   if (const status why = may_offer(); why != status::ok) return why;
-  if (!all_.rounds->offers->is_prepared()) prepared_.assign(offered_.size(), false);
   for (std::size_t i = 0; i < offered_.size(); ++i)
     if (!prepared_[i] && offered_[i].count > 0) return status::state;
+  prepared_.assign(offered_.size(), false);
   all_.rounds->offers->commit(called_of(*all_.rounds) + 1);
   *is_posted = call_next(round);
   return status::ok;
@@ -97,7 +98,7 @@ status session::offer_prepared(round_no* round, bool* is_posted) {
 
 status session::withdraw(std::uint64_t* offers) {
   if (is_in_common_call() && all_.rounds->verdict.load() == status::ok) return status::state;
-  prepared_.clear();
+  prepared_.assign(offered_.size(), false);
   *offers = all_.rounds->offers->withdraw();
   return status::ok;
 }
