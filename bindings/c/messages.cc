@@ -119,14 +119,16 @@ lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns,
   if (what != nullptr && !is_there(what)) return report(diagnostic, refusal_of(what));
   const posted_message& one = (*message)->what;
   const lsched_mailbox& in = *(*message)->in;
-  const bool is_over = one.progress.finished.load() != 0;  // short ones that were sent have ended when they are posted
-  const status answer = is_over ? status::ok : drives(in).wait(one.progress, deadline_after(timeout_ns));
-  if (answer == status::ok) return conclude(message, what), LSCHED_OK;
+  const common_step& progress = one.progress;
+  if (!progress.has_ended()) (void)drives(in).wait(progress, deadline_after(timeout_ns));
+  // What the wait has answered does not count: the end may have come since.
+  if (progress.finished.load() != 0) return conclude(message, what), LSCHED_OK;
   return guarded(diagnostic, [&] {
-    if (!one.progress.has_ended())
+    const status verdict = progress.verdict.load();
+    if (verdict == status::ok)
       return report(diagnostic, {status::timeout,
                                  words_for(one) + (one.is_sent ? " has not been taken" : " has not come"), one.peer});
-    const failure why = failure_of(in, one, answer);
+    const failure why = failure_of(in, one, verdict);
     conclude(message, what);
     return report(diagnostic, why);
   });

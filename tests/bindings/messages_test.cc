@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <cstdint>
 #include <latch>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "libsched/transport/shm/shm_segment.h"
@@ -54,6 +56,7 @@ struct box {
   lsched_status wait(lsched_message*& one, std::uint64_t timeout_ns = k_limit_ns) {
     return lsched_message_wait(&one, timeout_ns, &what, &why);
   }
+  lsched_status wait(lsched_message*&& one) { return wait(one); }
 
   diagnostic why;
   lsched_mailbox* its = nullptr;
@@ -129,6 +132,36 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
     EXPECT_EQ(lsched_mailbox_destroy(here.its), LSCHED_ERR_BUSY);
     EXPECT_EQ(lsched_message_cancel(&some), LSCHED_OK);
     EXPECT_EQ(some, nullptr);
+  });
+}
+
+// Whoever gives up, at any moment, either has the message or finds it again.
+TEST(messages, that_come_as_the_wait_for_them_ends_are_not_lost) {
+  constexpr std::int32_t k_messages = 3000;
+  as_ranks(2, [](lsched_world* mine, std::int32_t r) {
+    box here(mine);
+    for (std::int32_t i = 0; i < k_messages; ++i) {
+      std::int32_t number = i;
+      if (r == 0) {
+        std::this_thread::sleep_for(std::chrono::microseconds(i % 3 == 0 ? i % 101 : 0));
+        ASSERT_EQ(here.wait(here.send(1, 0, &number, sizeof number)), LSCHED_OK) << here.why.text;
+        ASSERT_EQ(here.wait(here.receive(1, 0, &number, sizeof number)), LSCHED_OK) << here.why.text;
+        continue;
+      }
+      number = -1;
+      lsched_message* some = here.receive(LSCHED_ANY_RANK, 0, &number, sizeof number);
+      const lsched_status answer = here.wait(some, static_cast<std::uint64_t>(i % 97) * 1500);
+      if (answer == LSCHED_ERR_TIMEOUT && lsched_message_cancel(&some) == LSCHED_OK) {
+        some = here.receive(0, 0, &number, sizeof number);
+        ASSERT_EQ(here.wait(some), LSCHED_OK) << here.why.text << ", message " << i;
+      } else if (answer == LSCHED_ERR_TIMEOUT) {
+        ASSERT_EQ(here.wait(some), LSCHED_OK) << here.why.text << ", message " << i;
+      } else {
+        ASSERT_EQ(answer, LSCHED_OK) << here.why.text;
+      }
+      ASSERT_EQ(number, i);
+      ASSERT_EQ(here.wait(here.send(0, 0, &number, sizeof number)), LSCHED_OK) << here.why.text;
+    }
   });
 }
 
