@@ -80,6 +80,16 @@ ends declare_lists(builder& to, const collective& of, const shape& request) {
   return made;
 }
 
+/// Behind all ops: the output, divided by the number of ranks.
+void append_division(builder& to, buffer_id output, fragment& whole) {
+  const auto ranks = wide(to.place().size);
+  if (output == k_no_buffer || ranks == 1) return;
+  const region all(output, 0);
+  const op_id division = to.divide(all, all, to.at(output).count, ranks);
+  if (whole.exit != k_no_op) to.dep(whole.exit, division);
+  whole.exit = division;
+}
+
 result<schedule_ptr> compose_dense(const algorithm& how, world place, const shape& request) {
   const bool is_renamed = !how.name_on_one_node.empty() && is_one_node(request, place.size);
   const std::string_view name = is_renamed ? how.name_on_one_node : how.name;
@@ -87,7 +97,8 @@ result<schedule_ptr> compose_dense(const algorithm& how, world place, const shap
   to.set_unit(request.unit);
   const shape data = in_units(request);
   const ends buffers = request.room == 0 ? declare_ends(to, *how.of, data) : declare_lists(to, *how.of, request);
-  const fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
+  fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
+  if (data.is_mean) append_division(to, buffers.output, whole);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
   if (how.of->is_synchronising) to.declare_synchronising();

@@ -15,6 +15,14 @@ kernel kernel_of(const schedule& program) {
   return kernel::none;
 }
 
+/// Whether a rank divides what it gets.
+bool divides(const schedule& program) {
+  return std::ranges::any_of(program.ops(), [&](const op& o) {
+    return o.kind == op_kind::compute && o.what == kernel::divide &&
+           program.buffers()[o.c.buffer()].role == buffer_role::output;
+  });
+}
+
 /// Elements of the first buffer of that kind.
 const buffer* first_of(const schedule& program, buffer_role role) {
   const auto first = std::ranges::find(program.buffers(), role, &buffer::role);
@@ -85,6 +93,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   data.what = wanted.what.value_or(kernel::none);
   if (of.reduces)
     for (std::size_t r = 0; r < world.size() && data.what == kernel::none; ++r) data.what = kernel_of(*world[r]);
+  data.is_mean = of.has_means && std::ranges::any_of(world, [](const auto& program) { return divides(*program); });
   if (of.has_counts) {
     data.count = 0;
     for (const schedule_ptr& program : world) data.counts.push_back(block_in(*program));
@@ -159,6 +168,7 @@ std::string words_for(const world_promise& promise) {
   if (promise.by != nullptr) text.append("/").append(promise.by->name);
   if (!promise.of->moves_data) return text;
   if (promise.of->reduces && data.what != kernel::none) text.append(" of ").append(name_of(data.what));
+  if (data.is_mean) text += " divided by ranks";
   text += " of ";
   for (std::size_t r = 0; r < data.counts.size(); ++r) text += (r == 0 ? "" : ", ") + std::to_string(data.counts[r]);
   if (data.room != 0) text += "lists of at most " + std::to_string(data.room);

@@ -63,6 +63,11 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
   if (!kind.reduces && desc.user_op != nullptr) return argument(combines + ": leave user_op null");
   if (kind.moves_data && !kind.reduces && static_cast<int>(desc.reduction) != 0)
     return argument(combines + ": leave reduction 0");
+  const auto divisor = static_cast<int>(desc.divisor);
+  if (divisor != LSCHED_DIVIDE_BY_NONE && divisor != LSCHED_DIVIDE_BY_RANKS)
+    return argument(std::string(kind.name) + " has no such divisor: by ranks, or 0");
+  if (divisor != 0 && !kind.has_means) return argument(std::string(kind.name) + " is not divided: leave divisor 0");
+  if (divisor != 0 && desc.user_op != nullptr) return argument("arithmetic of the caller's own is not divided");
   if (desc.capacity != 0) return validate_capacity(kind, desc);
   return first_broken(
       {{has_counts && desc.count != 0, " takes counts by rank: leave count 0"},
@@ -139,6 +144,7 @@ result<shape> read_data(const collective& kind, world place, const lsched_collec
   if (kind.has_counts && desc.capacity == 0) data->counts.assign(desc.counts, desc.counts + place.size);
   for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
     data->tensors.push_back({one.begin, one.count});
+  data->is_mean = static_cast<int>(desc.divisor) != 0;
   data->root = desc.root;
   data->radix = desc.radix;
   if (desc.capacity != 0) data->room = std::min(desc.capacity, k_any_room);
@@ -270,7 +276,8 @@ lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduc
                                               .count = known->count,
                                               .dtype = known->dtype,
                                               .reduction = known->reduction,
-                                              .algorithm = known->algorithm});
+                                              .algorithm = known->algorithm,
+                                              .divisor = known->divisor});
   });
 }
 

@@ -143,6 +143,16 @@ typedef enum lsched_reduction {
   LSCHED_BXOR
 } lsched_reduction;
 
+/* What results are divided by; sums only. The sum is taken in the dtype, and may overflow before it is divided. Every
+ * mean of this library is the exact quotient of sum and divisor, rounded once to the dtype (integers to an integer,
+ * half to even): ranks that all have x get x, if P x is exact. */
+typedef enum lsched_divisor {
+  LSCHED_DIVIDE_BY_NONE = 0,
+  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world that it was created in, as Li et al. do */
+  LSCHED_DIVIDE_BY_CONTRIBUTORS, /* ranks in the round; partial, and LSCHED_LATEST only: others are of several rounds */
+  LSCHED_DIVIDE_BY_OFFERS        /* partial: calls of lsched_offer in the result */
+} lsched_divisor;
+
 /* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
@@ -390,7 +400,9 @@ typedef struct lsched_allreduce_desc {
   uint64_t count;
   lsched_dtype dtype;
   lsched_reduction reduction;
-  const char* algorithm; /* a name `lsched list` shows; NULL or "auto": chosen */
+  const char* algorithm;  /* a name `lsched list` shows; NULL or "auto": chosen */
+  lsched_divisor divisor; /* LSCHED_DIVIDE_BY_RANKS: the mean of all ranks in place of the sum; 0: none */
+  int32_t reserved;       /* 0 */
 } lsched_allreduce_desc;
 
 /* output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.
@@ -469,6 +481,7 @@ typedef struct lsched_collective_desc {
                         all ranks, or LSCHED_ANY_COUNT. Memory and counts come with each round (lsched_start_with) */
   int32_t depth;     /* rounds that may be outstanding at once, up to 8, the same on all ranks; 0: one. With more than
                         one, memory comes with each round, in place if it was at create */
+  lsched_divisor divisor; /* allreduce, reduce, reduce_scatter(_block): LSCHED_DIVIDE_BY_RANKS makes means of sums */
 } lsched_collective_desc;
 
 /* Any that a message may have: 2^32. */
@@ -848,16 +861,6 @@ typedef enum lsched_lag {
   LSCHED_HISTORY     /* both are kept, and collected one after the other, up to a number of results; when so many wait,
                         the last of them and the next are combined */
 } lsched_lag;
-
-/* What results are divided by, when they are collected; sums only. The sum is taken in the dtype, and may overflow
- * before it is divided. Every mean of this library is the exact quotient of sum and divisor, rounded once to the dtype
- * (integers to an integer, half to even): ranks that all have x get x, if P x is exact. */
-typedef enum lsched_divisor {
-  LSCHED_DIVIDE_BY_NONE = 0,
-  LSCHED_DIVIDE_BY_RANKS,        /* the size of the world that it was created in, as Li et al. do */
-  LSCHED_DIVIDE_BY_CONTRIBUTORS, /* ranks in the round; LSCHED_LATEST only, since other results are of several rounds */
-  LSCHED_DIVIDE_BY_OFFERS        /* calls of lsched_offer in the result */
-} lsched_divisor;
 
 typedef struct lsched_partial_desc {
   size_t struct_size;

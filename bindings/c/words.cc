@@ -135,6 +135,7 @@ std::string agreement_of(const collective& kind, const shape& data, std::string_
   if (data.radix != 0) text += " radix " + std::to_string(data.radix);
   if (!kind.moves_data) return text;
   if (kind.reduces) text += " " + std::string(name_of(data.what));
+  if (data.is_mean) text += " divided by ranks";
   if (data.what == kernel::user)
     text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
   text += " " + std::string(name_of(data.type));

@@ -69,6 +69,7 @@ std::vector<shape> variants_of(const algorithm& how, rank size, const shape& dat
   const std::uint64_t shortest = moves_blocks ? std::max<std::uint64_t>(1, data.count / most_pieces(size)) : 1;
   if (how.looks_at.segment) add([&](shape& s) { s.segment = shortest; });
   if (how.looks_at.segment) add([&](shape& s) { s.segment = 3 * shortest; });
+  if (how.of->has_means && data.what == kernel::sum) add([](shape& s) { s.is_mean = true; });
   if (how.looks_at.radix) add([](shape& s) { s.radix = 2; });
   if (how.looks_at.radix) add([](shape& s) { s.radix = 3; });
   if (how.needs.moves_lists && !how.of->has_counts && !data.in_place) add([](shape& s) { s.room = 2 * s.count + 1; });

@@ -45,6 +45,9 @@ std::optional<failure> validate_kernel(const collective& of, const shape& data) 
   if (!of.reduces && data.what != kernel::none)
     return argument(name(of.name) + " combines nothing: set the kernel to none, not \"" + name(name_of(data.what)) +
                     "\"");
+  if (data.is_mean && (!of.has_means || data.what != kernel::sum))
+    return argument(of.has_means ? "only sums are divided, not the results of \"" + name(name_of(data.what)) + "\""
+                                 : name(of.name) + " has no means: choose no divisor");
   if (!of.reduces) return std::nullopt;
   if (of.adapts) {
     if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;

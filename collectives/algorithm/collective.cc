@@ -60,7 +60,8 @@ postcondition reduced(const collective& of, rank size, const shape& data) {
                               .what = promised_content::reduced,
                               .input_begin = is_scattered ? offsets[wide(holder)] : 0,
                               .how = data.what,
-                              .is_in_rank_order = true});
+                              .is_in_rank_order = true,
+                              .divisor = data.is_mean && size > 1 ? wide(size) : 0});
   return promise;
 }
 
@@ -164,7 +165,15 @@ constexpr rank_buffer at_root(rank_buffer buffer) { return {buffer.of, holder::r
 constexpr rank_buffer at_others(rank_buffer buffer) { return {buffer.of, holder::all_but_root}; }
 constexpr rank_buffer at_owners(rank_buffer buffer) { return {buffer.of, holder::owner_of_node}; }
 
-enum trait : unsigned { k_plain = 0, k_reduces = 1, k_rooted = 2, k_synchronising = 4, k_adapts = 8, k_owners = 16 };
+enum trait : unsigned {
+  k_plain = 0,
+  k_reduces = 1,
+  k_rooted = 2,
+  k_synchronising = 4,
+  k_adapts = 8,
+  k_owners = 16,
+  k_means = 32
+};
 
 constexpr collective row(std::string_view name, unsigned traits, rank_buffer input, rank_buffer output,
                          postcondition (*promise)(const collective&, rank, const shape&)) {
@@ -178,6 +187,7 @@ constexpr collective row(std::string_view name, unsigned traits, rank_buffer inp
           .has_blocks = input.of == content::listed_blocks,
           .adapts = (traits & k_adapts) != 0,
           .has_owners = (traits & k_owners) != 0,
+          .has_means = (traits & k_means) != 0,
           .is_synchronising = (traits & k_synchronising) != 0};
 }
 
@@ -193,17 +203,18 @@ constexpr collective partial(std::string_view name, collective of, bool has_buck
   of.name = name;
   of.has_buckets = has_buckets;
   of.reduces = of.activates = true;
+  of.has_means = false;  // results are divided when they are collected
   return of;
 }
 
 }  // namespace
 
-constexpr collective k_allreduce = row("allreduce", k_reduces | k_synchronising, k_vector, k_vector, reduced);
-constexpr collective k_reduce = row("reduce", k_reduces | k_rooted, k_vector, at_root(k_vector), reduced);
+constexpr collective k_allreduce = row("allreduce", k_reduces | k_means | k_synchronising, k_vector, k_vector, reduced);
+constexpr collective k_reduce = row("reduce", k_reduces | k_means | k_rooted, k_vector, at_root(k_vector), reduced);
 constexpr collective k_scan = row("scan", k_reduces, k_vector, k_vector, reduced_over_prefixes);
 constexpr collective k_exscan = row("exscan", k_reduces, k_vector, k_vector, reduced_over_prefixes);
 constexpr collective k_reduce_scatter_block =
-    row("reduce_scatter_block", k_reduces | k_synchronising, k_blocks, k_block, reduced);
+    row("reduce_scatter_block", k_reduces | k_means | k_synchronising, k_blocks, k_block, reduced);
 constexpr collective k_reduce_scatter = with_counts("reduce_scatter", k_reduce_scatter_block);
 constexpr collective k_bcast = row("bcast", k_rooted, at_root(k_vector), at_others(k_vector), copied);
 constexpr collective k_gather = row("gather", k_rooted, k_block, at_root(k_blocks), copied);

@@ -60,6 +60,7 @@ struct collective {
   /// late contributions become one: by kernel::adasum or by sum.
   bool adapts = false;
   bool has_owners = false;        ///< the root is the place, inside every node, of that node's owner (nodes.h)
+  bool has_means = false;         ///< the shape may ask for means in place of sums
   bool activates = false;         ///< an activation policy is required; false: it is refused
   bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
 

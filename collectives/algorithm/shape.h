@@ -48,6 +48,8 @@ struct shape {
   std::uint64_t unit = 1;
   bool commutes = false;  ///< of kernel::user: operands may change places; all other kernels commute anyway
 
+  bool is_mean = false;  ///< sums are divided by the number of ranks, once, when they are complete
+
   std::uint64_t segment = 0;  ///< elements that a pipelined algorithm moves at once; 0: its own choice
   rank radix = 0;             ///< of trees and multiplying steps; 0: the algorithm's own
   /// By rank, any number that ranks of one node share, for algorithms that go by nodes. Empty: one node.

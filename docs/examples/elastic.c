@@ -101,8 +101,10 @@ int main(int argc, char** argv) {
 
   /* Replicas have seen the same results, if not in the same pieces. */
   double least = 0, most = 0;
-  const lsched_allreduce_desc lowest = {sizeof lowest, weights, &least, 1, LSCHED_F64, LSCHED_MIN, NULL};
-  const lsched_allreduce_desc highest = {sizeof highest, weights, &most, 1, LSCHED_F64, LSCHED_MAX, NULL};
+  const lsched_allreduce_desc lowest = {.struct_size = sizeof lowest, .input = weights, .output = &least, .count = 1,
+                                        .dtype = LSCHED_F64, .reduction = LSCHED_MIN};
+  const lsched_allreduce_desc highest = {.struct_size = sizeof highest, .input = weights, .output = &most, .count = 1,
+                                         .dtype = LSCHED_F64, .reduction = LSCHED_MAX};
   lsched_schedule *min = NULL, *max = NULL;
   must(lsched_allreduce_create(it.world, &lowest, &min, &why), "create min");
   must(lsched_allreduce_create(it.world, &highest, &max, &why), "create max");

@@ -38,6 +38,7 @@ struct promised_range {
   bool is_in_rank_order = false;  ///< reduced: operands of lower ranks come first throughout
   std::uint64_t tree = 0;         ///< reduced: the expression (see joined_tree); 0: any
   bool has_means = false;  ///< reduced: means are in it, that is sums divided; which ones, `tree` says, which is not 0
+  std::uint64_t divisor = 0;  ///< reduced: the whole of it is divided by that, and nothing else is; 0: nothing is
 };
 
 /// What one round costs the whole world, in exact integers; products that pass 2^64-1 stay there.

@@ -104,6 +104,7 @@ class contents {
   // --- promises (contents_check.cc) ----------------------------------------------------------------------------
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
+  bool is_quotient(const node& n, std::uint64_t divisor) const;
   fingerprint expected(const promised_range& wanted);
   void compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer);
   void object(property what, const promised_range& wanted, const element_range& where, const std::string& why);

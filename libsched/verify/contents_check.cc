@@ -175,6 +175,12 @@ fingerprint contents::expected(const promised_range& wanted) {
   return leaves;
 }
 
+/// Of another node, its `lower`.
+bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
+  return n.joined_by != k_no_world_op && all_.at(n.joined_by).what == kernel::divide &&
+         n.tree == divided_tree(nodes_[n.lower].tree, divisor);
+}
+
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
   const node& n = nodes_[found.what];
   const bool is_moved = wanted.what == promised_content::moved;
@@ -192,8 +198,11 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   if (is_moved && n.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
   if (is_moved) return true;
   const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
+  if (wanted.divisor != 0 && !is_quotient(n, wanted.divisor))
+    return bad(property::contents, "not divided by " + std::to_string(wanted.divisor) + " at the end");
+  const node& whole = wanted.divisor == 0 ? n : nodes_[n.lower];
   const bool are_merges_right = (n.merges & ~(bit_of(wanted.how) | bit_of(wanted.merged))) == 0;
-  if (!are_merges_right || (n.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
+  if (!are_merges_right || (whole.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !n.is_in_rank_order)
     return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");

@@ -149,7 +149,7 @@ class description {
 
   void add(const promised_range& range) {
     const auto& [holder, output, begin, end, what, input, input_begin, source, among, how, merged, is_in_rank_order,
-                 tree, has_means] = range;
+                 tree, has_means, divisor] = range;
     add_rank(holder);
     add_rank(source);
     to_.word(output);
@@ -161,6 +161,7 @@ class description {
     to_.elements(end);
     to_.elements(input_begin);
     to_.wide(tree);
+    to_.wide(divisor);
     to_.word(among.size());
     for (const rank one : among) add_rank(one);
   }

@@ -5,9 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "collectives/registry.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -106,6 +109,94 @@ TEST(c_mean, of_weights_is_the_same_division) {
     ASSERT_EQ(lsched_model_sync(schedule, weights.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(weights, (std::vector<float>{3, 11, 1.0F / 7.0F}));
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+}
+
+/// What `rank` of so many gets of a collective whose ranks r bring elements i of value (r + 1) * (i + 1).
+void expect_mean(const char* collective, const char* algorithm, std::int32_t ranks, std::uint64_t count,
+                 bool in_place) {
+  const bool is_scattered = std::string_view(collective).starts_with("reduce_scatter");
+  const bool has_counts = std::string_view(collective) == "reduce_scatter";
+  as_ranks(ranks, [&](lsched_world* world, std::size_t r) {
+    const auto all = static_cast<std::uint64_t>(ranks);
+    const std::vector<std::uint64_t> counts(all, count);
+    std::vector<float> input(is_scattered ? all * count : count), output(count, -1.0F);
+    for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<float>((r + 1) * (i + 1));
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = collective,
+                                .input = input.data(),
+                                .output = in_place ? input.data() : output.data(),
+                                .count = has_counts ? 0 : count,
+                                .counts = has_counts ? counts.data() : nullptr,
+                                .dtype = LSCHED_F32,
+                                .reduction = LSCHED_SUM,
+                                .algorithm = algorithm,
+                                .divisor = LSCHED_DIVIDE_BY_RANKS};
+    const bool has_output = std::string_view(collective) != "reduce" || r == 0;
+    if (!has_output) desc.output = nullptr;
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_collective_create(world, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    const std::vector<float>& result = in_place ? input : output;
+    for (std::uint64_t i = 0; has_output && i < count; ++i) {
+      const std::uint64_t place = is_scattered ? r * count + i : i;
+      const std::uint64_t sum = (place + 1) * all * (all + 1) / 2;
+      EXPECT_EQ(result[i], static_cast<float>(static_cast<double>(sum) / ranks))
+          << collective << "/" << algorithm << ", " << ranks << " ranks, element " << i << " of " << count;
+    }
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+}
+
+TEST(c_mean, of_ordinary_collectives_by_every_algorithm) {
+  for (const lsched::algorithm& how : lsched::algorithms())
+    for (const std::int32_t ranks : {1, 2, 3, 5, 6, 7, 8})
+      for (const std::uint64_t count : {0U, 1U, 37U})
+        for (const bool in_place : {false, true}) {
+          if (!how.of->has_means || (in_place && (how.of == &lsched::k_reduce || !how.needs.in_place))) continue;
+          expect_mean(how.of->name.data(), std::string(how.name).c_str(), ranks, count, in_place);
+        }
+}
+
+TEST(c_mean, is_for_sums_of_collectives_that_have_means) {
+  as_ranks(2, [](lsched_world* world, auto) {
+    std::int32_t input[2]{}, output[2]{};
+    const auto expect_refused = [&](const char* collective, lsched_reduction how, lsched_divisor by, const char* word) {
+      const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                        .collective = collective,
+                                        .input = input,
+                                        .output = output,
+                                        .count = 1,
+                                        .dtype = LSCHED_I32,
+                                        .reduction = how,
+                                        .divisor = by};
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, &why), LSCHED_ERR_ARGUMENT) << collective;
+      EXPECT_TRUE(why.says(word)) << why.text;
+    };
+    expect_refused("allreduce", LSCHED_MAX, LSCHED_DIVIDE_BY_RANKS, "only sums are divided");
+    expect_refused("allreduce", LSCHED_SUM, LSCHED_DIVIDE_BY_OFFERS, "no such divisor");
+    expect_refused("scan", LSCHED_SUM, LSCHED_DIVIDE_BY_RANKS, "is not divided");
+    expect_refused("allgather", lsched_reduction{}, LSCHED_DIVIDE_BY_RANKS, "is not divided");
+  });
+}
+
+TEST(c_mean, is_agreed_upon) {
+  as_ranks(2, [](lsched_world* world, std::size_t r) {
+    float numbers[2]{};
+    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                     .input = numbers,
+                                     .output = numbers,
+                                     .count = 2,
+                                     .dtype = LSCHED_F32,
+                                     .reduction = LSCHED_SUM,
+                                     .divisor = r == 0 ? LSCHED_DIVIDE_BY_NONE : LSCHED_DIVIDE_BY_RANKS};
+    lsched_schedule* schedule = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_allreduce_create(world, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
+    EXPECT_TRUE(why.says("divided by ranks")) << why.text;
   });
 }
 

@@ -1030,7 +1030,8 @@ TEST(CommandVerify, says_what_it_has_proved) {
   const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, in place: 4 messages")) << it.out;
-  EXPECT_TRUE(contains(it.out, "\n4 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "proved  allreduce/tree, 3 ranks, count 1, means: 4 messages")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n8 worlds proved, 0 failed\n")) << it.out;
 }
 
 TEST(CommandVerify, json_ends_with_the_totals) {

@@ -36,7 +36,8 @@ static void* live(void* argument) {
   lsched_diagnostic why = {.struct_size = sizeof why};
   double* const input = calloc(k_count, sizeof *input);
   double* const output = calloc(k_count, sizeof *output);
-  lsched_allreduce_desc desc = {sizeof desc, input, output, k_count, LSCHED_F64, LSCHED_SUM, "recursive_doubling"};
+  lsched_allreduce_desc desc = {.struct_size = sizeof desc, .input = input, .output = output, .count = k_count,
+                                .dtype = LSCHED_F64, .reduction = LSCHED_SUM, .algorithm = "recursive_doubling"};
   lsched_schedule* sum;
   int failed = lsched_allreduce_create_(world, &desc, &sum, &why) != LSCHED_OK;
   for (int round = 0; round < k_rounds && !failed; ++round) failed = lsched_run_(sum, k_limit_ns, &why) != LSCHED_OK;

@@ -100,7 +100,7 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
   if (!it.of->reduces || it.of->activates) return;
   for (const rank size : sizes_of())
     for (shape data : shapes_of(it, size)) {
-      data.what = kernel::user;
+      data.what = kernel::user, data.is_mean = false;
       data.commutes = it.needs.needs_commutative;
       data = in_threes(data);
       const auto programs = whole_world(size, [&](world place) { return it.generate(place, data, {}); });

@@ -50,6 +50,7 @@ void add_request_options(CLI::App& command, request_options& request) {
             whole_number(0, k_max_count));
   group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");
   group.add_choice_with_default("--op", k_all_reductions, request.reduction, "How contributions combine");
+  group.add_flag("--mean", request.is_mean, "Sums are divided by the number of ranks, where a collective has means");
   group.add("--root", request.root, "The root of collectives that have one (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
   group
@@ -96,6 +97,7 @@ void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_nod
 shape shape_of(const collective& of, const request_options& request) {
   shape wanted = typical_shape(of, request.ranks, request.count, request.type, request.reduction);
   if (request.ranks_per_node) set_nodes(wanted, of, request.ranks, *request.ranks_per_node);
+  wanted.is_mean = request.is_mean && of.has_means;
   if (request.root && of.is_rooted) wanted.root = *request.root;
   if (request.tensors && of.adapts) wanted.tensors = equal_tensors(request.count, *request.tensors);
   return wanted;

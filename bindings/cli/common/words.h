@@ -42,6 +42,7 @@ struct request_options {
   std::uint64_t count = 1024;
   dtype type = dtype::f32;
   kernel reduction = kernel::sum;
+  bool is_mean = false;  ///< of collectives that have means
   std::optional<rank> root;
   std::optional<rank> ranks_per_node;
   std::optional<std::uint32_t> tensors;  ///< of collectives that adapt; none: the vector is one

@@ -208,6 +208,7 @@ std::string text_of(const verify_case& world) {
   if (data.room != 0) text += ", lists of at most " + std::to_string(data.room);
   if (!data.nodes.empty()) text += std::ranges::is_sorted(data.nodes) ? ", nodes of neighbours" : ", scattered nodes";
   if (!data.buckets.empty()) text += ", " + std::to_string(data.buckets.size()) + " buckets";
+  if (data.is_mean) text += ", means";
   if (!data.is_visible) text += ", staged";
   return text + (data.in_place ? ", in place" : "");
 }

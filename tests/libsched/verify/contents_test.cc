@@ -120,6 +120,47 @@ TEST(contents, what_a_function_made_is_no_sum) {
                      "(compute " + std::string(name_of(how)) + ") made is in it, and a function may make anything");
 }
 
+/// Of an allreduce whose result is divided by `by`, once or twice, or of which one rank's part is.
+verification proof_of_mean(rank size, std::uint64_t by, std::uint64_t promised, unsigned times = 1,
+                           std::uint64_t count = k_count) {
+  const auto world = written(size, [&](builder& to) {
+    const buffer_id in = to.input(dtype::f32, k_count), out = to.output(dtype::f32, k_count);
+    const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
+    op_id last = add_allreduce(to, data, in, out, k_no_op).exit;
+    for (unsigned i = 0; i < times; ++i) last = to.divide({out, 0}, {out, 0}, count, by, {last});
+    to.declare_synchronising();
+  });
+  postcondition promise = reduced_everywhere(size, k_count, kernel::sum, false);
+  for (promised_range& range : promise.ranges) range.divisor = promised;
+  return verify(world, promise);
+}
+
+TEST(contents, means_are_sums_that_are_divided_once_by_what_was_promised) {
+  for (const rank size : {2, 3, 5}) {
+    const auto ranks = static_cast<std::uint64_t>(size);
+    EXPECT_TRUE(proof_of_mean(size, ranks, ranks).holds()) << text_of(proof_of_mean(size, ranks, ranks));
+    const std::string why = "not divided by " + std::to_string(ranks) + " at the end";
+    expect_finding(proof_of_mean(size, ranks + 1, ranks), why);
+    expect_finding(proof_of_mean(size, ranks, ranks, 0), why);
+    expect_finding(proof_of_mean(size, ranks, ranks, 1, k_count - 1), why);
+    expect_finding(proof_of_mean(size, ranks, ranks, 2), "combined by another kernel than sum");
+    expect_finding(proof_of_mean(size, ranks, 0), "combined by another kernel than sum");
+  }
+}
+
+TEST(contents, a_sum_of_means_is_no_mean_of_sums) {
+  const auto world = written(3, [](builder& to) {
+    const buffer_id in = to.input(dtype::f32, k_count), out = to.output(dtype::f32, k_count);
+    const buffer_id part = to.scratch(dtype::f32, k_count);
+    to.divide({in, 0}, {part, 0}, k_count, 3);
+    add_allreduce(to, {.count = k_count, .type = dtype::f32, .what = kernel::sum}, part, out, 0);
+    to.declare_synchronising();
+  });
+  postcondition promise = reduced_everywhere(3, k_count, kernel::sum, false);
+  for (promised_range& range : promise.ranges) range.divisor = 3;
+  expect_finding(verify(world, promise), "not divided by 3 at the end");
+}
+
 /// A broadcast of what its root has changed.
 TEST(contents, what_moves_may_not_have_been_changed) {
   const auto of = [](bool changes) {
