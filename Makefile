@@ -13,7 +13,7 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test headers sanitize soak bench-peers bench-overlap format tidy clean packages build
+.PHONY: help demo test test-torch wheel headers sanitize soak bench-peers bench-overlap format tidy clean packages build
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,8 +24,14 @@ packages:
 # $(call configure,directory,options): configures once; later runs let the build decide.
 configure = test -f $(1)/build.ninja || cmake -S . -B $(1) -G Ninja $(2)
 
-build: packages ## build everything into build/
-	@$(call configure,build,)
+# The Python of the build tree, with what bindings/python/requirements.txt asks for.
+venv = build/venv/bin/python
+$(venv): bindings/python/requirements.txt
+	@.ci/install-python build/venv $<
+
+build: packages $(venv) ## build everything into build/
+	@grep -qs 'LSCHED_PYTHON:BOOL=ON' build/CMakeCache.txt || \
+	  cmake -S . -B build -G Ninja -DLSCHED_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/$(venv)
 	@cmake --build build -j$(JOBS)
 
 demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
@@ -35,6 +41,15 @@ demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
 
 test: build ## build, then run all tests (about 8 minutes on 2 cores)
 	@cd build && $(CTEST) -LE soak $(call within,600)
+
+test-torch: build ## the backend of torch.distributed, with torch's own suite (about 3 minutes; installs torch)
+	@.ci/install-python build/venv-torch bindings/python/tests/torch/requirements.txt
+	@bindings/python/tests/torch/run build/venv-torch/bin/python
+
+wheel: packages ## the Python package as a wheel, into build/wheel
+	@.ci/install-python build/venv-wheel bindings/python/requirements-wheel.txt
+	@build/venv-wheel/bin/python -m pip wheel -q --no-deps -w build/wheel ./bindings/python
+	@ls -l build/wheel
 
 headers: packages ## every header compiles alone
 	@$(call configure,build,)

@@ -68,6 +68,7 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simula
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
+room(bindings/python/src bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
@@ -90,7 +91,7 @@ room(microbench/sparse ops libsched/schedule collectives collectives/sparse/step
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.
-set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda)
+set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda nanobind)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
 set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
@@ -107,6 +108,8 @@ set(header_of_gtest "^g(test|mock)/")
 set(home_of_gtest   "^tests/")
 set(header_of_cuda  "^(cuda|nccl)[a-z_]*\\.h$")
 set(home_of_cuda    "^(offload/cuda/.*|bindings/c/lsched_cuda\\.h)$")
+set(header_of_nanobind "^nanobind/")
+set(home_of_nanobind   "^bindings/python/src/")
 
 # Below the bindings, the only other headers are the standard library's (no dot in their name; C's own are
 # spelt <cstdint>) and, where the operating system is the business, the system's. `ops` and `collectives`

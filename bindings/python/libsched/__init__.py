@@ -1,0 +1,34 @@
+"""Collective communication as persistent schedules, wait-avoiding where wanted.
+
+    import numpy, libsched                         # lsched run -n 4 python sum.py
+    with libsched.init() as world:
+        x = numpy.full(8, world.rank, "f4")
+        with world.allreduce(x) as step:           # in place; created once
+            step.run(timeout=10)                   # run any number of times
+        print(world.rank, x)
+
+Arrays are anything with __dlpack__ (numpy, torch, jax) or the buffer protocol, in the memory of the CPU and contiguous
+in C order. Times are seconds, counts elements. Every failure is a libsched.Error that says which rank is to blame.
+docs/python.md is the guide.
+"""
+
+from . import _core
+from ._analysis import Finding, Simulation, Verification, simulate, verify
+from ._builder import Buffer, Builder, Region
+from ._errors import (ArgumentError, BoundsError, Busy, Cancelled, Error, Mismatch, NoMemory, NotFinite, PeerLost,
+                      StateError, Timeout, Unsupported)
+from ._messages import ANY_RANK, ANY_TAG, Mailbox, Message
+from ._partial import Partial, Report
+from ._schedule import Schedule, Ticket
+from ._sparse import Sparse
+from ._world import World, init, open_threads, open_with
+
+__version__ = _core.version
+ANY_COUNT = _core.ANY_COUNT
+
+__all__ = [
+    "ANY_COUNT", "ANY_RANK", "ANY_TAG", "ArgumentError", "BoundsError", "Buffer", "Builder", "Busy", "Cancelled",
+    "Error", "Finding", "Mailbox", "Message", "Mismatch", "NoMemory", "NotFinite", "Partial", "PeerLost", "Region",
+    "Report", "Schedule", "Simulation", "Sparse", "StateError", "Ticket", "Timeout", "Unsupported", "Verification",
+    "World", "init", "open_threads", "open_with", "simulate", "verify",
+]

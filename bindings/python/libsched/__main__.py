@@ -1,0 +1,14 @@
+"""The command `lsched`, as it is in the package: `python -m libsched run -n 4 python train.py`."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Become the command. What `lsched run` starts finds this interpreter's package."""
+    command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "lsched")
+    os.execv(command, ["lsched", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Schedules by hand: ops, what they touch, and what they wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
+
+from . import _core
+from ._memory import look
+from ._schedule import Schedule
+from ._words import REDUCTIONS, dtype_number, number_of
+
+if TYPE_CHECKING:
+    from ._world import World
+
+
+class Region(NamedTuple):
+    """`count` elements of a buffer from `offset` on."""
+
+    buffer: int
+    offset: int
+    count: int
+
+
+class Buffer(NamedTuple):
+    """A buffer of a schedule. `buffer[a:b]` are its elements a to b-1, `buffer[:]` all of them."""
+
+    number: int
+    count: int
+
+    def __getitem__(self, part: slice) -> Region:  # type: ignore[override]
+        begin, end, step = part.indices(self.count)
+        if step != 1:
+            raise ValueError("elements of a region lie side by side")
+        return Region(self.number, begin, max(0, end - begin))
+
+
+class Builder(_core.Builder):
+    """An empty schedule of this rank; the ranks' schedules are connected by commit(), which is collective.
+
+        to = world.builder("ring")
+        mine, left = to.input("f32", n), to.output("f32", n)
+        to.send((world.rank + 1) % world.size, 0, mine[:])
+        to.recv((world.rank - 1) % world.size, 0, left[:])
+        with to.commit(inputs=[x], outputs=[y]) as ring:
+            ring.run()
+
+    Each op returns its number; `after` are numbers of ops that it waits for. A tag is used once per peer and
+    direction. What is wrong with peers, bounds and tags, commit() says.
+    """
+
+    def __init__(self, world: World, name: str | None = None) -> None:
+        super().__init__(world, name)
+        self.world = world
+
+    def input(self, dtype: Any, count: int) -> Buffer:
+        """A buffer that is only read; bound at commit, in the order of declaration."""
+        return Buffer(self._input(dtype_number(dtype), count), count)
+
+    def output(self, dtype: Any, count: int) -> Buffer:
+        """A buffer that is written; bound at commit, in the order of declaration."""
+        return Buffer(self._output(dtype_number(dtype), count), count)
+
+    def scratch(self, dtype: Any, count: int) -> Buffer:
+        """A buffer of the schedule's own."""
+        return Buffer(self._scratch(dtype_number(dtype), count), count)
+
+    def nop(self, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._nop(), after)
+
+    def send(self, to: int, tag: int, source: Region, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._send(to, tag, tuple(source)), after)
+
+    def recv(self, source: int, tag: int, target: Region, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._recv(source, tag, tuple(target)), after)
+
+    def reduce(self, op: str, lower: Region, higher: Region, target: Region, after: Iterable[int] = ()) -> int:
+        """target = lower (op) higher, element by element; regions are equal or disjoint."""
+        number = self._reduce(number_of(REDUCTIONS, op, "op"), tuple(lower), tuple(higher), tuple(target))
+        return self._waiting(number, after)
+
+    def copy(self, source: Region, target: Region, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._copy(tuple(source), tuple(target)), after)
+
+    def dep(self, before: int, after: int) -> None:
+        """`before` completes before a token reaches `after`."""
+        self._dep(before, after)
+
+    def need(self, op: int, tokens: int) -> None:
+        """The op fires on that many tokens: 1 is any of its deps, 0 all of them."""
+        self._set_need(op, tokens)
+
+    def _waiting(self, op: int, after: Iterable[int]) -> int:
+        for before in after:
+            self._dep(before, op)
+        return op
+
+    def commit(self, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
+        """Compile, bind and connect; the builder is used up. Collective. Raises Mismatch where sends and receives of
+        the world do not pair up."""
+        sources = [look(each, False, name=f"input {i}") for i, each in enumerate(inputs)]
+        targets = [look(each, True, name=f"output {i}") for i, each in enumerate(outputs)]
+        handle = self._commit([each.address for each in sources], [each.address for each in targets])
+        return self.world._agreed(Schedule(self.world, handle, [each.keeps for each in (*sources, *targets)]))

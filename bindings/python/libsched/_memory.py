@@ -1,0 +1,82 @@
+"""Arrays of the application: where their elements lie, and who keeps them there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from . import _core
+from ._errors import ArgumentError
+from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_number
+
+
+class Memory(NamedTuple):
+    """Elements of the C interface, and the object that owns them."""
+
+    address: int
+    count: int
+    dtype: int  # 0: this library has none
+    keeps: Any
+
+
+NOTHING = Memory(0, 0, 0, None)
+
+
+def _held(array: Any) -> Any:
+    """What keeps the elements where they are. A memoryview forbids bytearrays and the like to be resized."""
+    try:
+        return memoryview(array)
+    except (TypeError, ValueError, BufferError):
+        return array
+
+
+def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
+    """The memory of an array, of anything with __dlpack__ or the buffer protocol; None: nothing.
+
+    `dtype` says what the elements are where the array cannot: numpy has no bf16, so pass its bits as an array of
+    16-bit elements. A complex element counts as two, a bool is a uint8.
+    """
+    if array is None:
+        return NOTHING
+    try:
+        address, count, number, factor, item = _core.look(array, is_written)
+    except ArgumentError as error:
+        raise ArgumentError(f"{name}: {error.text}", error.status) from None
+    if dtype is not None:
+        number = dtype_number(dtype)
+        bytes = ITEM_BYTES[number]
+        if item * factor != bytes:
+            raise ArgumentError(f"{name}: an element has {item * factor} bytes, one of {DTYPE_NAMES[number]} {bytes}",
+                                "LSCHED_ERR_ARGUMENT")
+        count //= factor
+    elif number == 0:
+        raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
+                            "LSCHED_ERR_ARGUMENT")
+    return Memory(address, count, number, _held(array))
+
+
+def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:
+    """The memory of several arrays."""
+    return [look(each, is_written, dtype, f"{name} {i}") for i, each in enumerate(arrays)]
+
+
+def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
+    """Of unsigned 64-bit numbers, read by the library while a round runs; a list is copied."""
+    if array is None:
+        return NOTHING
+    if isinstance(array, (list, tuple)):
+        from array import array as flat
+
+        array = flat("Q", array)
+    memory = look(array, is_written, name=name)
+    if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
+        raise ArgumentError(f"{name}: numbers of 64 bits are wanted", "LSCHED_ERR_ARGUMENT")
+    return memory
+
+
+def same_dtype(*memories: Memory) -> int:
+    """The dtype of all that are there; 0 where nothing is."""
+    found = {each.dtype for each in memories if each is not NOTHING}
+    if len(found) > 1:
+        names = " and ".join(sorted(DTYPE_NAMES.get(each, "?") for each in found))
+        raise ArgumentError(f"arrays of different dtypes: {names}", "LSCHED_ERR_ARGUMENT")
+    return found.pop() if found else 0

@@ -1,0 +1,79 @@
+"""Messages between two ranks, outside schedules."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._errors import Error
+from ._memory import look
+from ._words import ITEM_BYTES
+
+if TYPE_CHECKING:
+    from ._world import World
+
+Message = _core.Message
+ANY_RANK = -1
+ANY_TAG = -1
+
+
+class Mailbox(_core.Mailbox):
+    """Messages of this rank. Two that a rank sends to another arrive in the order in which they were posted.
+
+        with world.mailbox() as box:
+            sent = box.send(right, array)
+            box.receive(left, other).wait(timeout=10)
+            sent.wait(timeout=10)
+
+    A Message's wait() returns once it has ended; its array belongs to the library until then. Made collectively, by
+    World.mailbox(); messages of one mailbox know nothing of those of another.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(_core.mailbox(world))
+        self.world = world
+        world._parts.add(self)
+
+    def send(self, to: int, data: Any, tag: int = 0) -> Message:
+        """Post the bytes of an array to a rank, perhaps this one. Does not block."""
+        memory = look(data, False, name="data")
+        return self._send(to, tag, memory.address, _bytes_of(memory), memory.keeps)
+
+    def receive(self, source: int, data: Any, tag: int = ANY_TAG) -> Message:
+        """Wait for a message from a rank (or ANY_RANK), with a tag (or ANY_TAG), of at most the array's length."""
+        memory = look(data, True, name="data")
+        return self._receive(source, tag, memory.address, _bytes_of(memory), memory.keeps)
+
+    def close(self) -> None:
+        """End it; ranks that still send to it, or wait for it, hear PeerLost. Raises Busy: messages have not ended."""
+        self._destroy()
+
+    def __enter__(self) -> Mailbox:
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._abandon()
+
+    def _abandon(self) -> None:
+        try:
+            self._destroy()
+        except Error:
+            if self not in self.world._abandoned:
+                self.world._abandoned.append(self)
+
+    def __del__(self) -> None:
+        try:
+            if not self.is_open or not self.world.is_open:
+                return
+        except AttributeError:
+            return
+        warnings.warn("a mailbox was not closed", ResourceWarning, source=self)
+        self._abandon()
+
+
+def _bytes_of(memory) -> int:
+    return memory.count * ITEM_BYTES[memory.dtype]

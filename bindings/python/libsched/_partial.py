@@ -1,0 +1,204 @@
+"""Partial collectives: nobody waits for the slowest (Li and others, PPoPP 2020)."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+
+from . import _core
+from ._errors import ArgumentError
+from ._memory import NOTHING, Memory, look, look_all
+from ._schedule import Schedule, Ticket
+from ._words import DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, REDUCTIONS, dtype_number, number_of
+
+if TYPE_CHECKING:
+    from ._world import World
+
+
+class Report(NamedTuple):
+    """What a collect has delivered, of rounds (from_, to]."""
+
+    last_round: int  #: `to`, of which the next three tell; the same on every rank that has collected just up to it
+    contributors: int  #: ranks whose contribution is in it
+    last_offers: int  #: offers inside
+    ranks: int  #: size of the world in which it was
+    from_: int
+    to: int  #: from_ == to: nothing new, the result is untouched
+    round: int  #: the last round that was over
+    offers: int  #: offers inside the result, of all ranks
+    mine: int  #: of them this rank's
+    staleness: int  #: of these: rounds between the one that was called for and the one it was in, at most
+    has_result: bool  #: False: nobody has contributed anything, the result is untouched
+
+
+class Partial(Schedule):
+    """A collective in which nobody waits for the slowest. It owns its buffers and is served in the background.
+
+        with world.partial(n, "f32", activation="majority", lag="accumulate", divisor="ranks") as sums:
+            ticket = sums.offer(gradient)
+            report = sums.collect(ticket, result)
+
+    World.partial(count, dtype, ...) takes, the same on all ranks but for lag and divisor:
+        collective        "allreduce", "reduce_scatter_block", "adasum" or "allgather"
+        buckets           elements of the parts of an allreduce's vector that are reduced side by side
+        op                how contributions combine
+        activation        what starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)", "quorum(K)",
+                          perhaps followed by "+every(T)"
+        seed              of the draws
+        lag               what becomes of results that were not collected: "latest", "accumulate", "history"
+        history           how many are kept of the last, 1 to 60
+        divisor           what results are divided by: "ranks", "contributors", "offers" or None
+        algorithm         a name that `lsched list` shows
+        averages_weights  True: model_sync() will be called
+        tensors           of an adasum: (begin, count) of each, without gaps
+        sparse            k, or a dict of the options of World.sparse_allreduce: then it is a sparse allreduce
+
+    One thread at a time offers, and one collects; they may be two.
+    """
+
+    _count: int
+    _result_count: int
+    _dtype: int
+    _buckets: list[int]
+
+    # --- one rank alone ------------------------------------------------------------------------------------------
+
+    def offer(self, contribution: Any = None) -> Ticket:
+        """Deposit a copy of an array and call for my next round; None: call without a contribution. Does not block.
+
+        Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
+        """
+        memory = self._looked_at(contribution, self._count, False, "contribution")
+        return _core.offer(self, memory.address)
+
+    def offer_buckets(self, buckets: Sequence[Any]) -> Ticket:
+        """The same of buckets that lie in arrays of their own."""
+        return _core.offer_buckets(self, [each.address for each in self._looked_at_buckets(buckets, False)])
+
+    def offer_bucket(self, index: int, bucket: Any) -> None:
+        """Copy one bucket of a contribution, in any order, while others are still computed; then offer_end()."""
+        count = self._buckets[index] if 0 <= index < len(self._buckets) else None
+        if count is None:
+            raise ArgumentError(f"there is no bucket {index}", "LSCHED_ERR_ARGUMENT")
+        _core.offer_bucket(self, index, self._looked_at(bucket, count, False, f"bucket {index}").address)
+
+    def offer_end(self) -> Ticket:
+        """Deposit the contribution whose buckets have been given, and call."""
+        return _core.offer_end(self)
+
+    def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
+        """Wait until the ticket's round is over, then copy the result that was not collected yet; None drops it.
+
+        Blocks for at most `timeout` seconds, and raises Timeout. Of a history it is the first of those that wait.
+        """
+        memory = self._looked_at(result, self._result_count, True, "result")
+        return Report(*_core.collect(ticket, memory.address, timeout))
+
+    def collect_buckets(self, ticket: Ticket, buckets: Sequence[Any], timeout: float | None = None) -> Report:
+        """The same into arrays of the buckets."""
+        memories = self._looked_at_buckets(buckets, True)
+        return Report(*_core.collect_buckets(ticket, [each.address for each in memories], timeout))
+
+    def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
+        """The same without a copy: (bytes of the result, to be read until the next collect of any kind; or None)."""
+        address, report = _core.collect_view(ticket, timeout)
+        if not address:
+            return None, Report(*report)
+        bytes = self._result_count * self._item_bytes
+        return memoryview(_core.bytes_at(address, bytes, self)).toreadonly(), Report(*report)
+
+    def withdraw(self) -> int:
+        """Take back what was offered and has not been sent; how many offers that was."""
+        return _core.withdraw(self)
+
+    def leave(self) -> None:
+        """From now on this rank counts as having called in every round, with nothing to contribute."""
+        _core.leave(self)
+
+    # --- all ranks together --------------------------------------------------------------------------------------
+
+    def flush(self, result: Any = None, timeout: float | None = None) -> Report:
+        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again."""
+        memory = self._looked_at(result, self._result_count, True, "result")
+        return Report(*_core.flush(self, memory.address, timeout))
+
+    def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
+        """The same into arrays of the buckets."""
+        memories = self._looked_at_buckets(buckets, True)
+        return Report(*_core.flush_buckets(self, [each.address for each in memories], timeout))
+
+    def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
+        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending."""
+        memory = self._looked_at(weights, self._count, True, "weights")
+        return Report(*_core.model_sync(self, memory.address, timeout))
+
+    def carry(self, survivors: World) -> None:
+        """Go on in a world of some of the ranks, after World.shrink(); docs/shrink.md. Collective over `survivors`."""
+        _core.carry(self, survivors)
+        self.world._parts.discard(self)
+        self.world = survivors
+        survivors._parts.add(self)
+
+    # --- what lives on, and what was seen ------------------------------------------------------------------------
+
+    def save_pending(self) -> bytes:
+        """What this rank has offered and no round has taken yet, for a checkpoint."""
+        return _core.pending_save(self)
+
+    def load_pending(self, image: bytes) -> None:
+        """Put such an image beside what is pending, without a call."""
+        _core.pending_load(self, image)
+
+    def statistics(self) -> dict[str, Any]:
+        """Contributors, staleness, and times of calls, as histograms; the members of lsched_partial_stats."""
+        return json.loads(_core.partial_stats(self))
+
+    # --- arrays --------------------------------------------------------------------------------------------------
+
+    @property
+    def _item_bytes(self) -> int:
+        return ITEM_BYTES[self._dtype]
+
+    def _looked_at(self, array: Any, count: int, is_written: bool, name: str) -> Memory:
+        if array is None:
+            return NOTHING
+        memory = look(array, is_written, name=name)
+        if memory.dtype != self._dtype:
+            memory = look(array, is_written, DTYPE_NAMES[self._dtype], name) if memory.dtype == 0 else memory
+        if memory.dtype != self._dtype or memory.count != count:
+            raise ArgumentError(f"{name} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
+                                f"{count} of {DTYPE_NAMES[self._dtype]} are wanted", "LSCHED_ERR_ARGUMENT")
+        return memory
+
+    def _looked_at_buckets(self, buckets: Sequence[Any], is_written: bool) -> list[Memory]:
+        if len(buckets) != len(self._buckets):
+            raise ArgumentError(f"{len(buckets)} buckets: there are {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
+        return [self._looked_at(each, count, is_written, f"bucket {i}")
+                for i, (each, count) in enumerate(zip(buckets, self._buckets))]
+
+
+def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
+                 buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full", seed: int = 0,
+                 lag: str = "latest", history: int = 0, divisor: str | None = None, algorithm: str | None = None,
+                 averages_weights: bool = False, tensors: Sequence[tuple[int, int]] | None = None,
+                 sparse: Any = None) -> Partial:
+    from ._sparse import request_of
+
+    number = dtype_number(dtype)
+    wanted = None
+    if sparse is not None:
+        options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
+        wanted = request_of(**options)
+    handle = _core.partial(world, collective, count, list(buckets or ()), number,
+                           0 if op is None else number_of(REDUCTIONS, op, "op"), activation, seed,
+                           number_of(LAGS, lag, "lag"), history, number_of(DIVISORS, divisor, "divisor"), algorithm,
+                           averages_weights, [int(each) for pair in tensors or () for each in pair], wanted)
+    made = Partial(world, handle)
+    made._dtype = number
+    made._count = made._result_count = count
+    made._buckets = list(buckets) if buckets else [count]
+    if collective == "reduce_scatter_block":
+        made._count = count * world.size
+    if collective == "allgather":
+        made._result_count = count * world.size
+    return made

@@ -1,0 +1,93 @@
+"""Sparse allreduces: of the largest elements with error feedback, and of vectors given as indices and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._errors import ArgumentError
+from ._memory import NOTHING, look, numbers, same_dtype
+from ._schedule import Schedule
+from ._words import BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of
+
+if TYPE_CHECKING:
+    from ._world import World
+
+
+class Sparse(Schedule):
+    """An allreduce of the k largest elements with error feedback (Li and Hoefler, PPoPP 2022).
+
+    In each round, on every rank: residual += scale * gradient; its k largest elements are sent; update = those of the
+    sum / P, zero elsewhere, the same bits on every rank; residual -= what of this rank's is in the update.
+
+    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, and
+        algorithm   "oktopk", "topka", "topkdsa" or "gtopk"; None: whichever is expected to take least
+        scale       1, or the learning rate
+        nans        "propagate", "ignore" or "error": then a round raises NotFinite
+        capacity    "strict", or "defer": a rank sends and receives at most 6 k (P-1)/P words
+        period, boundaries, balance, selection, reuse, bucket    as in lsched_sparse_desc
+    The update is written as a whole in the first round and then where it changes: do not write to it.
+    """
+
+    _count: int
+
+    def residual(self) -> memoryview:
+        """What this rank keeps for later, between rounds; it may be written. float64 for float64, else float32."""
+        address, number = _core.sparse_residual(self)
+        view = memoryview(_core.bytes_at(address, self._count * ITEM_BYTES[number], self))
+        return view.cast("B").cast("d" if ITEM_BYTES[number] == 8 else "f")
+
+    def save(self) -> bytes:
+        """All that lives from round to round, for a checkpoint of this rank. Between rounds."""
+        return _core.sparse_save(self)
+
+    def load(self, image: bytes) -> None:
+        """Such an image, into a schedule that was made alike. All ranks load images of one round. Between rounds."""
+        _core.sparse_load(self, image)
+
+    def statistics(self) -> dict[str, int]:
+        """What this rank has sent and received; the members of lsched_sparse_stats."""
+        return _core.sparse_stats(self)
+
+
+def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans: str = "propagate",
+               capacity: str = "strict", period: int = 0, boundaries: str = "pooled", balance: str = "cost",
+               selection: str = "exact", reuse: int = 0, bucket: int = 0) -> _core.SparseRequest:
+    request = _core.SparseRequest()
+    request.k = k
+    request.algorithm = algorithm
+    request.scale = scale
+    request.nans = number_of(NANS, nans, "nans")
+    request.capacity = number_of(CAPACITIES, capacity, "capacity")
+    request.period = period
+    request.boundaries = number_of(BOUNDARIES, boundaries, "boundaries")
+    request.balance = number_of(BALANCES, balance, "balance")
+    request.selection = number_of(SELECTIONS, selection, "selection")
+    request.reuse = reuse
+    request.bucket = bucket
+    return request
+
+
+def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
+    source, target = look(gradient, False, name="gradient"), look(update, True, name="update")
+    if source.count != target.count:
+        raise ArgumentError(f"gradient has {source.count} elements and update {target.count}", "LSCHED_ERR_ARGUMENT")
+    request = request_of(k, **options)
+    request.gradient, request.update = source.address, target.address
+    request.count, request.dtype = source.count, same_dtype(source, target)
+    made = Sparse(world, _core.sparse(world, request), (source.keeps, target.keeps))
+    made._count = source.count
+    return made
+
+
+def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
+             out_count: Any, count: int, *, dense: Any = None, regions: str = "equal") -> Schedule:
+    places, items, given = numbers(indices, name="indices"), look(values, False, name="values"), \
+        numbers(item_count, name="item_count")
+    found, sums = numbers(out_indices, True, "out_indices"), look(out_values, True, name="out_values")
+    number = numbers(out_count, True, "out_count")
+    vector = look(dense, True, name="dense") if dense is not None else NOTHING
+    handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
+                       found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
+                       count, same_dtype(items, sums, vector), number_of(REGIONS, regions, "regions") == 1)
+    return Schedule(world, handle, [each.keeps for each in (places, items, given, found, sums, number, vector)])

@@ -1,0 +1,49 @@
+"""The words of the C interface, as the numbers that it takes."""
+
+from __future__ import annotations
+
+from ._errors import ArgumentError
+
+# By their names in Python; "i8" and "u8" are one byte to C and eight to numpy, so nobody means them here.
+DTYPES = {"int8": 1, "uint8": 2, "int32": 3, "int64": 4, "uint64": 5, "float16": 6, "bfloat16": 7, "float32": 8,
+          "float64": 9}
+DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
+ITEM_BYTES = {1: 1, 2: 1, 3: 4, 4: 8, 5: 8, 6: 2, 7: 2, 8: 4, 9: 8}
+_OTHER_DTYPES = {
+    "bool": "uint8", "half": "float16", "double": "float64", "i1": "int8", "u1": "uint8", "i4": "int32", "i32": "int32",
+    "i64": "int64", "u64": "uint64", "f2": "float16", "f16": "float16", "bf16": "bfloat16", "f4": "float32",
+    "f32": "float32", "f8": "float64", "f64": "float64",
+}
+
+REDUCTIONS = {"sum": 2, "prod": 3, "min": 4, "max": 5, "land": 6, "lor": 7, "lxor": 8, "band": 9, "bor": 10,
+              "bxor": 11}
+REDUCTION_NAMES = {number: name for name, number in REDUCTIONS.items()}
+DIVISORS = {None: 0, "none": 0, "ranks": 1, "contributors": 2, "offers": 3}
+LAGS = {"latest": 0, "accumulate": 1, "history": 2}
+PROGRESS = {"thread": 0, "caller": 1}
+IDLE = {"auto": 0, "spin": 1, "yield": 2, "park": 3}
+LANES = {"auto": 0, "inline": -1, "tbb": -2}
+NANS = {"propagate": 0, "ignore": 1, "error": 2}
+CAPACITIES = {"strict": 0, "defer": 1}
+BOUNDARIES = {"pooled": 0, "averaged": 1}
+BALANCES = {"cost": 0, "published": 1, "always": 2, "never": 3}
+SELECTIONS = {"exact": 0, "reused": 1}
+REGIONS = {"equal": 0, "balanced": 1}
+
+
+def number_of(words: dict, word, what: str) -> int:
+    """The number of a word. Raises ArgumentError, which lists the words that exist."""
+    if word in words:
+        return words[word]
+    known = ", ".join(repr(each) for each in words)
+    raise ArgumentError(f"{what} is {word!r}: choose one of {known}", "LSCHED_ERR_ARGUMENT")
+
+
+def dtype_number(given) -> int:
+    """Of "float32", "f32", "f4", numpy.float32, numpy.dtype("f4"), torch.float32 and the like."""
+    name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
+    name = name.rpartition(".")[2]
+    if name in ("i8", "u8"):
+        sign = "" if name == "i8" else "u"
+        raise ArgumentError(f"dtype {name!r} is ambiguous: say {sign}int8 or {sign}int64", "LSCHED_ERR_ARGUMENT")
+    return number_of(DTYPES, _OTHER_DTYPES.get(name, name), "dtype")

@@ -1,0 +1,456 @@
+"""Worlds: a rank's place in a set of ranks, and what is created there."""
+
+from __future__ import annotations
+
+import atexit
+import weakref
+from typing import Any, Callable, Iterable, Sequence
+
+from . import _core
+from ._errors import ArgumentError, Error
+from ._memory import NOTHING, Memory, look, same_dtype
+from ._partial import Partial, make_partial
+from ._schedule import Schedule
+from ._sparse import Sparse, make_coo, make_sparse
+from ._words import DIVISORS, IDLE, LANES, PROGRESS, REDUCTIONS, number_of
+
+_open_worlds: set[World] = set()
+
+
+def _wishes(progress: str | None, idle: str | None, progress_core: int | None, lane: str | int | None,
+            region_bytes: int | None, commit_timeout: float | None) -> _core.Wishes:
+    wishes = _core.Wishes()
+    if progress is not None:
+        wishes.progress = number_of(PROGRESS, progress, "progress")
+    if idle is not None:
+        wishes.idle = number_of(IDLE, idle, "idle")
+    wishes.progress_core = progress_core
+    if lane is not None:
+        wishes.lane = lane if isinstance(lane, int) else number_of(LANES, lane, "lane")
+    wishes.region_bytes = region_bytes
+    wishes.commit_timeout = commit_timeout
+    return wishes
+
+
+def init(comm: Any = None, *, progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
+         lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
+    """Join the world that `lsched run -n P` has prepared; a world of one rank where nothing has started this process.
+
+    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one machine. Options that are left
+    out are those of the environment (LSCHED_PROGRESS and the like) or the library's own:
+
+    progress        "thread": an auxiliary thread serves the world; "caller": only calls of this library do
+    idle            how that thread waits: "auto", "spin", "yield" or "park"
+    progress_core   its core
+    lane            who does large arithmetic: "auto", "inline", "tbb" or a number of workers
+    region_bytes    shared memory of this rank, as address space
+    commit_timeout  seconds that a collective create waits for other ranks
+
+    Blocks until all ranks have come. Raises Unsupported in a process that another launcher has started: pass `comm`,
+    or use open_with(); Timeout, PeerLost.
+    """
+    wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
+    if comm is None:
+        return World(_core.open(wishes), wishes)
+    return World(_core.open_with(wishes, comm.Get_rank(), comm.Get_size(), comm.allgather), wishes)
+
+
+def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
+    """Join a world of `size` ranks, as `rank`, that any launcher has started, on one machine.
+
+    `exchange(mine)` brings the bytes of each rank to all and returns them by rank; it is called twice by this thread,
+    with at most 256 bytes. Options and errors as of init().
+    """
+    wishes = _wishes(**{**dict.fromkeys(("progress", "idle", "progress_core", "lane", "region_bytes",
+                                         "commit_timeout")), **options})
+    return World(_core.open_with(wishes, rank, size, exchange), wishes)
+
+
+def open_threads(ranks: int, **options: Any) -> list[World]:
+    """A world whose ranks are threads of this process: one World for each, to be used by one thread each."""
+    wishes = _wishes(**{**dict.fromkeys(("progress", "idle", "progress_core", "lane", "region_bytes",
+                                         "commit_timeout")), **options})
+    return [World(handle, wishes) for handle in _core.open_threads(wishes, ranks)]
+
+
+class World(_core.World):
+    """A rank's place in a world of ranks.
+
+    Creates are collective: all ranks of the world make them, in the same order, and wait for each other, at most
+    `commit_timeout` seconds, unless `nonblocking` is True: then a create returns at once, and a schedule that is not
+    agreed upon yet takes all calls. Close the world after all that was made of it; `with` does, and where the block
+    was left by an exception it gives up what is still there, so that other ranks hear of it instead of waiting.
+    """
+
+    def __init__(self, handle: int, wishes: _core.Wishes, nonblocking: bool = False) -> None:
+        super().__init__(handle)
+        self.rank: int = self._rank()
+        self.size: int = self._size()
+        self.nonblocking = nonblocking
+        self._wishes = wishes
+        self._commit_timeout = wishes.commit_timeout_ns() * 1e-9
+        self._set_nonblocking(True)  # waits are made here, where signals are looked at
+        self._parts: weakref.WeakSet = weakref.WeakSet()
+        self._abandoned: list[Any] = []
+        _open_worlds.add(self)
+
+    # --- what is known of it -------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<libsched.World rank {self.rank} of {self.size}{'' if self.is_open else ', closed'}>"
+
+    def describe(self) -> str:
+        """One line about transport, ranks, progress thread and lane."""
+        return self._describe()
+
+    def diagnose(self) -> tuple[int | None, str]:
+        """(rank that is to blame or None, what this rank waits for or has failed of: a line for each schedule)."""
+        rank, text = self._diagnose()
+        return None if rank < 0 else rank, text
+
+    def stats(self) -> dict[str, int]:
+        """Counters since the world was opened; the members of lsched_stats."""
+        return self._stats()
+
+    def node_of(self, rank: int | None = None) -> dict[str, int]:
+        """Where a rank is: number of its node, its place there, ranks on that node, nodes in all, and ranks of the
+        smallest."""
+        return self._node_of(self.rank if rank is None else rank)
+
+    def rank_in(self, rank: int, other: World) -> int | None:
+        """The rank that `rank` of this world has in another one of this process; None: none."""
+        found = self._rank_in(rank, other)
+        return None if found < 0 else found
+
+    def progress(self) -> bool:
+        """One pass of the engine by this thread; whether anything has happened."""
+        return self._progress()
+
+    def trace_start(self, events: int = 1 << 20) -> None:
+        """Record what every op does and when, into memory for so many events; 48 bytes each."""
+        self._trace_start(events)
+
+    def trace_write(self, path: str) -> None:
+        """End the recording and write it as JSON for Perfetto; `lsched trace FILE...` joins those of all ranks."""
+        self._trace_write(path)
+
+    # --- other worlds --------------------------------------------------------------------------------------------
+
+    def split(self, color: int | None, key: int = 0) -> World | None:
+        """The world of the ranks with my `color`, in the order of `key`; None: of none. Collective; blocks."""
+        handle = self._split(-1 if color is None else color, key)
+        return World(handle, self._wishes, self.nonblocking) if handle else None
+
+    def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
+        """The world of the ranks listed, in that order; they alone call it, with the same list and tag. Blocks."""
+        return World(self._split_ranks(list(ranks), tag), self._wishes, self.nonblocking)
+
+    def shrink(self, timeout: float | None = None) -> World:
+        """The world of the ranks that are left after a death, in their old order; docs/shrink.md. Blocks."""
+        return World(self._shrink(timeout), self._wishes, self.nonblocking)
+
+    # --- memory --------------------------------------------------------------------------------------------------
+
+    def empty(self, bytes: int) -> memoryview:
+        """Writable memory that other ranks of the machine read directly: `numpy.frombuffer(world.empty(4 * n), "f4")`.
+
+        Its contents are unspecified. It is there until the world is closed, or nothing refers to it any more.
+        """
+        address = self._allocate(bytes)
+        owner = _Allocation(self, address)
+        return memoryview(_core.bytes_at(address, bytes, owner)).cast("B")
+
+    # --- collectives ---------------------------------------------------------------------------------------------
+
+    def barrier(self) -> Schedule:
+        """No rank leaves a round before every rank has entered it."""
+        return self._agreed(Schedule(self, _core.barrier(self)))
+
+    def allreduce(self, input: Any, output: Any = None, op: str = "sum", *, divisor: str | None = None,
+                  algorithm: str | None = None, dtype: Any = None, depth: int = 0) -> Schedule:
+        """output[i] on every rank = the reduction over all ranks of input[i]; the same bits on every rank.
+
+        input, output  arrays of the same number of elements of one dtype, C-contiguous; without `output` the result
+                       replaces the input
+        op             "sum", "prod", "min", "max"; of integers also "land", "lor", "lxor", "band", "bor", "bxor"
+        divisor        "ranks": the exact quotient of the sum and the number of ranks, rounded once
+        algorithm      a name that `lsched list` shows; None: chosen
+        depth          rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
+
+        The arrays belong to the schedule while a round runs, and are kept until it is closed. Collective; blocks until
+        all ranks have made it. Raises ArgumentError, Mismatch (ranks disagree), Timeout, PeerLost.
+        """
+        return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
+                                 depth=depth)
+
+    def reduce(self, input: Any, output: Any = None, op: str = "sum", *, root: int = 0, divisor: str | None = None,
+               algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """The same at the root alone; `output` is looked at there."""
+        if self.rank != root:
+            output = None
+        elif output is None:
+            output = input
+        return self._elementwise("reduce", input, output, op, in_place=False, root=root, divisor=divisor,
+                                 algorithm=algorithm, dtype=dtype)
+
+    def scan(self, input: Any, output: Any = None, op: str = "sum", *, exclusive: bool = False,
+             algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """The reduction over ranks 0 to this one; `exclusive`: to the one before, and rank 0's output is left alone."""
+        return self._elementwise("exscan" if exclusive else "scan", input, output, op, algorithm=algorithm,
+                                 dtype=dtype)
+
+    def reduce_scatter(self, input: Any, output: Any = None, op: str = "sum", *, counts: Sequence[int] | None = None,
+                       divisor: str | None = None, algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """Block r of the reduction over all ranks to rank r. The input has a block for each rank, of `counts[r]`
+        elements or all of one length; without `output` the result is in the input's first elements."""
+        source = look(input, output is None, dtype, "input")
+        target = source if output is None else look(output, True, dtype, "output")
+        name = "reduce_scatter_block" if counts is None else "reduce_scatter"
+        count = self._share(source, "input") if counts is None else 0
+        block = count if counts is None else counts[self.rank]
+        if output is not None and target.count != block:
+            raise _bad(f"output has {target.count} elements, its block {block}")
+        return self._collective(name, source, target, op=op, count=count, counts=counts, divisor=divisor,
+                                algorithm=algorithm)
+
+    def bcast(self, buffer: Any, root: int = 0, *, algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """The root's array, to all others."""
+        memory = look(buffer, self.rank != root, dtype, "buffer")
+        return self._collective("bcast", NOTHING, memory, count=memory.count, root=root, algorithm=algorithm)
+
+    def gather(self, input: Any, output: Any = None, root: int = 0, *, counts: Sequence[int] | None = None,
+               algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """All ranks' blocks, one after the other, to the root; of `counts[r]` elements or all of one length. At the
+        root `input` may be its own block in the output."""
+        source = look(input, False, dtype, "input")
+        target = look(output, True, dtype, "output") if self.rank == root else NOTHING
+        return self._blocks("gather", source, target, counts, source.count, root=root, algorithm=algorithm)
+
+    def scatter(self, input: Any, output: Any, root: int = 0, *, counts: Sequence[int] | None = None,
+                algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """Block r of the root's array to rank r. At the root `output` may be its own block in the input."""
+        source = look(input, False, dtype, "input") if self.rank == root else NOTHING
+        target = look(output, True, dtype, "output")
+        return self._blocks("scatter", source, target, counts, target.count, root=root, algorithm=algorithm)
+
+    def allgather(self, input: Any, output: Any, *, counts: Sequence[int] | None = None,
+                  algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """All ranks' blocks, one after the other, to all; of `counts[r]` elements or all of one length. `input` may be
+        this rank's own block in the output."""
+        source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
+        return self._blocks("allgather", source, target, counts, source.count, algorithm=algorithm)
+
+    def alltoall(self, input: Any, output: Any = None, *, counts: Sequence[int] | None = None,
+                 recv_counts: Sequence[int] | None = None, algorithm: str | None = None,
+                 dtype: Any = None) -> Schedule:
+        """Block s of this rank's input to rank s. `counts`: elements of the blocks to each rank, and `recv_counts` of
+        those from each; without them all blocks have one length, and without `output` the result replaces the input."""
+        source = look(input, output is None, dtype, "input")
+        target = source if output is None else look(output, True, dtype, "output")
+        if counts is None:
+            if target.count != source.count:
+                raise _bad(f"input has {source.count} elements and output {target.count}")
+            return self._collective("alltoall", source, target, count=self._share(source, "input"),
+                                    algorithm=algorithm)
+        _expect_sum("input", source, counts)
+        _expect_sum("output", target, recv_counts or ())
+        return self._collective("alltoallv", source, target, counts=counts, recv_counts=recv_counts,
+                                algorithm=algorithm)
+
+    def neighbor_exchange(self, input: Any, output: Any, *, destinations: Sequence[int], counts: Sequence[int],
+                          sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
+        """A block for each of `destinations` and one from each of `sources`, one after the other."""
+        source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
+        _expect_sum("input", source, counts)
+        _expect_sum("output", target, recv_counts)
+        return self._collective("neighbor_exchange", source, target, counts=counts, recv_counts=recv_counts,
+                                destinations=destinations, sources=sources)
+
+    def adasum(self, input: Any, output: Any = None, *, tensors: Sequence[tuple[int, int]] | None = None,
+               algorithm: str | None = None, dtype: Any = None) -> Schedule:
+        """The adaptive sum over all ranks (Maleki and others, MLSys 2021), tensor by tensor: of orthogonal gradients
+        the sum, of parallel ones the mean. Floating dtypes. `tensors`: (begin, count) of each, ascending and disjoint;
+        None: the vector is one. Schedule.non_finite_tensors() tells what became of them; docs/adasum.md has the rest.
+        """
+        made = self._elementwise("adasum", input, output, None, tensors=tensors, algorithm=algorithm, dtype=dtype)
+        made._tensors = 1 if tensors is None else len(tensors)
+        return made
+
+    def collective(self, name: str, input: Any = None, output: Any = None, *, dtype: Any = None,
+                   **members: Any) -> Schedule:
+        """Any collective of lsched.h's table, by the members of lsched_collective_desc: count, counts, recv_counts,
+        destinations, sources, op, divisor, root, algorithm, segment_bytes, radix, tensors, depth, and `capacity`: the
+        most elements of any block, or libsched.ANY_COUNT, of collectives whose counts and arrays come with each round
+        (Schedule.start_with). In place: pass the same array twice."""
+        source = look(input, False, dtype, "input")
+        target = look(output, True, dtype, "output")
+        if input is None and output is None and dtype is not None:
+            from ._words import dtype_number
+
+            members["dtype_number"] = dtype_number(dtype)
+        return self._collective(name, source, target, **members)
+
+    def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
+        """A schedule from its text (docs/schedule_file.md), bound to one array for each `input` and `output` buffer."""
+        sources = [look(each, False, None, f"input {i}") for i, each in enumerate(inputs)]
+        targets = [look(each, True, None, f"output {i}") for i, each in enumerate(outputs)]
+        handle = _core.load(self, text, [each.address for each in sources], [each.address for each in targets])
+        return self._agreed(Schedule(self, handle, [each.keeps for each in (*sources, *targets)]))
+
+    def builder(self, name: str | None = None):
+        """An empty schedule of this rank, to be written op by op; libsched.Builder has an example."""
+        from ._builder import Builder
+
+        return Builder(self, name)
+
+    def mailbox(self):
+        """A mailbox for messages between two ranks; libsched.Mailbox. Collective."""
+        from ._messages import Mailbox
+
+        return Mailbox(self)
+
+    def partial(self, count: int, dtype: Any = "f32", **options: Any) -> Partial:
+        """A collective in which nobody waits for the slowest; libsched.Partial says with which options. Collective."""
+        return self._agreed(make_partial(self, count, dtype, **options))
+
+    def sparse_allreduce(self, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
+        """An allreduce of the k largest elements with error feedback; libsched.Sparse. Collective."""
+        return self._agreed(make_sparse(self, gradient, update, k, **options))
+
+    def coo_allreduce(self, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
+                      out_count: Any, count: int, **options: Any) -> Schedule:
+        """The exact sum of sparse vectors that ranks bring as indices and values; docs/sparse.md. Collective."""
+        return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values, out_count, count,
+                                     **options))
+
+    # --- how they are made ---------------------------------------------------------------------------------------
+
+    def _elementwise(self, name: str, input: Any, output: Any, op: str | None, *, in_place: bool = True, dtype: Any,
+                     **members: Any) -> Schedule:
+        is_in_place = output is None and in_place
+        source = look(input, is_in_place, dtype, "input")
+        target = source if is_in_place else look(output, True, dtype, "output")
+        if target is not NOTHING and target.count != source.count:
+            raise _bad(f"input has {source.count} elements and output {target.count}")
+        return self._collective(name, source, target, op=op, count=source.count, **members)
+
+    def _blocks(self, name: str, source: Memory, target: Memory, counts: Sequence[int] | None, own: int,
+                **members: Any) -> Schedule:
+        """Of blocks of one length, `own`, or of such counts; one of the two arrays has all of them."""
+        expected = own * self.size if counts is None else sum(counts)
+        if counts is not None and own != counts[self.rank]:
+            raise _bad(f"the block of rank {self.rank} has {own} elements, and counts say {counts[self.rank]}")
+        for what, all in (("output", target), ("input", source)):
+            is_whole = (what == "input") == (name == "scatter")
+            if is_whole and all is not NOTHING and all.count != expected:
+                raise _bad(f"{what} has {all.count} elements, all blocks {expected}")
+        return self._collective(name if counts is None else name + "v", source, target,
+                                count=own if counts is None else 0, counts=counts, **members)
+
+    def _share(self, memory: Memory, what: str) -> int:
+        if memory.count % self.size:
+            raise _bad(f"{what} has {memory.count} elements, which are no {self.size} blocks of one length")
+        return memory.count // self.size
+
+    def _collective(self, name: str, source: Memory, target: Memory, *, op: str | None = None,
+                    divisor: str | None = None, dtype_number: int = 0, tensors: Any = None, counts: Any = None,
+                    recv_counts: Any = None, destinations: Any = None, sources: Any = None,
+                    **members: Any) -> Schedule:
+        request = _core.Request()
+        request.dtype = same_dtype(source, target) or dtype_number
+        if op is not None:
+            request.reduction = number_of(REDUCTIONS, op, "op")
+        request.divisor = number_of(DIVISORS, divisor, "divisor")
+        for member, given in (("counts", counts), ("recv_counts", recv_counts), ("destinations", destinations),
+                              ("sources", sources)):
+            if given is None:
+                continue
+            numbers = [int(each) for each in given]
+            wanted = self._entries(name, member, destinations, sources)
+            if wanted is not None and len(numbers) != wanted:
+                raise _bad(f"{member} has {len(numbers)} entries: {wanted} are wanted")
+            setattr(request, member, numbers)
+        if tensors is not None:
+            request.tensors = [int(each) for pair in tensors for each in pair]
+        for member, given in members.items():
+            if not hasattr(request, member):
+                raise TypeError(f"a collective has no {member!r}")
+            if given is not None:
+                setattr(request, member, given)
+        handle = _core.collective(self, name, source.address, target.address, request)
+        return self._agreed(Schedule(self, handle, (source.keeps, target.keeps)))
+
+    def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
+        """Of a list of counts, which the library reads as a whole."""
+        if name != "neighbor_exchange":
+            return self.size if member in ("counts", "recv_counts") else None
+        lists = {"counts": destinations, "recv_counts": sources}
+        return None if member not in lists else len(lists[member] or ())
+
+    def _agreed(self, made):
+        """Waits until all ranks have made it, unless the world does not wait; or else gives it up."""
+        if self.nonblocking:
+            return made
+        try:
+            made._create_wait(self._commit_timeout)
+        except BaseException:
+            made._abandon()
+            raise
+        return made
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Leave the world; once is enough. Raises Busy while schedules are open."""
+        if self.is_open:
+            self._close()
+        _open_worlds.discard(self)
+        self._abandoned.clear()
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Cancels what is open, so that other ranks hear of it, and closes the world if it can be."""
+        for part in (*self._parts, *self._abandoned):
+            part._abandon()
+        try:
+            self.close()
+        except Error:
+            pass  # something of it is still used: it is there until the process ends
+
+
+class _Allocation:
+    """Gives memory back once no view of it is left."""
+
+    def __init__(self, world: World, address: int) -> None:
+        self._world = world
+        self._address = address
+
+    def __del__(self) -> None:
+        try:
+            self._world._release(self._address)
+        except Error:
+            pass  # a process that was forked off
+
+
+def _bad(text: str) -> ArgumentError:
+    return ArgumentError(text, "LSCHED_ERR_ARGUMENT")
+
+
+def _expect_sum(what: str, memory: Memory, counts: Iterable[int]) -> None:
+    if memory.count != sum(counts):
+        raise _bad(f"{what} has {memory.count} elements, and counts say {sum(counts)}")
+
+
+@atexit.register
+def _give_up_all() -> None:
+    """Whatever is open when the interpreter ends, other ranks hear of, and no thread of ours outlives the arrays."""
+    for world in list(_open_worlds):
+        world._give_up()

@@ -1,0 +1,500 @@
+"""The process group: what torch.distributed calls, as schedules of a world."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Callable, Sequence
+
+import torch
+from torch._C._distributed_c10d import (AllgatherOptions, AllreduceOptions, AllToAllOptions, BarrierOptions,
+                                        BroadcastOptions, GatherOptions, ProcessGroup, ReduceOp, ReduceOptions,
+                                        ReduceScatterOptions, ScatterOptions)
+
+from .._errors import ArgumentError, Error, Timeout, Unsupported
+from .._messages import ANY_RANK
+from .._words import DTYPES
+from . import _sparse
+from ._schedules import Kind, Schedules
+from ._tensors import copied_to, empty_bytes, joined, overlap, scattered_to, side_by_side, staged
+from ._work import Done, Several, Work, as_torch_error, seconds
+from ._worlds import opened
+
+_DTYPES = {
+    **{getattr(torch, name): number for name, number in DTYPES.items()},
+    torch.bool: DTYPES["uint8"],
+}
+_OPS = {
+    ReduceOp.SUM: "sum", ReduceOp.AVG: "avg", ReduceOp.PRODUCT: "prod", ReduceOp.MIN: "min", ReduceOp.MAX: "max",
+    ReduceOp.BAND: "band", ReduceOp.BOR: "bor", ReduceOp.BXOR: "bxor", ReduceOp.PREMUL_SUM: "premul_sum",
+}
+_OPS = {getattr(op, "op", op): word for op, word in _OPS.items()}
+_OPS_OF_BOOL = {"sum": "lor", "prod": "land", "min": "land", "max": "lor", "band": "band", "bor": "bor", "bxor": "bxor"}
+_BYTES = DTYPES["uint8"]
+_BY_RANKS = 1
+
+
+class Group(ProcessGroup):
+    """A process group of torch.distributed whose collectives are schedules.
+
+    Opened by all members: the first one of a process by means of torch's store, all others as parts of that. Calls are
+    those of torch.distributed; each returns a Work, of which wait() raises DistBackendError and names the rank that is
+    to blame. Tensors are dense and on the CPU; where they are not contiguous they are copied.
+    """
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options.group_rank, options.group_size)
+        self._my_rank: int = options.group_rank
+        self._ranks: int = options.group_size
+        self._limit = options.timeout.total_seconds()
+        self._name: str = options.group_id
+        self._description = ""
+        self._coalesced: list[Work] | None = None
+        self.world = opened(options, self._limit)
+        self._schedules = Schedules(self.world)
+        self._box = self.world.mailbox()
+
+    # --- what torch wants to know --------------------------------------------------------------------------------
+
+    def getBackendName(self) -> str:
+        return "lsched"
+
+    def getGroupName(self) -> str:
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        self._description = description
+
+    group_name = pg_name = property(lambda self: self._name)
+    supports_coalescing = supports_splitting = supports_time_estimate = False
+    if torch.__version__ < "2.14":  # FSDP2 asks for it; later versions attach a flight recorder to who has it
+        _device_types = [torch.device("cpu")]
+
+    def _get_backend(self, device: torch.device) -> Group:
+        return self
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        """What is called from now on is one work: rounds are started one by one all the same."""
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> Work:
+        works, self._coalesced = self._coalesced, None
+        return self._together(works, [each for work in works for each in work.result()])
+
+    def _set_sequence_number_for_group(self) -> None:
+        pass
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+    # --- the end -------------------------------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """Leave. What is still under way is waited for; where it fails it is given up, and other ranks hear of it."""
+        if not self.world.is_open:
+            return
+        try:
+            self._schedules.close()
+            self._box.close()
+            self.world.close()
+        except (Error, RuntimeError):
+            self.world._give_up()
+
+    def abort(self) -> None:
+        """Leave at once. Other ranks hear of what was under way."""
+        self.world._give_up()
+
+    # --- collectives ---------------------------------------------------------------------------------------------
+
+    # torch's own short forms take one tensor, and what else would be in the options, one after the other.
+
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
+                  op: Any = None) -> Work:
+        if tensors.__class__ is not list or op is not None or timeout is not None:
+            op = op if op is not None else opts if not hasattr(opts, "reduceOp") else opts.reduceOp
+            return self.allreduce(_listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op)))
+        tensor = tensors[0]
+        key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
+        kind = self._schedules.get(key)
+        is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
+        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1:
+            return self._other_allreduce(key, kind, tensors, opts)
+        where = tensor.data_ptr()
+        try:
+            kind.place(where, where).schedule._run_at(where, where, self._limit_of(opts))
+        except Error as error:
+            raise as_torch_error(error)
+        return _DONE
+
+    def _other_allreduce(self, key: tuple, kind: Kind | None, tensors: list[torch.Tensor], opts: Any) -> Work:
+        """The first of its kind, or of a tensor that is not one dense block, or one that is not waited for."""
+        if len(tensors) != 1:
+            return self.allreduce_coalesced(tensors, opts)
+        (tensor,) = tensors
+        if tensor.is_sparse:
+            return _sparse.allreduce(self, tensor, opts)
+        flat, finish = staged(tensor)
+        count, dtype, op, divisor = self._reduction(flat, opts)
+        if kind is None and op is not None:
+            kind = self._schedules.add(key, "allreduce", count=count, dtype=dtype, op=op, divisor=divisor)
+        where = flat.data_ptr()
+        if kind is None:  # every call has a factor of its own
+            flat.mul_(_factor_of(opts))
+            kind = self._kind(("premultiplied", count, dtype), "allreduce", count=count, dtype=dtype, op="sum")
+        return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
+
+    def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions()) -> Work:
+        return self._together([self.allreduce([each], opts) for each in tensors], tensors)
+
+    def reduce(self, tensors: list[torch.Tensor], opts: Any = ReduceOptions(), op: Any = ReduceOp.SUM,
+               timeout: Any = None) -> Work:
+        if isinstance(tensors, torch.Tensor):
+            tensors, opts = [tensors], _filled(ReduceOptions(), timeout, rootRank=opts, reduceOp=_reduce_op(op))
+        (tensor,) = tensors
+        flat, finish = staged(tensor)
+        count, dtype, op, divisor = self._reduction(flat, opts)
+        if op is None:
+            flat, finish = _scaled(tensor, opts), None
+            if self._my_rank == opts.rootRank:
+                finish = copied_to(tensor, flat)
+            op = "sum"
+        kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", count=count, dtype=dtype,
+                          op=op, divisor=divisor, root=opts.rootRank)
+        if self._my_rank != opts.rootRank:
+            finish = None
+        where = flat.data_ptr()
+        return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
+
+    def broadcast(self, tensors: list[torch.Tensor], opts: Any = BroadcastOptions(), timeout: Any = None) -> Work:
+        if isinstance(tensors, torch.Tensor):
+            tensors, opts = [tensors], _filled(BroadcastOptions(), timeout, rootRank=opts)
+        (tensor,) = tensors
+        flat, finish = staged(tensor)
+        bytes = flat.nbytes
+        kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", count=bytes, dtype=_BYTES, root=opts.rootRank)
+        where = flat.data_ptr()
+        return self._run(kind, where, where, tensors, opts, None if self._my_rank == opts.rootRank else finish,
+                         keeps=flat)
+
+    def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
+                  opts: Any = AllgatherOptions()) -> Work:
+        if isinstance(inputs, torch.Tensor):
+            outputs, inputs, opts = [outputs], [inputs], _filled(AllgatherOptions(), opts)
+        ((output,), (input,)) = (outputs, inputs)
+        self._expect_one_each(output, "tensor_list")
+        sizes = [each.nbytes for each in output]
+        flat = empty_bytes(sum(sizes))
+        source = side_by_side(input)
+        if source.nbytes != sizes[self._my_rank]:
+            raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
+        kind = self._blocks_kind("allgather", sizes)
+        return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
+                         keeps=(source, flat))
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
+        source = side_by_side(input)
+        flat, finish = staged(output)
+        if flat.nbytes != source.nbytes * self._ranks:
+            raise _bad(f"output has {output.numel()} elements: {input.numel()} for each of {self._ranks} ranks are "
+                       "wanted")
+        if overlap(source, flat):
+            source = source.clone()
+        kind = self._blocks_kind("allgather", [source.nbytes] * self._ranks)
+        return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
+
+    def allgather_coalesced(self, output_lists: list[list[torch.Tensor]], inputs: list[torch.Tensor],
+                            opts: Any = AllgatherOptions()) -> Work:
+        """`output_lists[r]` are those of rank r, one for each of the inputs."""
+        works = [self.allgather([[theirs[i] for theirs in output_lists]], [input], opts)
+                 for i, input in enumerate(inputs)]
+        return self._together(works, [each for theirs in output_lists for each in theirs])
+
+    def all_gather_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
+                                    opts: Any = AllgatherOptions()) -> Work:
+        works = [self.all_gather_single(output, input, opts) for output, input in zip(outputs, inputs, strict=True)]
+        return self._together(works, outputs)
+
+    def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
+               opts: Any = GatherOptions(), timeout: Any = None) -> Work:
+        if isinstance(inputs, torch.Tensor):
+            outputs, inputs, opts = [outputs], [inputs], _filled(GatherOptions(), timeout, rootRank=opts)
+        (input,) = inputs
+        source = side_by_side(input)
+        kind = self._kind(("gather", source.nbytes, opts.rootRank), "gather", count=source.nbytes, dtype=_BYTES,
+                          root=opts.rootRank)
+        if self._my_rank != opts.rootRank:
+            return self._run(kind, source.data_ptr(), 0, inputs, opts, keeps=source)
+        (output,) = outputs
+        self._expect_one_each(output, "gather_list")
+        if any(each.nbytes != source.nbytes for each in output):
+            raise _bad("gather_list has tensors of other sizes than the tensor")
+        flat = empty_bytes(source.nbytes * self._ranks)
+        return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
+                         keeps=(source, flat))
+
+    def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
+                opts: Any = ScatterOptions(), timeout: Any = None) -> Work:
+        if isinstance(outputs, torch.Tensor):
+            outputs, inputs, opts = [outputs], [inputs], _filled(ScatterOptions(), timeout, rootRank=opts)
+        (output,) = outputs
+        flat, finish = staged(output)
+        kind = self._kind(("scatter", flat.nbytes, opts.rootRank), "scatter", count=flat.nbytes, dtype=_BYTES,
+                          root=opts.rootRank)
+        source = None
+        if self._my_rank == opts.rootRank:
+            (input,) = inputs
+            self._expect_one_each(input, "scatter_list")
+            if any(each.nbytes != flat.nbytes for each in input):
+                raise _bad("scatter_list has tensors of other sizes than the tensor")
+            source = joined(input)
+        return self._run(kind, 0 if source is None else source.data_ptr(), flat.data_ptr(), outputs, opts, finish,
+                         keeps=(source, flat))
+
+    def reduce_scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
+                       opts: Any = ReduceScatterOptions(), timeout: Any = None) -> Work:
+        if isinstance(outputs, torch.Tensor):
+            op = ReduceOp.SUM if hasattr(opts, "reduceOp") else opts
+            outputs, inputs = [outputs], [inputs]
+            opts = _filled(ReduceScatterOptions(), timeout, reduceOp=_reduce_op(op))
+        ((output,), (input,)) = (outputs, inputs)
+        self._expect_one_each(input, "input_list")
+        counts = [each.numel() for each in input]
+        if output.numel() != counts[self._my_rank]:
+            raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
+        joined = torch.cat([each.reshape(-1) for each in input])
+        return self._reduce_scatter(output, joined, None if len(set(counts)) == 1 else counts, opts)
+
+    def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor,
+                              opts: Any = ReduceScatterOptions()) -> Work:
+        if input.numel() != output.numel() * self._ranks:
+            raise _bad(f"input has {input.numel()} elements: {output.numel()} for each of {self._ranks} ranks are "
+                       "wanted")
+        return self._reduce_scatter(output, side_by_side(input), None, opts)
+
+    def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, counts: list[int] | None,
+                        opts: Any) -> Work:
+        flat, finish = staged(output)
+        factor = 2 if flat.is_complex() else 1
+        count, dtype, op, divisor = self._reduction(flat, opts)
+        if op is None:
+            source, op = _scaled(source, opts), "sum"
+        elif overlap(source, flat):
+            source = source.clone()
+        if counts is None:
+            kind = self._kind(("reduce_scatter", count, dtype, op, divisor), "reduce_scatter_block", count=count,
+                              dtype=dtype, op=op, divisor=divisor)
+        else:
+            counts = [factor * each for each in counts]
+            kind = self._kind(("reduce_scatter", *counts, dtype, op, divisor), "reduce_scatter", counts=counts,
+                              dtype=dtype, op=op, divisor=divisor)
+        return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
+
+    def reduce_scatter_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
+                                        opts: Any = ReduceScatterOptions()) -> Work:
+        works = [self.reduce_scatter_single(output, input, opts)
+                 for output, input in zip(outputs, inputs, strict=True)]
+        return self._together(works, outputs)
+
+    def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
+                 opts: Any = AllToAllOptions()) -> Work:
+        self._expect_one_each(outputs, "output_tensor_list")
+        self._expect_one_each(inputs, "input_tensor_list")
+        flat = empty_bytes(sum(each.nbytes for each in outputs))
+        return self._exchange(joined(inputs), [each.nbytes for each in inputs], flat,
+                              [each.nbytes for each in outputs], outputs, opts, scattered_to(outputs, flat))
+
+    def all_to_all_single(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int],
+                          input_splits: Sequence[int], opts: Any = AllToAllOptions()) -> Work:
+        """Splits are rows; empty: all of one length."""
+        flat, finish = staged(output)
+        source = side_by_side(input)
+        return self._exchange(source, self._split_bytes(input, input_splits, "input"), flat,
+                              self._split_bytes(output, output_splits, "output"), [output], opts, finish)
+
+    def _exchange(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
+                  tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
+        """Blocks of so many bytes to each rank and from each. Only the schedule is the same on all ranks."""
+        if overlap(source, target):
+            source = source.clone()
+        kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
+        place = kind.place(0, 0)
+        counts = torch.tensor([sent, received], dtype=torch.int64)
+        where = counts.data_ptr()
+        step = counts.element_size() * self._ranks
+        try:
+            ticket = place.schedule._start_with([source.data_ptr()], [target.data_ptr()],
+                                                [where, 0, where + step, 0, 0], (source, target, counts))
+        except Error as error:
+            raise as_torch_error(error)
+        return self._begun(place, ticket, tensors, opts, finish)
+
+    def barrier(self, opts: Any = BarrierOptions()) -> Work:
+        return self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """A barrier that names a rank that has not come; a round of its own, of all ranks. Blocks."""
+        limit = self._limit if timeout is None else timeout.total_seconds()
+        step = self.world.barrier()
+        try:
+            step.run(limit)
+        except Error as error:
+            step._abandon(is_cancelled=True)
+            error = as_torch_error(error)
+            raise RuntimeError(f"Rank {self._my_rank} timed out in monitoredBarrier: {error}"
+                               if isinstance(error.__cause__, Timeout) else str(error)) from error.__cause__
+        step.close()
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def send(self, tensors: list[torch.Tensor], to: int, tag: int) -> Work:
+        (tensor,) = tensors
+        flat = side_by_side(tensor)
+        return self._posted(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat), tensors, None)
+
+    def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
+        (tensor,) = tensors
+        flat, finish = staged(tensor)
+        return self._posted(self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat), tensors, finish)
+
+    def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
+        return self.recv(tensors, ANY_RANK, tag)
+
+    def _posted(self, message: Any, tensors: list[torch.Tensor], finish: Callable[[], None] | None) -> Work:
+        def end() -> None:
+            work.source = message.rank
+            if finish is not None:
+                finish()
+
+        work = Work(message, tensors, self._limit, end)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    # --- how rounds are run --------------------------------------------------------------------------------------
+
+    def _kind(self, key: tuple, name: str, **members: Any) -> Kind:
+        return self._schedules.get(key) or self._schedules.add(key, name, **members)
+
+    def _blocks_kind(self, name: str, sizes: list[int]) -> Kind:
+        """Of blocks of so many bytes, by rank."""
+        if len(set(sizes)) == 1:
+            return self._kind((name, sizes[0]), name, count=sizes[0], dtype=_BYTES)
+        return self._kind((name, *sizes), name + "v", counts=sizes, dtype=_BYTES)
+
+    def _run(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
+             finish: Callable[[], None] | None = None, keeps: Any = None) -> Work:
+        """Waits where the caller does not want to go on meanwhile."""
+        try:
+            place = kind.place(input, output)
+            if opts.asyncOp:
+                ticket = place.schedule._start_at(input, output, keeps)
+                return self._begun(place, ticket, tensors, opts, finish)
+            place.schedule._run_at(input, output, self._limit_of(opts))
+        except Error as error:
+            raise as_torch_error(error)
+        if finish is not None:
+            finish()
+        return _DONE
+
+    def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
+               finish: Callable[[], None] | None) -> Work:
+        work = place.work = Work(ticket, tensors, self._limit_of(opts), finish)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        if not opts.asyncOp:
+            work.wait()
+        return work
+
+    def _limit_of(self, opts: Any) -> float:
+        """Seconds; a timeout below zero is none."""
+        given = opts.timeout
+        return self._limit if given.days < 0 else seconds(given, self._limit)
+
+    def _together(self, works: list[Work], tensors: list[torch.Tensor]) -> Work:
+        return works[0] if len(works) == 1 else Work(Several(works), tensors, self._limit)
+
+    # --- what is asked for ---------------------------------------------------------------------------------------
+
+    def _reduction(self, flat: torch.Tensor, opts: Any) -> tuple[int, int, str | None, int]:
+        """Count, dtype, word (None: a premultiplied sum) and divisor of the C interface."""
+        word = _OPS.get(opts.reduceOp.op)
+        count, kind = flat.numel(), flat.dtype
+        if flat.is_complex():
+            if word not in ("sum", "avg", "premul_sum"):
+                raise _bad(f"{opts.reduceOp} is not defined for complex tensors")
+            count, kind = 2 * count, flat.dtype.to_real()
+        elif kind == torch.bool:
+            if word not in _OPS_OF_BOOL:
+                raise _bad(f"{opts.reduceOp} is not defined for bool tensors")
+            word = _OPS_OF_BOOL[word]
+        number = _DTYPES.get(kind)
+        if number is None or word is None:
+            raise as_torch_error(Unsupported(f"lsched does not combine {kind} by {opts.reduceOp}",
+                                             "LSCHED_ERR_UNSUPPORTED"))
+        if word == "premul_sum":
+            return count, number, None, 0
+        return (count, number, "sum", _BY_RANKS) if word == "avg" else (count, number, word, 0)
+
+    def _split_bytes(self, tensor: torch.Tensor, splits: Sequence[int], what: str) -> list[int]:
+        rows = tensor.size(0) if tensor.dim() else 0
+        if not splits:
+            if rows % self._ranks:
+                raise _bad(f"{what} has {rows} rows, which are no {self._ranks} equal parts")
+            return [tensor.nbytes // self._ranks] * self._ranks
+        if len(splits) != self._ranks or sum(splits) != rows:
+            raise _bad(f"{what} has {rows} rows, and its split sizes are {list(splits)}")
+        row = tensor.nbytes // rows if rows else 0
+        return [row * each for each in splits]
+
+    def _expect_one_each(self, tensors: Sequence[torch.Tensor], what: str) -> None:
+        if len(tensors) != self._ranks:
+            raise _bad(f"{what} has {len(tensors)} tensors: one for each of {self._ranks} ranks is wanted")
+
+
+# Up to torch 2.12 these had other names, which later versions fall back to.
+for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_single", "_reduce_scatter_base"),
+                   ("all_to_all_single", "alltoall_base"),
+                   ("all_gather_single_coalesced", "allgather_into_tensor_coalesced"),
+                   ("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")):
+    setattr(Group, _old, getattr(Group, _new))
+
+_DONE = Done([])
+
+
+# --- options ------------------------------------------------------------------------------------------------------
+
+
+def _factor_of(opts: Any) -> Any:
+    """Of a premultiplied sum: what every rank's tensor is multiplied by first."""
+    _, state = opts.reduceOp.__getstate__()
+    return state
+
+
+def _scaled(tensor: torch.Tensor, opts: Any) -> torch.Tensor:
+    return side_by_side(tensor) * _factor_of(opts)
+
+
+def _listed(tensors: Any) -> list[torch.Tensor]:
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+
+
+def _reduce_op(op: Any) -> ReduceOp:
+    return op if isinstance(op, ReduceOp) else ReduceOp(op)
+
+
+def _filled(options: Any, timeout: Any, **members: Any) -> Any:
+    """Options of torch's with these members; a timeout that is none of them is the group's."""
+    for member, given in members.items():
+        setattr(options, member, given)
+    if isinstance(timeout, timedelta):
+        options.timeout = timeout
+    return options
+
+
+def _bad(text: str) -> ArgumentError:
+    return ArgumentError(text, "LSCHED_ERR_ARGUMENT")

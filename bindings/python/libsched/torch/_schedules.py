@@ -1,0 +1,95 @@
+"""Schedules of a group, by what was asked for: created at the first call, run at every later one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from .._schedule import Schedule
+from .._words import REDUCTIONS
+
+# Rounds of one kind that may be under way. The i-th call takes place i modulo this, on every rank, whatever its other
+# rounds do: ranks must not choose differently.
+RING = 4
+# Kinds that are kept. The oldest goes, which is the same on all ranks, as they call in the same order.
+MOST_KINDS = 256
+
+
+class Place:
+    """A schedule, and the work of its last round, which must have ended before the next."""
+
+    __slots__ = ("schedule", "work")
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule = schedule
+        self.work: Any = None
+
+    def settle(self) -> None:
+        """Waits for the last round if nobody has."""
+        if self.work is not None:
+            self.work.wait()
+            self.work = None
+
+
+class Kind:
+    """All places for one request. Every rank makes and takes them in the order of its calls."""
+
+    def __init__(self, world: Any, name: str, request: _core.Request | None) -> None:
+        self._world = world
+        self._name = name
+        self._request = request
+        self._places: list[Place] = []
+        self._next = 0
+
+    def place(self, input: int, output: int) -> Place:
+        """The next one; its memory is that of its last round, or at first these addresses."""
+        number = self._next
+        self._next = (number + 1) % RING
+        if number < len(self._places):
+            place = self._places[number]
+            if place.work is not None:
+                place.settle()
+            return place
+        if self._request is None:
+            handle = _core.barrier(self._world)
+        else:
+            handle = _core.collective(self._world, self._name, input, output, self._request)
+        place = Place(Schedule(self._world, handle))
+        self._places.append(place)
+        return place
+
+    def close(self) -> None:
+        for place in self._places:
+            place.settle()
+            place.schedule.close(0.0)
+
+
+class Schedules:
+    """All kinds of one group."""
+
+    def __init__(self, world: Any) -> None:
+        self._world = world
+        self._kinds: dict[tuple, Kind] = {}
+
+    def get(self, key: tuple) -> Kind | None:
+        return self._kinds.get(key)
+
+    def add(self, key: tuple, name: str, **members: Any) -> Kind:
+        """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
+        request = None
+        if name != "barrier":
+            request = _core.Request()
+            op = members.pop("op", None)
+            if op is not None:
+                request.reduction = REDUCTIONS[op]
+            for member, given in members.items():
+                setattr(request, member, given)
+        if len(self._kinds) == MOST_KINDS:
+            self._kinds.pop(next(iter(self._kinds))).close()
+        kind = self._kinds[key] = Kind(self._world, name, request)
+        return kind
+
+    def close(self) -> None:
+        for kind in self._kinds.values():
+            kind.close()
+        self._kinds.clear()

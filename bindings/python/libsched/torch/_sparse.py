@@ -1,0 +1,77 @@
+"""The sum of sparse tensors, as a COO allreduce of their elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._errors import Error, Unsupported
+from ._work import Done, Work, as_torch_error, seconds
+
+
+def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
+    """Replaces a sparse COO tensor by the coalesced sum over all ranks; waits. How many elements ranks bring is agreed
+    upon first, in a round of its own."""
+    if str(opts.reduceOp.op) != "RedOpType.SUM" or not tensor.is_floating_point():
+        raise as_torch_error(Unsupported("lsched adds up sparse tensors of a floating dtype, and does nothing else "
+                                         "with them", "LSCHED_ERR_UNSUPPORTED"))
+    limit = seconds(opts.timeout, group._limit)
+    mine = tensor.detach().coalesce()
+    indices, values = mine.indices(), mine.values().contiguous()
+    dense = tuple(values.shape[1:])
+    inner = values[0].numel() if values.shape[0] else torch.Size(dense).numel()
+    rows = _rows(indices, tensor.shape[:tensor.sparse_dim()])
+    places = (rows[:, None] * inner + torch.arange(inner)).reshape(-1).contiguous()
+    room = _most(group, places.numel(), opts)
+    out = min(tensor.numel(), room * group._ranks)
+    found = torch.empty(out, dtype=torch.int64)
+    sums = torch.empty(out, dtype=values.dtype)
+    given, number = torch.tensor([places.numel()]), torch.zeros(1, dtype=torch.int64)
+    try:
+        with group.world.coo_allreduce(_padded(places, room), _padded(values.reshape(-1), room), given, found, sums,
+                                       number, tensor.numel()) as step:
+            step.run(limit)
+    except Error as error:
+        raise as_torch_error(error)
+    count = int(number)
+    _replace(tensor, found[:count], sums[:count], inner, dense)
+    return Done([tensor])
+
+
+def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """The numbers of rows in the order of memory."""
+    rows = torch.zeros(indices.shape[1], dtype=torch.int64)
+    for place, extent in zip(indices, shape):
+        rows = rows * extent + place
+    return rows
+
+
+def _most(group: Any, count: int, opts: Any) -> int:
+    """The largest of all ranks' numbers."""
+    from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
+
+    number = torch.tensor([count])
+    largest = AllreduceOptions()
+    largest.reduceOp = ReduceOp.MAX
+    largest.asyncOp = False
+    largest.timeout = opts.timeout
+    group.allreduce([number], largest)
+    return int(number)
+
+
+def _padded(flat: torch.Tensor, room: int) -> torch.Tensor:
+    return torch.nn.functional.pad(flat, (0, room - flat.numel()))
+
+
+def _replace(tensor: torch.Tensor, places: torch.Tensor, values: torch.Tensor, inner: int, dense: tuple) -> None:
+    """By elements that lie row by row, each row with all of its `inner` elements."""
+    rows = places[::inner] // inner
+    indices = []
+    for extent in reversed(tensor.shape[:tensor.sparse_dim()]):
+        indices.append(rows % extent)
+        rows = rows // extent
+    total = torch.sparse_coo_tensor(torch.stack(indices[::-1]), values.view(-1, *dense), tensor.shape,
+                                    is_coalesced=True)
+    with torch.no_grad():  # a detached one would have indices of its own
+        tensor.copy_(total)

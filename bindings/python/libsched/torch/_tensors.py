@@ -1,0 +1,74 @@
+"""Tensors of torch as the memory of a round: side by side, on the CPU."""
+
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+import torch
+
+from .._errors import Unsupported
+from ._work import as_torch_error
+
+
+def _expect_here(tensor: torch.Tensor) -> None:
+    if tensor.device.type != "cpu":
+        raise as_torch_error(Unsupported(f"lsched moves tensors of the CPU, not of {tensor.device}",
+                                         "LSCHED_ERR_UNSUPPORTED"))
+    if tensor.layout != torch.strided:
+        raise as_torch_error(Unsupported(f"lsched moves dense tensors here, not {tensor.layout}",
+                                         "LSCHED_ERR_UNSUPPORTED"))
+
+
+def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
+    """Its elements side by side: itself, or a copy."""
+    _expect_here(tensor)
+    return tensor.detach().contiguous()
+
+
+def staged(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:
+    """The same, to be written; and how the copy gets back into it."""
+    flat = side_by_side(tensor)
+    return flat, None if flat.data_ptr() == tensor.data_ptr() else copied_to(tensor, flat)
+
+
+def copied_to(tensor: torch.Tensor, flat: torch.Tensor) -> Callable[[], None]:
+    def finish() -> None:
+        tensor.detach().copy_(flat.view_as(tensor))
+
+    return finish
+
+
+def empty_bytes(bytes: int) -> torch.Tensor:
+    return torch.empty(bytes, dtype=torch.uint8)
+
+
+def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Their bytes, one after the other."""
+    flat = empty_bytes(sum(each.nbytes for each in tensors))
+    for part, each in zip(parts(tensors, flat), tensors):
+        part.copy_(each.detach())
+    return flat
+
+
+def parts(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
+    """Of bytes that lie one after the other, those of each tensor, as such a tensor. All have one dtype."""
+    parts, begin = [], 0
+    for each in tensors:
+        _expect_here(each)
+        end = begin + each.nbytes
+        parts.append(flat[begin:end].view(each.dtype).view(each.shape))
+        begin = end
+    return parts
+
+
+def scattered_to(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> Callable[[], None]:
+    def finish() -> None:
+        for part, each in zip(parts(tensors, flat), tensors):
+            each.detach().copy_(part)
+
+    return finish
+
+
+def overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    begin, end = other.data_ptr(), other.data_ptr() + other.nbytes
+    return one.data_ptr() < end and begin < one.data_ptr() + one.nbytes

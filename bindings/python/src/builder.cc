@@ -1,0 +1,106 @@
+// Schedules by hand.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+using addresses = std::vector<address>;
+
+/// Slot, offset and count.
+using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
+lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
+
+/// Destroyed if it was never committed.
+struct builder : owned<lsched_builder> {
+  using owned::owned;
+  builder(const builder&) = delete;
+  builder& operator=(const builder&) = delete;
+  ~builder() {
+    if (is_usable()) lsched_builder_destroy(get());
+  }
+};
+
+using slot_maker = lsched_status (*)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*);
+
+template <slot_maker Make>
+std::uint32_t slot(const builder& to, int dtype, std::uint64_t count) {
+  lsched_slot made{};
+  expect(Make(to.get(), static_cast<lsched_dtype>(dtype), count, &made));
+  return made.id;
+}
+
+/// The number of the op that `add` has appended.
+template <class Add>
+std::uint32_t appended(const builder& to, Add&& add) {
+  lsched_op made{};
+  expect(add(to.get(), &made));
+  return made.id;
+}
+
+address commit(builder& of, const addresses& inputs, const addresses& outputs) {
+  lsched_schedule* made = nullptr;
+  lsched_builder* const one = of.get();
+  of.forget();  // consumed, whatever the answer is
+  blocking([&](lsched_diagnostic* why) {
+    return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
+                                 reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, why);
+  });
+  return adopted(made);
+}
+
+}  // namespace
+
+void add_builder(nb::module_& module) {
+  nb::class_<builder>(module, "Builder", nb::dynamic_attr())
+      .def(
+          "__init__",
+          [](builder* made, const world& in, const std::optional<std::string>& name) {
+            lsched_builder* handle = nullptr;
+            expect(lsched_builder_create(in.get(), name ? name->c_str() : nullptr, &handle));
+            new (made) builder(handle);
+          },
+          nb::arg(), nb::arg().none())
+      .def("_input", slot<lsched_slot_input>)
+      .def("_output", slot<lsched_slot_output>)
+      .def("_scratch", slot<lsched_slot_scratch>)
+      .def("_nop", [](const builder& to) { return appended(to, lsched_add_nop); })
+      .def("_send",
+           [](const builder& to, std::int32_t peer, std::uint32_t tag, const part& source) {
+             return appended(to, [&](lsched_builder* b, lsched_op* op) {
+               return lsched_add_send(b, peer, tag, region_of(source), op);
+             });
+           })
+      .def("_recv",
+           [](const builder& to, std::int32_t peer, std::uint32_t tag, const part& target) {
+             return appended(to, [&](lsched_builder* b, lsched_op* op) {
+               return lsched_add_recv(b, peer, tag, region_of(target), op);
+             });
+           })
+      .def("_reduce",
+           [](const builder& to, int how, const part& lower, const part& higher, const part& target) {
+             return appended(to, [&](lsched_builder* b, lsched_op* op) {
+               return lsched_add_reduce(b, static_cast<lsched_reduction>(how), region_of(lower), region_of(higher),
+                                        region_of(target), op);
+             });
+           })
+      .def("_copy",
+           [](const builder& to, const part& source, const part& target) {
+             return appended(to, [&](lsched_builder* b, lsched_op* op) {
+               return lsched_add_copy(b, region_of(source), region_of(target), op);
+             });
+           })
+      .def("_dep", [](const builder& to, std::uint32_t before,
+                      std::uint32_t after) { expect(lsched_add_dep(to.get(), {before}, {after})); })
+      .def("_set_need", [](const builder& to, std::uint32_t op,
+                           std::uint32_t tokens) { expect(lsched_set_need(to.get(), {op}, tokens)); })
+      .def("_commit", commit);
+}
+
+}  // namespace lsched::python

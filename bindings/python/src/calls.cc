@@ -1,0 +1,78 @@
+#include "bindings/python/src/calls.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <mutex>
+
+namespace lsched::python {
+namespace {
+
+std::atomic<bool> is_forked{false};
+
+/// libsched._errors.error_of; kept for good, as modules are.
+PyObject* error_maker = nullptr;
+
+PyObject* made_error(const lsched_diagnostic& why) {
+  if (error_maker == nullptr) {
+    nb::object found = nb::module_::import_("libsched._errors").attr("error_of");
+    error_maker = found.release().ptr();
+  }
+  return nb::borrow(error_maker)(static_cast<int>(why.status), why.rank, why.op, why.round, why.text).release().ptr();
+}
+
+void raise(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const call_failure& failed) {
+    const nb::object error = nb::steal(made_error(failed.why));
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  }
+}
+
+}  // namespace
+
+lsched_diagnostic told(lsched_status code, const char* text) {
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  why.status = code;
+  std::snprintf(why.text, sizeof why.text, "%s", text);
+  return why;
+}
+
+void expect(lsched_status code, const lsched_diagnostic& why) {
+  if (code >= 0) return;
+  lsched_diagnostic all = why;
+  all.status = code;
+  if (all.text[0] == '\0') std::snprintf(all.text, sizeof all.text, "%s", lsched_status_text(code));
+  throw call_failure(all);
+}
+
+void expect(lsched_status code) {
+  if (code < 0) throw call_failure(told(code, lsched_status_text(code)));
+}
+
+bool is_own_process() { return !is_forked.load(std::memory_order_relaxed); }
+
+void expect_own_process() {
+  if (!is_own_process())
+    throw call_failure(told(LSCHED_ERR_STATE, "this process was forked off a rank: the world is its parent's"));
+}
+
+std::uint64_t nanoseconds(std::optional<double> seconds) {
+  if (!seconds) return LSCHED_FOREVER;
+  if (std::isnan(*seconds) || *seconds < 0)
+    throw call_failure(told(LSCHED_ERR_ARGUMENT, "a timeout is None or a number of seconds, 0 or more"));
+  constexpr double k_longest = 1e9;  // 31 years
+  return *seconds >= k_longest ? LSCHED_FOREVER : static_cast<std::uint64_t>(*seconds * 1e9);
+}
+
+void add_failures(nb::module_&) {
+  nb::register_exception_translator(raise);
+  static std::once_flag is_registered;
+  std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { is_forked.store(true); }); });
+}
+
+}  // namespace lsched::python

@@ -1,0 +1,86 @@
+// What every call from Python into the C interface goes through: failures become exceptions, waits can be interrupted,
+// and a process that was forked off is told that the world is not its own.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+
+#include "bindings/c/lsched.h"
+
+namespace lsched::python {
+
+namespace nb = nanobind;
+
+/// A failed call; becomes a libsched.Error.
+struct call_failure : std::exception {
+  explicit call_failure(const lsched_diagnostic& told) : why(told) {}
+  const char* what() const noexcept override { return why.text; }
+  lsched_diagnostic why;
+};
+
+/// A diagnostic that says so.
+lsched_diagnostic told(lsched_status code, const char* text);
+
+/// Throws call_failure for an error.
+void expect(lsched_status code, const lsched_diagnostic& why);
+/// Of a call without a diagnostic.
+void expect(lsched_status code);
+
+/// Whether this is the process that imported the module, and not one that was forked off.
+bool is_own_process();
+/// Throws call_failure in a process that was forked off after the module was imported.
+void expect_own_process();
+
+/// Seconds as Python says them; nothing: forever. Throws call_failure for what is negative or not a number.
+std::uint64_t nanoseconds(std::optional<double> seconds);
+
+/// Answers what a call that cannot block for long answers, without the interpreter's lock.
+template <class Call>
+auto unlocked(Call&& call) {
+  const nb::gil_scoped_release others_may_run;
+  return call();
+}
+
+/// How long a wait goes without looking whether a signal has come, Ctrl-C for one.
+inline constexpr std::uint64_t k_slice_ns = 100'000'000;
+
+/// Calls `attempt(timeout_ns, diagnostic*)` until it answers something else than TIMEOUT, the time is over or a signal
+/// handler has raised; without the interpreter's lock. Throws what went wrong.
+template <class Attempt>
+void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
+  using clock = std::chrono::steady_clock;
+  std::optional<clock::time_point> begin;
+  std::uint64_t left = timeout_ns;
+  for (;;) {
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    const std::uint64_t slice = std::min(left, k_slice_ns);
+    const lsched_status code = unlocked([&] { return attempt(slice, &why); });
+    if (code != LSCHED_ERR_TIMEOUT) return expect(code, why);
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (timeout_ns == LSCHED_FOREVER) continue;
+    if (!begin) begin = clock::now() - std::chrono::nanoseconds(slice);
+    const auto passed = static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - *begin).count());
+    if (passed >= timeout_ns) return expect(code, why);
+    left = timeout_ns - passed;
+  }
+}
+
+/// The same of a call without a timeout of its own; it is not interrupted.
+template <class Attempt>
+void blocking(Attempt&& attempt) {
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  const lsched_status code = unlocked([&] { return attempt(&why); });
+  expect(code, why);
+}
+
+/// The translation of call_failure.
+void add_failures(nb::module_& module);
+
+}  // namespace lsched::python

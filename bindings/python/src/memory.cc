@@ -1,0 +1,94 @@
+// Where the elements of a Python object lie.
+#include <nanobind/ndarray.h>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+/// The dtype of the C interface, and how many elements of it one of Python's is. 0: there is none.
+std::pair<int, std::uint64_t> dtype_of(nb::dlpack::dtype type) {
+  using code = nb::dlpack::dtype_code;
+  if (type.lanes != 1) return {0, 1};
+  switch (static_cast<code>(type.code)) {
+    case code::Int:
+      switch (type.bits) {
+        case 8: return {LSCHED_I8, 1};
+        case 32: return {LSCHED_I32, 1};
+        case 64: return {LSCHED_I64, 1};
+        default: return {0, 1};
+      }
+    case code::UInt:
+      switch (type.bits) {
+        case 8: return {LSCHED_U8, 1};
+        case 64: return {LSCHED_U64, 1};
+        default: return {0, 1};
+      }
+    case code::Float:
+      switch (type.bits) {
+        case 16: return {LSCHED_F16, 1};
+        case 32: return {LSCHED_F32, 1};
+        case 64: return {LSCHED_F64, 1};
+        default: return {0, 1};
+      }
+    case code::Bfloat: return {type.bits == 16 ? LSCHED_BF16 : 0, 1};
+    case code::Bool: return {type.bits == 8 ? LSCHED_U8 : 0, 1};
+    case code::Complex:
+      switch (type.bits) {
+        case 64: return {LSCHED_F32, 2};
+        case 128: return {LSCHED_F64, 2};
+        default: return {0, 1};
+      }
+    default: return {0, 1};
+  }
+}
+
+bool is_contiguous(const nb::ndarray<nb::ro>& array) {
+  std::int64_t step = 1;
+  for (std::size_t i = array.ndim(); i-- > 0;) {
+    if (array.shape(i) > 1 && array.stride(i) != step) return false;
+    step *= static_cast<std::int64_t>(array.shape(i));
+  }
+  return true;
+}
+
+[[noreturn]] void refuse(const char* text) { throw call_failure(told(LSCHED_ERR_ARGUMENT, text)); }
+
+/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element)
+nb::tuple look(nb::handle object, bool is_written) {
+  nb::ndarray<nb::ro> array;
+  if (nb::ndarray<> writable; nb::try_cast(object, writable, false))
+    array = nb::ndarray<nb::ro>(writable);
+  else if (!nb::try_cast(object, array, false))
+    refuse("this is no array: it has neither __dlpack__ nor the buffer protocol, or does not give its memory away");
+  else if (is_written)
+    refuse("this array is read-only, and a result is written to it");
+  if (array.device_type() != nb::device::cpu::value) refuse("this array is not in the memory of the CPU");
+  if (array.size() != 0 && !is_contiguous(array)) refuse("this array is not contiguous in C order");
+  const auto [type, factor] = dtype_of(array.dtype());
+  return nb::make_tuple(reinterpret_cast<address>(array.data()), array.size() * factor, type, factor,
+                        array.itemsize() / factor);
+}
+
+/// A flat array of bytes over memory of the library, as anybody takes it by __dlpack__ or the buffer protocol.
+nb::object bytes_at(address where, std::uint64_t bytes, nb::handle owner) {
+  return nb::cast(nb::ndarray<nb::memview, std::uint8_t>(at(where), {static_cast<std::size_t>(bytes)}, owner));
+}
+
+address convert(int from, address input, std::uint64_t count, double factor, int to, address output) {
+  expect(unlocked([&] {
+    return lsched_convert(static_cast<lsched_dtype>(from), at(input), count, factor, static_cast<lsched_dtype>(to),
+                          at(output));
+  }));
+  return output;
+}
+
+}  // namespace
+
+void add_memory(nb::module_& module) {
+  module.def("look", look, nb::arg("object"), nb::arg("is_written"));
+  module.def("bytes_at", bytes_at);
+  module.def("convert", convert);
+}
+
+}  // namespace lsched::python

@@ -1,0 +1,149 @@
+// Mailboxes and messages.
+#include <nanobind/stl/optional.h>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+using limit = std::optional<double>;
+
+/// One that was posted. Keeps its memory, and the mailbox, until it has ended. Where nobody waits for it any more it is
+/// taken back, or else its memory is never given back.
+struct message {
+  message() = default;
+  message(message&& other) noexcept
+      : handle(std::exchange(other.handle, nullptr)), of(std::move(other.of)), keeps(std::move(other.keeps)) {}
+  message& operator=(message&&) = delete;
+  ~message() {
+    if (handle == nullptr) return;
+    const mailbox& box = *nb::inst_ptr<mailbox>(of);
+    if (box.is_usable() && lsched_message_cancel(&handle) == LSCHED_OK) return;
+    of.release();
+    keeps.release();
+  }
+
+  lsched_message* handle = nullptr;  ///< nullptr: its end was told
+  std::int32_t rank = -1, tag = -1;  ///< of what has come
+  std::uint64_t bytes = 0;
+  nb::object of{}, keeps{};
+
+  void end(const lsched_arrival& what) {
+    rank = what.rank, tag = what.tag, bytes = what.bytes;
+    keeps.reset();
+  }
+};
+
+address create(const world& in) {
+  lsched_mailbox* made = nullptr;
+  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_mailbox_create(all, &made, why); });
+  return adopted(made);
+}
+
+void destroy(mailbox& of) {
+  if (!of.is_open()) return;
+  expect(unlocked([one = of.get()] { return lsched_mailbox_destroy(one); }));
+  of.forget();
+}
+
+template <class Post>
+message posted(nb::handle_t<mailbox> self, nb::object keeps, Post&& post) {
+  message made;
+  lsched_mailbox* const box = nb::inst_ptr<mailbox>(self)->get();
+  expect(unlocked([&] { return post(box, &made.handle); }));
+  made.of = nb::borrow(self);
+  made.keeps = std::move(keeps);
+  return made;
+}
+
+message send(nb::handle_t<mailbox> self, std::int32_t to, std::int32_t tag, address data, std::uint64_t bytes,
+             nb::object keeps) {
+  return posted(self, std::move(keeps), [&](lsched_mailbox* box, lsched_message** handle) {
+    return lsched_send_post(box, to, tag, at(data), bytes, handle);
+  });
+}
+
+message receive(nb::handle_t<mailbox> self, std::int32_t from, std::int32_t tag, address data, std::uint64_t room,
+                nb::object keeps) {
+  return posted(self, std::move(keeps), [&](lsched_mailbox* box, lsched_message** handle) {
+    return lsched_receive_post(box, from, tag, at(data), room, handle);
+  });
+}
+
+void wait_for(message& of, limit timeout) {
+  if (of.handle == nullptr) return;
+  (void)nb::inst_ptr<mailbox>(of.of)->get();
+  lsched_arrival what{.struct_size = sizeof what};
+  const auto attempt = [&](std::uint64_t slice, lsched_diagnostic* why) {
+    return lsched_message_wait(&of.handle, slice, &what, why);
+  };
+  try {
+    wait(nanoseconds(timeout), attempt);
+  } catch (...) {
+    if (of.handle == nullptr) of.end(what);
+    throw;
+  }
+  of.end(what);
+}
+
+bool test(message& of) {
+  if (of.handle == nullptr) return true;
+  (void)nb::inst_ptr<mailbox>(of.of)->get();
+  lsched_arrival what{.struct_size = sizeof what};
+  const lsched_status code = lsched_message_test(&of.handle, &what);
+  if (of.handle == nullptr) of.end(what);
+  expect(code);
+  return code == LSCHED_OK;
+}
+
+void cancel(message& of) {
+  if (of.handle == nullptr) return;
+  (void)nb::inst_ptr<mailbox>(of.of)->get();
+  expect(unlocked([&] { return lsched_message_cancel(&of.handle); }));
+  of.keeps.reset();
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const message* const mine = nb::inst_ptr<message>(self);
+  Py_VISIT(mine->of.ptr());
+  Py_VISIT(mine->keeps.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  message* const mine = nb::inst_ptr<message>(self);
+  if (mine->handle != nullptr) return 0;
+  mine->of.reset();
+  mine->keeps.reset();
+  return 0;
+}
+
+PyType_Slot message_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+}  // namespace
+
+void add_messages(nb::module_& module) {
+  module.def("mailbox", create);
+  nb::class_<mailbox>(module, "Mailbox", nb::dynamic_attr(), nb::is_weak_referenceable())
+      .def("__init__",
+           [](mailbox* made, address handle) { new (made) mailbox(static_cast<lsched_mailbox*>(at(handle))); })
+      .def_prop_ro("is_open", &mailbox::is_open)
+      .def("_destroy", destroy)
+      .def("_send", send)
+      .def("_receive", receive);
+  nb::class_<message>(module, "Message", nb::type_slots(message_slots), "A message that was posted.")
+      .def_prop_ro("is_pending", [](const message& of) { return of.handle != nullptr; })
+      .def_ro("rank", &message::rank, "From whom it has come, or to whom it went; -1 before that.")
+      .def_ro("tag", &message::tag, "The tag of what has come; -1 before that.")
+      .def_ro("bytes", &message::bytes, "Bytes of what has come.")
+      .def("wait", wait_for, nb::arg("timeout") = nb::none(),
+           "Wait until the message has ended, at most `timeout` seconds (None: forever).\n\n"
+           "Raises Timeout, after which nothing has changed; BoundsError where it was longer than the array.")
+      .def("test", test, "Whether the message has ended. Does not block.")
+      .def("cancel", cancel, "Take a message back that has not begun to move; Busy: it has, wait() for it.");
+}
+
+}  // namespace lsched::python

@@ -1,0 +1,166 @@
+// Partial collectives: offers, collects, and what all ranks do together.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+using addresses = std::vector<address>;
+using limit = std::optional<double>;
+
+address create(const world& in, std::optional<std::string> collective, std::uint64_t count,
+               const std::vector<std::uint64_t>& buckets, int dtype, int reduction, const std::string& activation,
+               std::uint64_t seed, int lag, std::uint32_t history, int divisor, std::optional<std::string> algorithm,
+               bool averages_weights, const std::vector<std::uint64_t>& tensors, const lsched_sparse_desc* sparse) {
+  std::vector<lsched_tensor> table;
+  for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
+  const lsched_partial_desc desc{.struct_size = sizeof desc,
+                                 .collective = collective ? collective->c_str() : nullptr,
+                                 .count = count,
+                                 .buckets = buckets.empty() ? nullptr : buckets.data(),
+                                 .bucket_count = static_cast<std::uint32_t>(buckets.size()),
+                                 .dtype = static_cast<lsched_dtype>(dtype),
+                                 .reduction = static_cast<lsched_reduction>(reduction),
+                                 .activation = activation.c_str(),
+                                 .seed = seed,
+                                 .lag = static_cast<lsched_lag>(lag),
+                                 .history = history,
+                                 .divisor = static_cast<lsched_divisor>(divisor),
+                                 .algorithm = algorithm ? algorithm->c_str() : nullptr,
+                                 .averages_weights = averages_weights ? 1 : 0,
+                                 .tensors = table.empty() ? nullptr : table.data(),
+                                 .tensor_count = table.size(),
+                                 .sparse = sparse};
+  lsched_schedule* made = nullptr;
+  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
+  return adopted(made);
+}
+
+template <class Offer>
+ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
+  ticket made;
+  lsched_schedule* const one = nb::inst_ptr<schedule>(self)->get();
+  expect(unlocked([&] { return offer(one, &made.round); }));
+  made.of = nb::borrow(self);
+  return made;
+}
+
+ticket offer(nb::handle_t<schedule> self, address contribution) {
+  return offered(
+      self, [&](lsched_schedule* one, lsched_ticket* round) { return lsched_offer(one, at(contribution), round); });
+}
+
+ticket offer_buckets(nb::handle_t<schedule> self, const addresses& buckets) {
+  return offered(self, [&](lsched_schedule* one, lsched_ticket* round) {
+    return lsched_offer_buckets(one, reinterpret_cast<const void* const*>(buckets.data()), round);
+  });
+}
+
+ticket offer_end(nb::handle_t<schedule> self) {
+  return offered(self, [](lsched_schedule* one, lsched_ticket* round) { return lsched_offer_end(one, round); });
+}
+
+/// As the package's Report takes them.
+nb::tuple told_of(const lsched_report& of) {
+  return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
+                        of.offers, of.mine, of.staleness, of.has_result != 0);
+}
+
+/// Calls `attempt(timeout_ns, report, diagnostic)`.
+template <class Attempt>
+nb::tuple reported(limit timeout, Attempt&& attempt) {
+  lsched_report report{.struct_size = sizeof report};
+  wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) { return attempt(slice, &report, why); });
+  return told_of(report);
+}
+
+lsched_ticket round_of(const ticket& of) {
+  (void)nb::inst_ptr<schedule>(of.of)->get();
+  return of.round;
+}
+
+nb::tuple collect(const ticket& of, address result, limit timeout) {
+  return reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_collect(round, at(result), slice, report, why);
+  });
+}
+
+nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit timeout) {
+  return reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_collect_buckets(round, reinterpret_cast<void* const*>(const_cast<address*>(buckets.data())), slice,
+                                  report, why);
+  });
+}
+
+/// (address or 0, report)
+nb::tuple collect_view(const ticket& of, limit timeout) {
+  const void* result = nullptr;
+  const nb::tuple report =
+      reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* filled, auto* why) {
+        return lsched_collect_view(round, &result, slice, filled, why);
+      });
+  return nb::make_tuple(reinterpret_cast<address>(result), report);
+}
+
+nb::tuple flush(const schedule& of, address result, limit timeout) {
+  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_flush(one, at(result), slice, report, why);
+  });
+}
+
+nb::tuple flush_buckets(const schedule& of, const addresses& buckets, limit timeout) {
+  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_flush_buckets(one, reinterpret_cast<void* const*>(const_cast<address*>(buckets.data())), slice,
+                                report, why);
+  });
+}
+
+nb::tuple model_sync(const schedule& of, address weights, limit timeout) {
+  return reported(timeout, [&, one = of.get()](std::uint64_t slice, lsched_report* report, auto* why) {
+    return lsched_model_sync(one, at(weights), slice, report, why);
+  });
+}
+
+std::uint64_t withdraw(const schedule& of) {
+  std::uint64_t offers = 0;
+  expect(unlocked([&, one = of.get()] { return lsched_withdraw(one, &offers); }));
+  return offers;
+}
+
+void carry(const schedule& of, const world& survivors) {
+  blocking([one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); });
+}
+
+std::string stats(const schedule& of) {
+  return printed([one = of.get()](char* to, std::size_t room, std::size_t* needed) {
+    return lsched_schedule_stats_print(one, to, room, needed);
+  });
+}
+
+}  // namespace
+
+void add_partial(nb::module_& module) {
+  module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none());
+  module.def("offer", offer);
+  module.def("offer_buckets", offer_buckets);
+  module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
+    expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
+  });
+  module.def("offer_end", offer_end);
+  module.def("collect", collect, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("collect_buckets", collect_buckets, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("collect_view", collect_view, nb::arg(), nb::arg().none());
+  module.def("flush", flush, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("flush_buckets", flush_buckets, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("model_sync", model_sync, nb::arg(), nb::arg(), nb::arg().none());
+  module.def("withdraw", withdraw);
+  module.def("leave", [](const schedule& of) { expect(unlocked([one = of.get()] { return lsched_leave(one); })); });
+  module.def("carry", carry);
+  module.def("partial_stats", stats);
+}
+
+}  // namespace lsched::python

@@ -1,0 +1,201 @@
+// What is done with a schedule, and with a round of it.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <array>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+using addresses = std::vector<address>;
+using limit = std::optional<double>;
+
+const void* const* inputs_of(const addresses& all) { return reinterpret_cast<const void* const*>(all.data()); }
+void* const* outputs_of(const addresses& all) {
+  return reinterpret_cast<void* const*>(const_cast<address*>(all.data()));
+}
+
+void create_wait(const schedule& of, limit timeout) {
+  wait(nanoseconds(timeout),
+       [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
+}
+
+ticket start(nb::handle_t<schedule> self) {
+  const schedule& of = *nb::inst_ptr<schedule>(self);
+  ticket made;
+  expect(unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
+  made.of = nb::borrow(self);
+  return made;
+}
+
+/// `counts`: addresses of arrays of 64-bit numbers, in the order of lsched_counts; 0: none.
+ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& inputs,
+                  const std::optional<addresses>& outputs, const std::optional<std::array<address, 5>>& counts,
+                  nb::object keeps) {
+  const schedule& of = *nb::inst_ptr<schedule>(self);
+  ticket made;
+  lsched_counts with{.struct_size = sizeof with};
+  if (counts) {
+    with.send_counts = static_cast<const std::uint64_t*>(at((*counts)[0]));
+    with.send_displacements = static_cast<const std::uint64_t*>(at((*counts)[1]));
+    with.recv_counts = static_cast<const std::uint64_t*>(at((*counts)[2]));
+    with.recv_displacements = static_cast<const std::uint64_t*>(at((*counts)[3]));
+    with.received = static_cast<std::uint64_t*>(at((*counts)[4]));
+  }
+  expect(unlocked([&, one = of.get()] {
+    return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr, outputs ? outputs_of(*outputs) : nullptr,
+                             counts ? &with : nullptr, &made.round);
+  }));
+  made.of = nb::borrow(self);
+  made.keeps = std::move(keeps);
+  return made;
+}
+
+/// The first slice starts the round, all others wait for it.
+void run(const schedule& of, limit timeout) {
+  lsched_schedule* const one = of.get();
+  lsched_ticket round{};
+  wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
+    if (round.schedule != nullptr) return lsched_wait(round, slice, why);
+    const lsched_status code = lsched_run(one, slice, why);
+    round = {one, why->round};
+    return code;
+  });
+}
+
+void rebind(const schedule& of, const addresses& inputs, const addresses& outputs) {
+  expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
+}
+
+/// Rebinds, of one input and one output, and runs.
+void run_at(const schedule& of, address input, address output, limit timeout) {
+  const void* const from = at(input);
+  void* const to = at(output);
+  expect(lsched_rebind(of.get(), &from, &to));
+  run(of, timeout);
+}
+
+/// Rebinds likewise, and starts.
+ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::object keeps) {
+  const void* const from = at(input);
+  void* const to = at(output);
+  expect(lsched_rebind(nb::inst_ptr<schedule>(self)->get(), &from, &to));
+  ticket made = start(self);
+  made.keeps = std::move(keeps);
+  return made;
+}
+
+void cancel(const schedule& of) {
+  blocking([one = of.get()](lsched_diagnostic* why) { return lsched_cancel(one, why); });
+}
+
+void destroy(schedule& of, limit timeout) {
+  if (!of.is_open()) return;
+  wait(nanoseconds(timeout), [one = of.get()](std::uint64_t slice, lsched_diagnostic* why) {
+    return lsched_schedule_destroy(one, slice, why);
+  });
+  of.forget();
+}
+
+std::string print(const schedule& of, bool as_dot) {
+  return printed([&, one = of.get()](char* to, std::size_t room, std::size_t* needed) {
+    return lsched_schedule_print(one, as_dot ? LSCHED_PRINT_DOT : LSCHED_PRINT_TEXT, to, room, needed);
+  });
+}
+
+std::vector<bool> non_finite_tensors(const schedule& of, std::uint64_t tensors) {
+  std::vector<std::uint8_t> flags(tensors);
+  expect(lsched_non_finite_tensors(of.get(), tensors, flags.data(), nullptr));
+  return {flags.begin(), flags.end()};
+}
+
+address load(const world& in, const std::string& text, const addresses& inputs, const addresses& outputs) {
+  lsched_schedule* made = nullptr;
+  blocking([&, all = in.get()](lsched_diagnostic* why) {
+    return lsched_schedule_load(all, text.data(), text.size(), inputs_of(inputs), outputs_of(outputs), &made, why);
+  });
+  return adopted(made);
+}
+
+// --- rounds ------------------------------------------------------------------------------------------------------
+
+/// Throws where the schedule is gone.
+lsched_ticket round_of(const ticket& of) {
+  (void)nb::inst_ptr<schedule>(of.of)->get();
+  return of.round;
+}
+
+void wait_for(const ticket& of, limit timeout) {
+  wait(nanoseconds(timeout),
+       [round = round_of(of)](std::uint64_t slice, lsched_diagnostic* why) { return lsched_wait(round, slice, why); });
+}
+
+bool test(const ticket& of) {
+  const lsched_status code = lsched_test(round_of(of));
+  expect(code);
+  return code == LSCHED_OK;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  if (!nb::inst_ready(self)) return 0;
+  const ticket* const mine = nb::inst_ptr<ticket>(self);
+  Py_VISIT(mine->of.ptr());
+  Py_VISIT(mine->keeps.ptr());
+  return 0;
+}
+
+int clear(PyObject* self) {
+  ticket* const mine = nb::inst_ptr<ticket>(self);
+  mine->of.reset();
+  mine->keeps.reset();
+  return 0;
+}
+
+PyType_Slot ticket_slots[] = {
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {Py_tp_clear, reinterpret_cast<void*>(clear)}, {0, nullptr}};
+
+}  // namespace
+
+void add_schedules(nb::module_& module) {
+  const auto forever = nb::arg("timeout") = nb::none();
+  nb::class_<schedule>(module, "Schedule", nb::dynamic_attr(), nb::is_weak_referenceable())
+      .def("__init__",
+           [](schedule* made, address handle) { new (made) schedule(static_cast<lsched_schedule*>(at(handle))); })
+      .def_prop_ro("is_open", &schedule::is_open)
+      .def("_create_wait", create_wait)
+      .def("start", start,
+           "Start the next round, and return its Ticket. Does not block.\n\n"
+           "The bound arrays belong to the schedule until the round has ended.\n"
+           "Raises StateError while a round is outstanding.")
+      .def("_start_with", start_with)
+      .def("run", run, forever,
+           "Start the next round and wait for its end, at most `timeout` seconds (None: forever).\n\n"
+           "Other threads of Python run meanwhile, and Ctrl-C ends the wait; the round then is still outstanding, as\n"
+           "after a Timeout: cancel() the schedule, or wait() for a ticket of an earlier start().")
+      .def("_rebind", rebind)
+      .def("_run_at", run_at)
+      .def("_start_at", start_at, nb::arg(), nb::arg(), nb::arg().none())
+      .def(
+          "cancel", cancel,
+          "Give the schedule up, on all ranks; rounds that have ended stay ended, every other call raises "
+          "Cancelled.\n\n"
+          "The arrays are the application's again. Blocks for at most 0.1 s; raises Busy where a peer still reads one.")
+      .def("_destroy", destroy)
+      .def("_print", print)
+      .def("_non_finite_tensors", non_finite_tensors);
+  nb::class_<ticket>(module, "Ticket", nb::type_slots(ticket_slots), "A round that was started.")
+      .def_prop_ro(
+          "round", [](const ticket& of) { return of.round.round; }, "The round's number, from 1.")
+      .def("wait", wait_for, forever,
+           "Wait for the round's end, at most `timeout` seconds (None: forever); any thread, any number of times.\n\n"
+           "Raises Timeout, which names the ranks that are waited for, and leaves the round as it is.")
+      .def("test", test, "Whether the round has ended. Does not block; raises what the round has failed of.");
+  module.def("load", load);
+}
+
+}  // namespace lsched::python

@@ -1,0 +1,221 @@
+// Worlds: opened, split, shrunk and closed.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+
+#include "bindings/python/src/handles.h"
+
+namespace lsched::python {
+namespace {
+
+/// The environment's, where Python says nothing.
+struct wishes {
+  std::optional<int> progress, idle, progress_core, lane;
+  std::optional<std::uint64_t> region_bytes;
+  std::optional<double> commit_timeout;
+
+  lsched_config config() const {
+    lsched_config all;
+    lsched_config_init(&all);
+    all.progress = progress.value_or(all.progress);
+    all.idle = idle.value_or(all.idle);
+    all.progress_core = progress_core.value_or(all.progress_core);
+    all.lane = lane.value_or(all.lane);
+    all.region_bytes = region_bytes.value_or(all.region_bytes);
+    if (commit_timeout) all.commit_timeout_ns = nanoseconds(commit_timeout);
+    return all;
+  }
+};
+
+address opened(const wishes& how) {
+  const lsched_config config = how.config();
+  lsched_world* made = nullptr;
+  blocking([&](lsched_diagnostic* why) { return lsched_world_open(&config, &made, why); });
+  return adopted(made);
+}
+
+/// A Python function, bytes -> one bytes of every rank. What it raises is kept for later.
+struct exchange {
+  nb::callable function;
+  std::int32_t ranks = 0;
+  std::exception_ptr raised{};
+
+  int operator()(const void* mine, void* all, std::uint64_t bytes) {
+    const nb::gil_scoped_acquire python;
+    try {
+      const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
+      if (nb::len(answer) != static_cast<std::size_t>(ranks))
+        throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not answer one bytes object for each rank"));
+      for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
+        const auto theirs = nb::cast<nb::bytes>(answer[r]);
+        if (theirs.size() != bytes)
+          throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange answered bytes of another length"));
+        std::memcpy(static_cast<char*>(all) + r * bytes, theirs.c_str(), bytes);
+      }
+      return 0;
+    } catch (...) {
+      raised = std::current_exception();
+      return 1;
+    }
+  }
+};
+
+address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
+  const lsched_config config = how.config();
+  lsched_world* made = nullptr;
+  exchange by{std::move(function), size};
+  const lsched_exchange call = [](const void* mine, void* all, std::uint64_t bytes, void* context) {
+    return (*static_cast<exchange*>(context))(mine, all, bytes);
+  };
+  try {
+    blocking(
+        [&](lsched_diagnostic* why) { return lsched_world_open_with(rank, size, call, &by, &config, &made, why); });
+  } catch (const call_failure&) {
+    if (by.raised) std::rethrow_exception(by.raised);
+    throw;
+  }
+  return adopted(made);
+}
+
+std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
+  if (ranks < 1) throw call_failure(told(LSCHED_ERR_ARGUMENT, "a world has at least one rank"));
+  const lsched_config config = how.config();
+  std::vector<lsched_world*> made(static_cast<std::size_t>(ranks));
+  blocking([&](lsched_diagnostic* why) { return lsched_world_open_threads(ranks, &config, made.data(), why); });
+  std::vector<address> all;
+  for (lsched_world* one : made) all.push_back(adopted(one));
+  return all;
+}
+
+address split(const world& of, std::int32_t color, std::int32_t key) {
+  lsched_world* made = nullptr;
+  blocking([&, all = of.get()](lsched_diagnostic* why) { return lsched_split(all, color, key, &made, why); });
+  return adopted(made);
+}
+
+address split_ranks(const world& of, const std::vector<std::int32_t>& ranks, std::int32_t tag) {
+  lsched_world* made = nullptr;
+  blocking([&, all = of.get()](lsched_diagnostic* why) {
+    return lsched_split_ranks(all, ranks.data(), static_cast<std::int32_t>(ranks.size()), tag, &made, why);
+  });
+  return adopted(made);
+}
+
+address shrink(const world& of, std::optional<double> timeout) {
+  lsched_world* made = nullptr;
+  blocking([&, all = of.get(), limit = nanoseconds(timeout)](lsched_diagnostic* why) {
+    return lsched_shrink(all, limit, &made, why);
+  });
+  return adopted(made);
+}
+
+void close(world& of) {
+  if (!of.is_open()) return;
+  expect(unlocked([all = of.get()] { return lsched_world_close(all); }));
+  of.forget();
+}
+
+nb::dict stats(const world& of) {
+  lsched_stats counted{.struct_size = sizeof counted};
+  expect(unlocked([&, all = of.get()] { return lsched_get_stats(all, &counted); }));
+  nb::dict told;
+  told["rounds"] = counted.rounds;
+  told["ops"] = counted.ops;
+  told["messages_sent"] = counted.messages_sent;
+  told["nulls_sent"] = counted.nulls_sent;
+  told["bytes_sent"] = counted.bytes_sent;
+  told["signals_sent"] = counted.signals_sent;
+  told["steps"] = counted.steps;
+  return told;
+}
+
+nb::dict node_of(const world& of, std::int32_t rank) {
+  lsched_node node{.struct_size = sizeof node};
+  expect(lsched_node_of(of.get(), rank, &node));
+  nb::dict told;
+  told["number"] = node.number;
+  told["place"] = node.place;
+  told["ranks"] = node.ranks;
+  told["nodes"] = node.nodes;
+  told["least_ranks"] = node.least_ranks;
+  return told;
+}
+
+std::string describe(const world& of) {
+  char text[512];
+  expect(lsched_world_describe(of.get(), text, sizeof text));
+  return text;
+}
+
+nb::tuple diagnose(const world& of) {
+  std::int32_t rank = -1;
+  std::string text = printed([&, all = of.get()](char* to, std::size_t room, std::size_t* needed) {
+    return lsched_diagnose(all, &rank, to, room, needed);
+  });
+  return nb::make_tuple(rank, text);
+}
+
+address allocate(const world& of, std::uint64_t bytes) {
+  void* memory = nullptr;
+  expect(lsched_alloc(of.get(), bytes, &memory));
+  return reinterpret_cast<address>(memory);
+}
+
+/// Nothing where the world, and with it the memory, is gone.
+void release(const world& of, address memory) {
+  if (of.is_open()) expect(lsched_free(of.get(), at(memory)));
+}
+
+void trace_write(const world& of, const std::string& path) {
+  blocking([&, all = of.get()](lsched_diagnostic* why) { return lsched_trace_write(all, path.c_str(), why); });
+}
+
+}  // namespace
+
+void add_worlds(nb::module_& module) {
+  nb::class_<wishes>(module, "Wishes")
+      .def(nb::init<>())
+      .def_rw("progress", &wishes::progress)
+      .def_rw("idle", &wishes::idle)
+      .def_rw("progress_core", &wishes::progress_core)
+      .def_rw("lane", &wishes::lane)
+      .def_rw("region_bytes", &wishes::region_bytes)
+      .def_rw("commit_timeout", &wishes::commit_timeout)
+      .def("commit_timeout_ns", [](const wishes& how) { return how.config().commit_timeout_ns; });
+  module.def("open", opened);
+  module.def("open_with", opened_with);
+  module.def("open_threads", opened_threads);
+  nb::class_<world>(module, "World", nb::dynamic_attr(), nb::is_weak_referenceable())
+      .def("__init__", [](world* made, address handle) { new (made) world(static_cast<lsched_world*>(at(handle))); })
+      .def_prop_ro("is_open", &world::is_open)
+      .def("_rank", [](const world& of) { return lsched_rank(of.get()); })
+      .def("_size", [](const world& of) { return lsched_size(of.get()); })
+      .def("_close", close)
+      .def("_split", split)
+      .def("_split_ranks", split_ranks)
+      .def("_shrink", shrink)
+      .def("_rank_in",
+           [](const world& of, std::int32_t r, const world& other) { return lsched_rank_in(of.get(), r, other.get()); })
+      .def("_node_of", node_of)
+      .def("_stats", stats)
+      .def("_describe", describe)
+      .def("_diagnose", diagnose)
+      .def("_progress",
+           [](const world& of) {
+             int moved = 0;
+             expect(unlocked([&, all = of.get()] { return lsched_progress(all, &moved); }));
+             return moved != 0;
+           })
+      .def("_set_nonblocking", [](const world& of, bool on) { expect(lsched_set_nonblocking(of.get(), on ? 1 : 0)); })
+      .def("_allocate", allocate)
+      .def("_release", release)
+      .def("_trace_start",
+           [](const world& of, std::uint64_t events) {
+             expect(unlocked([&, all = of.get()] { return lsched_trace_start(all, events); }));
+           })
+      .def("_trace_write", trace_write);
+}
+
+}  // namespace lsched::python

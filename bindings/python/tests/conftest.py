@@ -1,0 +1,72 @@
+"""Ranks for tests: threads of this process, or processes of `lsched run`. Every wait has a limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import traceback
+
+import pytest
+
+import libsched
+
+LIMIT = 30.0
+
+
+def as_threads(ranks: int, body, **options) -> list:
+    """Calls body(world) as each rank, in a thread of its own; what they return, by rank. Raises what one has raised."""
+    worlds = libsched.open_threads(ranks, region_bytes=64 << 20, commit_timeout=LIMIT, **options)
+    answers, raised = [None] * ranks, []
+
+    def run(world: libsched.World) -> None:
+        try:
+            with world:
+                answers[world.rank] = body(world)
+        except BaseException as error:
+            raised.append((world.rank, error, traceback.format_exc()))
+
+    threads = [threading.Thread(target=run, args=(world,), daemon=True) for world in worlds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(2 * LIMIT)
+    assert not any(thread.is_alive() for thread in threads), "a rank hangs"
+    if raised:
+        first = next((each for each in raised if not isinstance(each[1], (libsched.Cancelled, libsched.PeerLost))),
+                     raised[0])
+        print("".join(told for _, _, told in raised))
+        raise first[1]
+    return answers
+
+
+class Launched:
+    """What has become of ranks that were processes."""
+
+    def __init__(self, status: int, output: str) -> None:
+        self.status = status
+        self.output = output
+
+
+def launch(ranks: int, source: str, timeout: float = 2 * LIMIT, **environment: str) -> Launched:
+    """Runs a program as that many processes; the program begins with `world = libsched.init()`."""
+    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-u", "-c",
+               "import os, sys, signal, time, libsched\n" + textwrap.dedent(source)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, text=True,
+                          env={**os.environ, **environment}, check=False)
+    print(done.stdout)
+    return Launched(done.returncode, done.stdout)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_open():
+    """A test closes what it opens."""
+    yield
+    from libsched._world import _open_worlds
+
+    left = list(_open_worlds)
+    for world in left:
+        world._give_up()
+    assert not left

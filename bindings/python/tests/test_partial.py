@@ -1,0 +1,185 @@
+"""Partial and sparse collectives, messages, builders, proofs and simulations."""
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import LIMIT, as_threads
+
+
+@pytest.mark.parametrize("activation", ["full", "solo", "majority", "quorum(2)"])
+@pytest.mark.parametrize("lag", ["latest", "accumulate", "history"])
+def test_the_ledger_is_exact(activation, lag):
+    """Every offer is in a result once, whoever is in time."""
+
+    def body(world):
+        offers = 50
+        got, mine, result = 0.0, 0, np.zeros(3, "f4")
+        with world.partial(3, "f4", activation=activation, lag="accumulate" if lag == "latest" else lag,
+                           history=7 if lag == "history" else 0, seed=5) as sums:
+            reports = []
+            for _ in range(offers):
+                ticket = sums.offer(np.ones(3, "f4"))
+                report = sums.collect(ticket, result, LIMIT)
+                reports.append(report)
+                if report.has_result and report.to > report.from_:
+                    got, mine = got + result[0], mine + report.mine
+            while True:
+                report = sums.flush(result, LIMIT)
+                reports.append(report)
+                if report.has_result and report.to > report.from_:
+                    got, mine = got + result[0], mine + report.mine
+                if report.to == report.round:
+                    break
+            assert sums.statistics()["rounds"] >= reports[-1].round
+            sums.leave()
+        return got, mine
+
+    answers = as_threads(3, body)
+    assert all(mine == 50 for _, mine in answers)
+    assert all(got == 150 for got, _ in answers)
+
+
+def test_calls_without_a_contribution_buckets_and_what_is_pending():
+    def body(world):
+        with world.partial(5, "f8", activation="full", buckets=[2, 0, 3]) as sums:
+            if world.rank == 0:
+                ticket = sums.offer()
+            else:
+                sums.offer_bucket(2, np.full(3, 3.0))
+                sums.offer_bucket(0, np.full(2, 2.0))
+                ticket = sums.offer_end()
+            parts = [np.zeros(2), np.zeros(0), np.zeros(3)]
+            report = sums.collect_buckets(ticket, parts, LIMIT)
+            assert report.contributors == 2 and report.ranks == 3
+            assert (parts[0] == 4).all() and (parts[2] == 6).all()
+            ticket = sums.offer_buckets([np.ones(2), np.zeros(0), np.ones(3)])
+            view, report = sums.collect_view(ticket, LIMIT)
+            assert list(view.cast("d")) == [3.0] * 5
+            del view
+            image = sums.save_pending()
+            sums.load_pending(image)
+            assert sums.withdraw() == 0
+            with pytest.raises(libsched.ArgumentError, match="5 of float64"):
+                sums.offer(np.zeros(4))
+            with pytest.raises(libsched.ArgumentError, match="5 of float64"):
+                sums.offer(np.zeros(5, "f4"))
+            sums.flush(None, LIMIT)
+
+    as_threads(3, body)
+
+
+def test_weights_become_their_mean():
+    def body(world):
+        with world.partial(4, "f4", activation="solo", averages_weights=True) as sums:
+            weights = np.full(4, world.rank, "f4")
+            assert sums.model_sync(weights, LIMIT).contributors == 3
+            assert (weights == 1).all()
+
+    as_threads(3, body)
+
+
+def test_sparse_keeps_what_it_does_not_send():
+    def body(world):
+        rng = np.random.default_rng(world.rank)
+        gradient, update = np.zeros(100, "f4"), np.zeros(100, "f4")
+        total = np.zeros(100)
+        brought = np.zeros(100)
+        with world.sparse_allreduce(gradient, update, 10) as step:
+            for _ in range(5):
+                gradient[:] = rng.standard_normal(100)
+                brought += gradient
+                step.run(LIMIT)
+                total += update
+            kept = np.array(step.residual())
+            image = step.save()
+            step.load(image)
+            assert step.statistics()["rounds"] == 5
+        return total * 3, brought - kept
+
+    answers = as_threads(3, body)
+    sent = sum(each[1] for each in answers)
+    for total, _ in answers:
+        assert np.allclose(total, sent, atol=1e-4)
+
+
+def test_coo_adds_what_ranks_bring():
+    def body(world):
+        indices = np.array([world.rank, 7, 0], "u8")
+        values = np.array([1.0, 2.0, 9.0], "f4")
+        found, sums, number = np.zeros(8, "u8"), np.zeros(8, "f4"), np.zeros(1, "u8")
+        dense = np.zeros(10, "f4")
+        with world.coo_allreduce(indices, values, np.array([2], "u8"), found, sums, number, 10, dense=dense) as step:
+            step.run(LIMIT)
+        assert number[0] == 4 and list(found[:4]) == [0, 1, 2, 7] and list(sums[:4]) == [1, 1, 1, 6]
+        assert dense.sum() == 9
+
+    as_threads(3, body)
+
+
+def test_messages():
+    def body(world):
+        right, left = (world.rank + 1) % 3, (world.rank - 1) % 3
+        with world.mailbox() as box:
+            come = np.zeros(4)
+            sent = box.send(right, np.full(4, float(world.rank)), tag=5)
+            received = box.receive(left, come, tag=5)
+            received.wait(LIMIT)
+            sent.wait(LIMIT)
+            assert (come == left).all() and (received.rank, received.tag, received.bytes) == (left, 5, 32)
+            late = box.receive(libsched.ANY_RANK, come)
+            assert not late.test()
+            with pytest.raises(libsched.Timeout):
+                late.wait(0.05)
+            late.cancel()
+            with world.barrier() as nobody_waits_for_any:
+                nobody_waits_for_any.run(LIMIT)
+            box.send(right, b"four").wait(LIMIT)
+            short = box.receive(left, bytearray(2))
+            with pytest.raises(libsched.BoundsError):
+                short.wait(LIMIT)
+            with pytest.raises(libsched.ArgumentError):
+                box.send(3, b"x")
+            with world.barrier() as step:
+                step.run(LIMIT)
+
+    as_threads(3, body)
+
+
+def test_a_schedule_by_hand_is_printed_loaded_and_proved():
+    def body(world):
+        x, y = np.full(4, float(world.rank)), np.zeros(4)
+        to = world.builder("ring")
+        mine, theirs = to.input("f64", 4), to.output("f64", 4)
+        to.send((world.rank + 1) % 3, 0, mine[:])
+        to.recv((world.rank - 1) % 3, 0, theirs[:2 + 2])
+        with to.commit([x], [y]) as ring:
+            ring.run(LIMIT)
+            assert (y == (world.rank - 1) % 3).all()
+            text = ring.text()
+            assert "digraph" in ring.dot()
+        y[:] = -1
+        with world.load(text, [x], [y]) as again:
+            again.run(LIMIT)
+        assert (y == (world.rank - 1) % 3).all()
+        return text
+
+    texts = as_threads(3, body)
+    found = libsched.verify("".join(texts))
+    assert found and found.counted["messages"] == 3
+    bad = "".join(texts).replace("send 1 tag 0", "send 1 tag 9")
+    assert bad == "".join(texts) or not libsched.verify(bad).holds
+
+
+def test_proofs_and_simulations_need_no_world():
+    found = libsched.verify(collective="allreduce", ranks=7, count=100, dtype="f32", op="sum", algorithm="ring")
+    assert found.holds and found.counted["algorithm"] == "ring"
+    timed = libsched.simulate(collective="allreduce", ranks=7, count=100, dtype="f32", op="sum", algorithm="ring")
+    assert timed.seconds == max(timed.finish) and len(timed.finish) == 7
+    late = libsched.simulate(collective="allreduce", ranks=7, count=100, dtype="f32", op="sum", algorithm="ring",
+                             starts=[0, 0, 0, 1e-3, 0, 0, 0])
+    assert late.seconds > 1e-3
+    with pytest.raises(libsched.ArgumentError, match="line 1"):
+        libsched.verify("nonsense")
+    with pytest.raises(libsched.ArgumentError, match="choose one of"):
+        libsched.verify(collective="allreduce", ranks=3, count=1, dtype="f32", op="add")

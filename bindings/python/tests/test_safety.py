@@ -1,0 +1,260 @@
+"""What happens when something goes wrong: deaths, early exits, forks, signals, cycles. Ranks are processes."""
+
+import gc
+import subprocess
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import LIMIT, as_threads, launch
+
+LOOP = """
+    import numpy as np
+    def loop(world, body):
+        x = np.ones(1000)
+        try:
+            with world, world.allreduce(x) as step:
+                for i in range(1_000_000):
+                    body(i)
+                    step.run(timeout=30)
+        except libsched.Error as error:
+            print(f"rank {world.rank}: {type(error).__name__} of rank {error.rank}", flush=True)
+            os._exit(7)
+"""
+ENDS = {
+    "is killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "raises": "raise ValueError('planted')",
+    "exits": "sys.exit(0)",
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_others_hear_of_a_rank_that(end):
+    done = launch(3, LOOP + f"""
+    world = libsched.init()
+    def body(i):
+        if i == 50 and world.rank == 1:
+            {ENDS[end]}
+    loop(world, body)
+    """)
+    heard = [line for line in done.output.splitlines() if line.startswith("rank ") and "of rank 1" in line]
+    assert len(heard) == 2, done.output
+    assert all("PeerLost" in line or "Cancelled" in line for line in heard)
+
+
+def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
+    """As workers of a data loader, which are forked off and have all that the rank had open."""
+    done = launch(3, LOOP + """
+    world = libsched.init()
+    def body(i):
+        if i == 50 and world.rank == 1:
+            if os.fork() == 0:
+                time.sleep(3)
+                os._exit(0)
+            os.kill(os.getpid(), signal.SIGKILL)
+    loop(world, body)
+    """)
+    assert done.output.count("PeerLost of rank 1") == 2, done.output
+
+
+def test_a_child_is_told_that_the_world_is_not_its_own():
+    done = launch(2, """
+    import numpy as np, multiprocessing
+    world = libsched.init()
+    x = np.ones(8)
+    step = world.allreduce(x)
+    step.run(30)
+    def child():
+        for call in (step.run, world.barrier, world.describe, step.close, world.close):
+            try:
+                call()
+            except libsched.StateError as error:
+                assert "forked" in error.text
+            else:
+                os._exit(5)
+        print("told", flush=True)
+    if __name__ == "__main__":
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        process.join(20)
+        assert process.exitcode == 0, process.exitcode
+        step.run(30)
+        step.close()
+        world.close()
+        print("still there", flush=True)
+    """)
+    assert done.status == 0 and done.output.count("told") == 2 and done.output.count("still there") == 2
+
+
+@pytest.mark.parametrize("times", [5])
+def test_the_interpreter_may_end_with_all_open(times):
+    """Ordinary and partial schedules, messages, and rounds under way; a cycle holds them."""
+    for _ in range(times):
+        done = launch(2, """
+    import numpy as np
+    world = libsched.init()
+    x, y = np.ones(100_000), np.zeros(3, "f4")
+    step = world.allreduce(x)
+    step.run(30)
+    sums = world.partial(3, "f4", activation="solo")
+    sums.offer(y + 1)
+    box = world.mailbox()
+    waiting = box.receive(1 - world.rank, y)
+    late = world.allreduce(np.zeros(5))
+    if world.rank == 0:
+        begun = late.start()
+    cycle = [step, sums, box]
+    cycle.append(cycle)
+    world.barrier().run(30)
+    print("end", flush=True)
+        """)
+        assert done.output.count("end") == 2
+        assert "Fatal" not in done.output and "leaked" not in done.output and "Traceback" not in done.output
+        assert done.status == 0
+
+
+def test_ctrl_c_ends_a_wait():
+    source = """
+import libsched, numpy as np, time, threading, os, signal
+worlds = libsched.open_threads(2, region_bytes=1 << 24)
+made = []
+helper = threading.Thread(target=lambda: made.append(worlds[1].allreduce(np.zeros(3))))
+helper.start()
+step = worlds[0].allreduce(np.zeros(3))
+helper.join()
+def interrupt():
+    time.sleep(0.5)
+    interrupt.at = time.monotonic()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    step.run()
+except KeyboardInterrupt:
+    print("after", time.monotonic() - interrupt.at)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[1]) < 5  # seconds; it looks ten times a second
+
+
+def test_a_second_interpreter_is_served_or_refused_by_name():
+    source = """
+import _xxsubinterpreters as other, libsched
+made = other.create()
+try:
+    other.run_string(made, "import libsched; libsched.verify(collective='barrier', ranks=2)")
+    print("served")
+except Exception as error:
+    print("refused", error)
+other.destroy(made)
+print(libsched.verify(collective='barrier', ranks=2).holds)
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=LIMIT, check=False)
+    if "ModuleNotFoundError" in done.stderr:
+        pytest.skip("this Python has no _xxsubinterpreters")
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "True", done.stdout + done.stderr
+    assert "served" in done.stdout or "ImportError" in done.stdout, done.stdout
+
+
+def test_cycles_are_collected_and_their_memory_stays_while_it_is_used():
+    class Array(np.ndarray):
+        pass
+
+    def body(world):
+        x = np.zeros(1000).view(Array)
+        step = world.allreduce(x)
+        x.step, step.x = step, x
+        step.run(LIMIT)
+        seen = weakref.ref(x)
+        step.close()
+        del x, step
+        gc.collect()
+        return seen() is None
+
+    assert all(as_threads(1, body))
+
+
+def test_collection_during_a_round():
+    """A schedule that nobody refers to any more, while its round runs: arrays stay until others have read them."""
+
+    def body(world):
+        if world.rank == 0:
+            x = np.ones(200_000)
+            step = world.allreduce(x)
+            step.start()
+            del x, step
+            gc.collect()
+            with world.barrier() as come:
+                come.run(LIMIT)
+        else:
+            y = np.ones(200_000)
+            with world.allreduce(y) as step:
+                with world.barrier() as come:
+                    come.run(LIMIT)
+                step.run(LIMIT)
+            assert (y == 2).all()
+        with world.barrier() as all_done:
+            all_done.run(LIMIT)
+        if world.rank == 0:
+            assert len(world._abandoned) == 1
+            world._give_up()
+
+    with pytest.warns(ResourceWarning):
+        as_threads(2, body)
+
+
+def test_a_ticket_is_awaited():
+    import asyncio
+
+    def body(world):
+        async def main():
+            x = np.ones(3)
+            with world.allreduce(x) as step:
+                for _ in range(5):
+                    await step.start()
+            return x[0]
+
+        return asyncio.run(main())
+
+    assert as_threads(2, body) == [32, 32]
+
+
+def test_a_thread_that_waits_lets_others_run():
+    """A world of threads would hang if a wait held the interpreter's lock; here are ten thousand waits."""
+
+    def body(world):
+        x = np.zeros(1)
+        with world.allreduce(x) as step:
+            for _ in range(3000):
+                step.run(LIMIT)
+
+    as_threads(3, body)
+
+
+def test_memory_does_not_grow_with_calls():
+    def body(world):
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        x = np.zeros(10)
+        with world.allreduce(x) as step:
+            for _ in range(2000):
+                step.run(LIMIT)
+            before = resident()
+            for _ in range(50_000):
+                step.run(LIMIT)
+                step.start().wait(LIMIT)
+            return resident() - before
+
+    assert as_threads(1, body)[0] < 1 << 20
+
+
+def test_the_command_is_in_the_package():
+    done = subprocess.run([sys.executable, "-m", "libsched", "--version"], capture_output=True, text=True,
+                          timeout=LIMIT, check=False)
+    assert done.returncode == 0 and libsched.__version__ in done.stdout
