@@ -116,4 +116,4 @@ tidy: build ## clang-tidy over our sources
 	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-asan build-tsan build-openmpi build-arm64
+	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64

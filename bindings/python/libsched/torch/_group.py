@@ -51,6 +51,7 @@ class Group(ProcessGroup):
         self._coalesced: list[Work] | None = None
         self.world = opened(options, self._limit)
         self._schedules = Schedules(self.world)
+        self._known = self._schedules.kinds.get  # without a call of Python's own
         self._box = self.world.mailbox()
 
     # --- what torch wants to know --------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class Group(ProcessGroup):
             return self.allreduce(_listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op)))
         tensor = tensors[0]
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
-        kind = self._schedules.get(key)
+        kind = self._known(key)
         is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
         if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1:
             return self._other_allreduce(key, kind, tensors, opts)
@@ -378,7 +379,7 @@ class Group(ProcessGroup):
     # --- how rounds are run --------------------------------------------------------------------------------------
 
     def _kind(self, key: tuple, name: str, **members: Any) -> Kind:
-        return self._schedules.get(key) or self._schedules.add(key, name, **members)
+        return self._known(key) or self._schedules.add(key, name, **members)
 
     def _blocks_kind(self, name: str, sizes: list[int]) -> Kind:
         """Of blocks of so many bytes, by rank."""

@@ -69,10 +69,7 @@ class Schedules:
 
     def __init__(self, world: Any) -> None:
         self._world = world
-        self._kinds: dict[tuple, Kind] = {}
-
-    def get(self, key: tuple) -> Kind | None:
-        return self._kinds.get(key)
+        self.kinds: dict[tuple, Kind] = {}
 
     def add(self, key: tuple, name: str, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
@@ -84,12 +81,12 @@ class Schedules:
                 request.reduction = REDUCTIONS[op]
             for member, given in members.items():
                 setattr(request, member, given)
-        if len(self._kinds) == MOST_KINDS:
-            self._kinds.pop(next(iter(self._kinds))).close()
-        kind = self._kinds[key] = Kind(self._world, name, request)
+        if len(self.kinds) == MOST_KINDS:
+            self.kinds.pop(next(iter(self.kinds))).close()
+        kind = self.kinds[key] = Kind(self._world, name, request)
         return kind
 
     def close(self) -> None:
-        for kind in self._kinds.values():
+        for kind in self.kinds.values():
             kind.close()
-        self._kinds.clear()
+        self.kinds.clear()
