@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from . import _core
+from ._errors import ArgumentError
 from ._memory import look
 from ._schedule import Schedule
 from ._words import REDUCTIONS, dtype_number, number_of
@@ -51,13 +52,17 @@ class Builder(_core.Builder):
     def __init__(self, world: World, name: str | None = None) -> None:
         super().__init__(world, name)
         self.world = world
+        self._inputs: list[tuple[int, int]] = []
+        self._outputs: list[tuple[int, int]] = []
 
     def input(self, dtype: Any, count: int) -> Buffer:
         """A buffer that is only read; bound at commit, in the order of declaration."""
+        self._inputs.append((count, dtype_number(dtype)))
         return Buffer(self._input(dtype_number(dtype), count), count)
 
     def output(self, dtype: Any, count: int) -> Buffer:
         """A buffer that is written; bound at commit, in the order of declaration."""
+        self._outputs.append((count, dtype_number(dtype)))
         return Buffer(self._output(dtype_number(dtype), count), count)
 
     def scratch(self, dtype: Any, count: int) -> Buffer:
@@ -99,5 +104,9 @@ class Builder(_core.Builder):
         the world do not pair up."""
         sources = [look(each, False, name=f"input {i}") for i, each in enumerate(inputs)]
         targets = [look(each, True, name=f"output {i}") for i, each in enumerate(outputs)]
+        for what, given, slots in (("inputs", sources, self._inputs), ("outputs", targets, self._outputs)):
+            if [(each.count, each.dtype) for each in given] != slots:
+                raise ArgumentError(f"{what} are not what was declared: {len(slots)} arrays of "
+                                    f"{[count for count, _ in slots]} elements", "LSCHED_ERR_ARGUMENT")
         handle = self._commit([each.address for each in sources], [each.address for each in targets])
-        return self.world._agreed(Schedule(self.world, handle, [each.keeps for each in (*sources, *targets)]))
+        return self.world._agreed(Schedule(self.world, handle, sources, targets))

@@ -91,16 +91,19 @@ class Partial(Schedule):
 
         Blocks for at most `timeout` seconds, and raises Timeout. Of a history it is the first of those that wait.
         """
+        self._expect_mine(ticket)
         memory = self._looked_at(result, self._result_count, True, "result")
         return Report(*_core.collect(ticket, memory.address, timeout))
 
     def collect_buckets(self, ticket: Ticket, buckets: Sequence[Any], timeout: float | None = None) -> Report:
         """The same into arrays of the buckets."""
+        self._expect_mine(ticket)
         memories = self._looked_at_buckets(buckets, True)
         return Report(*_core.collect_buckets(ticket, [each.address for each in memories], timeout))
 
     def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
         """The same without a copy: (bytes of the result, to be read until the next collect of any kind; or None)."""
+        self._expect_mine(ticket)
         address, report = _core.collect_view(ticket, timeout)
         if not address:
             return None, Report(*report)
@@ -158,6 +161,10 @@ class Partial(Schedule):
     @property
     def _item_bytes(self) -> int:
         return ITEM_BYTES[self._dtype]
+
+    def _expect_mine(self, ticket: Ticket) -> None:
+        if ticket.schedule is not self:
+            raise ArgumentError("the ticket is of another schedule", "LSCHED_ERR_ARGUMENT")
 
     def _looked_at(self, array: Any, count: int, is_written: bool, name: str) -> Memory:
         if array is None:

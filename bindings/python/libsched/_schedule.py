@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import warnings
 from typing import TYPE_CHECKING, Any, Iterable
 
 from . import _core
-from ._errors import Error
+from ._errors import ArgumentError, Error
 from ._memory import Memory, look, look_all, numbers
+from ._words import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from ._world import World
@@ -32,10 +34,12 @@ class Schedule(_core.Schedule):
     rounds, and belong to it while a round runs. start(), run() and cancel() are documented at their base class.
     """
 
-    def __init__(self, world: World, handle: int, keeps: Iterable[Any] = ()) -> None:
+    def __init__(self, world: World, handle: int, sources: Iterable[Memory] = (),
+                 targets: Iterable[Memory] = ()) -> None:
         super().__init__(handle)
         self.world = world
-        self._keeps = tuple(keeps)
+        self._bound = (list(sources), list(targets))
+        self._recent: collections.deque = collections.deque(maxlen=8)  # as many rounds as may be outstanding
         world._parts.add(self)
 
     # --- memory of rounds ----------------------------------------------------------------------------------------
@@ -48,8 +52,9 @@ class Schedule(_core.Schedule):
         Raises StateError while a round runs, ArgumentError where one array is given for two or two for one.
         """
         sources, targets = self._memories(input, output, inputs, outputs, dtype)
+        self._expect_alike(sources, targets)
         self._rebind([each.address for each in sources], [each.address for each in targets])
-        self._keeps = tuple(each.keeps for each in (*sources, *targets))
+        self._bound = (sources, targets)
 
     def _memories(self, input: Any, output: Any, inputs: Any, outputs: Any,
                   dtype: Any) -> tuple[list[Memory], list[Memory]]:
@@ -58,6 +63,17 @@ class Schedule(_core.Schedule):
         if outputs is None:
             outputs = [] if output is None else [output]
         return (look_all(inputs, False, dtype, "input"), look_all(outputs, True, dtype, "output"))
+
+    def _expect_alike(self, sources: list[Memory], targets: list[Memory]) -> None:
+        """The library knows addresses only: arrays of another length would be written beyond their end."""
+        for what, given, bound in (("input", sources, self._bound[0]), ("output", targets, self._bound[1])):
+            others = [each for each in (*self._bound[0], *self._bound[1]) if each.keeps is not None]
+            for i, memory in enumerate(given):
+                wanted = bound[i] if i < len(bound) and bound[i].keeps is not None else others[0] if others else None
+                if wanted is not None and (memory.count, memory.dtype) != (wanted.count, wanted.dtype):
+                    raise ArgumentError(
+                        f"{what} {i} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
+                        f"{wanted.count} of {DTYPE_NAMES.get(wanted.dtype, '?')} are wanted", "LSCHED_ERR_ARGUMENT")
 
     def start_with(self, input: Any = None, output: Any = None, *, send_counts: Any = None, recv_counts: Any = None,
                    send_displacements: Any = None, recv_displacements: Any = None, received: Any = None,
@@ -72,11 +88,18 @@ class Schedule(_core.Schedule):
                   numbers(received, True, "received")]
         source = None if input is None else look(input, False, dtype, "input")
         target = None if output is None else look(output, True, dtype, "output")
-        return self._start_with(None if source is None else [source.address],
-                                None if target is None else [target.address],
-                                [each.address for each in counts] if any(each.keeps is not None for each in counts)
-                                else None,
-                                (source, target, counts))
+        has_counts = any(each.keeps is not None for each in counts)
+        if has_counts:
+            _expect_within("send", source, counts[0], counts[1])
+            _expect_within("recv", target, counts[2], counts[3])
+        else:
+            self._expect_alike([] if source is None else [source], [] if target is None else [target])
+        keeps = (source, target, counts)
+        ticket = self._start_with(None if source is None else [source.address],
+                                  None if target is None else [target.address],
+                                  [each.address for each in counts] if has_counts else None, keeps)
+        self._recent.append(keeps)  # the ticket may be dropped before the round is over
+        return ticket
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
@@ -104,7 +127,7 @@ class Schedule(_core.Schedule):
         if not self.is_open:
             return
         self._destroy(timeout)
-        self._keeps = ()
+        self._bound = ([], [])
 
     def __enter__(self):
         return self
@@ -128,7 +151,7 @@ class Schedule(_core.Schedule):
             except Error:
                 self.cancel()
                 self._destroy(1.0)
-            self._keeps = ()
+            self._bound = ([], [])
         except Error:
             if self not in self.world._abandoned:
                 self.world._abandoned.append(self)  # and with it the arrays, which somebody still uses
@@ -139,8 +162,10 @@ class Schedule(_core.Schedule):
                 return
         except AttributeError:
             return  # it was never made
-        warnings.warn(f"a schedule was not closed: {self!r}", ResourceWarning, source=self)
-        self._let_go()
+        try:
+            warnings.warn(f"a schedule was not closed: {self!r}", ResourceWarning, source=self)
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
         """Nobody refers to it any more. What is busy lives on, arrays and all, until the world is given up."""
@@ -148,3 +173,17 @@ class Schedule(_core.Schedule):
             self._destroy(0.0)
         except Error:
             self.world._abandoned.append(self)
+
+
+def _expect_within(what: str, memory: Memory | None, counts: Memory, displacements: Memory) -> None:
+    """Blocks of so many elements from there on, or one after the other, lie within the array."""
+    if counts.keeps is None:
+        return
+    lengths = [int(each) for each in memoryview(counts.keeps)]
+    begins = [int(each) for each in memoryview(displacements.keeps)] if displacements.keeps is not None else []
+    if begins and len(begins) != len(lengths):
+        raise ArgumentError(f"{len(lengths)} {what}_counts and {len(begins)} displacements", "LSCHED_ERR_ARGUMENT")
+    end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
+    if min(lengths + begins, default=0) < 0 or end > (0 if memory is None else memory.count):
+        raise ArgumentError(f"{what}_counts reach to element {end} of an array that has "
+                            f"{0 if memory is None else memory.count}", "LSCHED_ERR_ARGUMENT")

@@ -75,7 +75,7 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
     request = request_of(k, **options)
     request.gradient, request.update = source.address, target.address
     request.count, request.dtype = source.count, same_dtype(source, target)
-    made = Sparse(world, _core.sparse(world, request), (source.keeps, target.keeps))
+    made = Sparse(world, _core.sparse(world, request), [source], [target])
     made._count = source.count
     return made
 
@@ -90,4 +90,4 @@ def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indic
     handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
                        found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
                        count, same_dtype(items, sums, vector), number_of(REGIONS, regions, "regions") == 1)
-    return Schedule(world, handle, [each.keeps for each in (places, items, given, found, sums, number, vector)])
+    return Schedule(world, handle, [places, items, given], [found, sums, number, vector])

@@ -295,7 +295,7 @@ class World(_core.World):
         sources = [look(each, False, None, f"input {i}") for i, each in enumerate(inputs)]
         targets = [look(each, True, None, f"output {i}") for i, each in enumerate(outputs)]
         handle = _core.load(self, text, [each.address for each in sources], [each.address for each in targets])
-        return self._agreed(Schedule(self, handle, [each.keeps for each in (*sources, *targets)]))
+        return self._agreed(Schedule(self, handle, sources, targets))
 
     def builder(self, name: str | None = None):
         """An empty schedule of this rank, to be written op by op; libsched.Builder has an example."""
@@ -378,7 +378,7 @@ class World(_core.World):
             if given is not None:
                 setattr(request, member, given)
         handle = _core.collective(self, name, source.address, target.address, request)
-        return self._agreed(Schedule(self, handle, (source.keeps, target.keeps)))
+        return self._agreed(Schedule(self, handle, [source], [target]))
 
     def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
         """Of a list of counts, which the library reads as a whole."""

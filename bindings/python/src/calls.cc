@@ -10,7 +10,7 @@
 namespace lsched::python {
 namespace {
 
-std::atomic<bool> is_forked{false};
+std::atomic<unsigned> forked{0};
 
 /// libsched._errors.error_of; kept for good, as modules are.
 PyObject* error_maker = nullptr;
@@ -27,8 +27,12 @@ void raise(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
   } catch (const call_failure& failed) {
-    const nb::object error = nb::steal(made_error(failed.why));
-    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+    try {
+      const nb::object error = nb::steal(made_error(failed.why));
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+    } catch (nb::python_error& instead) {  // a signal handler's, for one
+      instead.restore();
+    }
   }
 }
 
@@ -54,12 +58,7 @@ void expect(lsched_status code) {
   if (code < 0) throw call_failure(told(code, lsched_status_text(code)));
 }
 
-bool is_own_process() { return !is_forked.load(std::memory_order_relaxed); }
-
-void expect_own_process() {
-  if (!is_own_process())
-    throw call_failure(told(LSCHED_ERR_STATE, "this process was forked off a rank: the world is its parent's"));
-}
+unsigned forks() { return forked.load(std::memory_order_relaxed); }
 
 std::uint64_t nanoseconds(std::optional<double> seconds) {
   if (!seconds) return LSCHED_FOREVER;
@@ -72,7 +71,7 @@ std::uint64_t nanoseconds(std::optional<double> seconds) {
 void add_failures(nb::module_&) {
   nb::register_exception_translator(raise);
   static std::once_flag is_registered;
-  std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { is_forked.store(true); }); });
+  std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { forked.fetch_add(1); }); });
 }
 
 }  // namespace lsched::python

@@ -31,10 +31,8 @@ void expect(lsched_status code, const lsched_diagnostic& why);
 /// Of a call without a diagnostic.
 void expect(lsched_status code);
 
-/// Whether this is the process that imported the module, and not one that was forked off.
-bool is_own_process();
-/// Throws call_failure in a process that was forked off after the module was imported.
-void expect_own_process();
+/// How many forks lie between the process that imported the module and this one.
+unsigned forks();
 
 /// Seconds as Python says them; nothing: forever. Throws call_failure for what is negative or not a number.
 std::uint64_t nanoseconds(std::optional<double> seconds);

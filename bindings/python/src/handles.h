@@ -20,16 +20,18 @@ class owned {
 
   /// Throws call_failure once it was given back, and in a process that was forked off.
   Handle* get() const {
-    expect_own_process();
+    if (made_after_ != forks())
+      throw call_failure(told(LSCHED_ERR_STATE, "this process was forked off a rank: the world is its parent's"));
     if (handle_ == nullptr) throw call_failure(told(LSCHED_ERR_STATE, "this object was closed before"));
     return handle_;
   }
   bool is_open() const { return handle_ != nullptr; }
-  bool is_usable() const { return is_open() && is_own_process(); }
+  bool is_usable() const { return is_open() && made_after_ == forks(); }
   void forget() { handle_ = nullptr; }
 
  private:
   Handle* handle_;
+  unsigned made_after_ = forks();
 };
 
 using address = std::uintptr_t;  ///< 0: none

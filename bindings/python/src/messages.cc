@@ -1,6 +1,9 @@
 // Mailboxes and messages.
 #include <nanobind/stl/optional.h>
 
+#include <utility>
+#include <vector>
+
 #include "bindings/python/src/handles.h"
 
 namespace lsched::python {
@@ -8,22 +11,20 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// One that was posted. Keeps its memory, and the mailbox, until it has ended. Where nobody waits for it any more it is
-/// taken back, or else its memory is never given back.
+/// One that was posted. Keeps its memory, and the mailbox, until it has ended. A receive that nobody waits for any more
+/// is taken back; what moves, or was sent, goes on without it.
 struct message {
   message() = default;
   message(message&& other) noexcept
-      : handle(std::exchange(other.handle, nullptr)), of(std::move(other.of)), keeps(std::move(other.keeps)) {}
+      : handle(std::exchange(other.handle, nullptr)),
+        is_sent(other.is_sent),
+        of(std::move(other.of)),
+        keeps(std::move(other.keeps)) {}
   message& operator=(message&&) = delete;
-  ~message() {
-    if (handle == nullptr) return;
-    const mailbox& box = *nb::inst_ptr<mailbox>(of);
-    if (box.is_usable() && lsched_message_cancel(&handle) == LSCHED_OK) return;
-    of.release();
-    keeps.release();
-  }
+  ~message();
 
   lsched_message* handle = nullptr;  ///< nullptr: its end was told
+  bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< of what has come
   std::uint64_t bytes = 0;
   nb::object of{}, keeps{};
@@ -34,6 +35,35 @@ struct message {
   }
 };
 
+/// Messages that nobody waits for, and what they need until they have ended. Under the interpreter's lock; never
+/// destroyed, since the interpreter may be gone by then.
+struct orphan {
+  lsched_message* handle;
+  nb::object of, keeps;
+};
+std::vector<orphan>& orphans() {
+  static auto* const all = new std::vector<orphan>;
+  return *all;
+}
+
+/// Forgets those that have ended, or whose mailbox is gone.
+void look_after_orphans() {
+  std::vector<orphan> over;  // destroyed last: what they keep may run anything
+  std::erase_if(orphans(), [&](orphan& one) {
+    if (!nb::inst_ptr<mailbox>(one.of)->is_usable()) return false;
+    (void)lsched_message_test(&one.handle, nullptr);
+    if (one.handle == nullptr) over.push_back(std::move(one));
+    return one.handle == nullptr;
+  });
+}
+
+message::~message() {
+  if (handle == nullptr) return;
+  const bool is_usable = nb::inst_ptr<mailbox>(of)->is_usable();
+  if (is_usable && !is_sent && lsched_message_cancel(&handle) == LSCHED_OK) return;
+  orphans().push_back({handle, std::move(of), std::move(keeps)});
+}
+
 address create(const world& in) {
   lsched_mailbox* made = nullptr;
   blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_mailbox_create(all, &made, why); });
@@ -42,6 +72,7 @@ address create(const world& in) {
 
 void destroy(mailbox& of) {
   if (!of.is_open()) return;
+  look_after_orphans();
   expect(unlocked([one = of.get()] { return lsched_mailbox_destroy(one); }));
   of.forget();
 }
@@ -49,6 +80,7 @@ void destroy(mailbox& of) {
 template <class Post>
 message posted(nb::handle_t<mailbox> self, nb::object keeps, Post&& post) {
   message made;
+  if (!orphans().empty()) look_after_orphans();
   lsched_mailbox* const box = nb::inst_ptr<mailbox>(self)->get();
   expect(unlocked([&] { return post(box, &made.handle); }));
   made.of = nb::borrow(self);
@@ -58,9 +90,11 @@ message posted(nb::handle_t<mailbox> self, nb::object keeps, Post&& post) {
 
 message send(nb::handle_t<mailbox> self, std::int32_t to, std::int32_t tag, address data, std::uint64_t bytes,
              nb::object keeps) {
-  return posted(self, std::move(keeps), [&](lsched_mailbox* box, lsched_message** handle) {
+  message made = posted(self, std::move(keeps), [&](lsched_mailbox* box, lsched_message** handle) {
     return lsched_send_post(box, to, tag, at(data), bytes, handle);
   });
+  made.is_sent = true;
+  return made;
 }
 
 message receive(nb::handle_t<mailbox> self, std::int32_t from, std::int32_t tag, address data, std::uint64_t room,
@@ -107,6 +141,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const message* const mine = nb::inst_ptr<message>(self);
+  if (mine->handle != nullptr) return 0;  // what moves is no garbage
   Py_VISIT(mine->of.ptr());
   Py_VISIT(mine->keeps.ptr());
   return 0;

@@ -24,10 +24,20 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
+/// Of a call without a diagnostic. What a schedule has failed of, it tells whoever waits for its create.
+void expect_of(const schedule& of, lsched_status code) {
+  if (code >= 0) return;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  const lsched_status failed = lsched_create_wait(of.get(), 0, &why);
+  if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) expect(failed, why);
+  expect(code);
+}
+
 ticket start(nb::handle_t<schedule> self) {
   const schedule& of = *nb::inst_ptr<schedule>(self);
   ticket made;
-  expect(unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
+  expect_of(of, unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -68,14 +78,14 @@ void run(const schedule& of, limit timeout) {
 }
 
 void rebind(const schedule& of, const addresses& inputs, const addresses& outputs) {
-  expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
+  expect_of(of, lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
 /// Rebinds, of one input and one output, and runs.
 void run_at(const schedule& of, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
-  expect(lsched_rebind(of.get(), &from, &to));
+  expect_of(of, lsched_rebind(of.get(), &from, &to));
   run(of, timeout);
 }
 
@@ -83,7 +93,8 @@ void run_at(const schedule& of, address input, address output, limit timeout) {
 ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::object keeps) {
   const void* const from = at(input);
   void* const to = at(output);
-  expect(lsched_rebind(nb::inst_ptr<schedule>(self)->get(), &from, &to));
+  const schedule& of = *nb::inst_ptr<schedule>(self);
+  expect_of(of, lsched_rebind(of.get(), &from, &to));
   ticket made = start(self);
   made.keeps = std::move(keeps);
   return made;
@@ -144,15 +155,13 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const ticket* const mine = nb::inst_ptr<ticket>(self);
-  Py_VISIT(mine->of.ptr());
-  Py_VISIT(mine->keeps.ptr());
+  Py_VISIT(mine->of.ptr());  // not what it keeps: the round's memory, which no collection may take away
   return 0;
 }
 
 int clear(PyObject* self) {
   ticket* const mine = nb::inst_ptr<ticket>(self);
   mine->of.reset();
-  mine->keeps.reset();
   return 0;
 }
 
@@ -191,6 +200,8 @@ void add_schedules(nb::module_& module) {
   nb::class_<ticket>(module, "Ticket", nb::type_slots(ticket_slots), "A round that was started.")
       .def_prop_ro(
           "round", [](const ticket& of) { return of.round.round; }, "The round's number, from 1.")
+      .def_prop_ro(
+          "schedule", [](const ticket& of) { return of.of; }, "The schedule that was started.")
       .def("wait", wait_for, forever,
            "Wait for the round's end, at most `timeout` seconds (None: forever); any thread, any number of times.\n\n"
            "Raises Timeout, which names the ranks that are waited for, and leaves the round as it is.")

@@ -107,3 +107,49 @@ def test_an_error_is_told_across_processes():
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is libsched.PeerLost and copy.rank == 3 and copy.round == 7 and str(copy) == str(error)
     assert isinstance(error, ConnectionError) and isinstance(error, RuntimeError)
+
+
+def test_arrays_of_another_length_are_refused_wherever_they_come_in():
+    def body(world):
+        many, one = np.ones(1000), np.zeros(1)
+        with world.allreduce(many, np.zeros(1000)) as step:
+            for wrong in (one, np.zeros(1000, "f4")):
+                with pytest.raises(libsched.ArgumentError, match="1000 of float64 are wanted"):
+                    step.rebind(many, wrong)
+            step.run(LIMIT)
+        with world.allreduce(many, np.zeros(1000), depth=2) as step:
+            with pytest.raises(libsched.ArgumentError, match="are wanted"):
+                step.start_with(many, one)
+        with world.collective("allgatherv", dtype="int64", capacity=libsched.ANY_COUNT) as step:
+            room = np.zeros(1, "i8")
+            with pytest.raises(libsched.ArgumentError, match="send_counts reach"):
+                step.start_with(room, np.zeros(9, "i8"), send_counts=[2], recv_counts=[9])
+            with pytest.raises(libsched.ArgumentError, match="recv_counts reach"):
+                step.start_with(room, room, send_counts=[1], recv_counts=[9])
+        to = world.builder()
+        to.output("f64", 5)
+        with pytest.raises(libsched.ArgumentError, match="declared"):
+            to.commit([], [one])
+        with world.partial(1000, "f8") as longer, world.partial(1, "f8") as shorter:
+            ticket = longer.offer(many)
+            with pytest.raises(libsched.ArgumentError, match="another schedule"):
+                shorter.collect(ticket, one)
+            longer.collect(ticket, None, LIMIT)
+
+    as_threads(1, body)
+
+
+def test_a_schedule_that_has_failed_says_of_whom():
+    def body(world):
+        step = world.allreduce(np.zeros(3))
+        if world.rank == 1:
+            step.cancel()
+        with world.barrier() as all_know:
+            all_know.run(LIMIT)
+        for call in (step.start, lambda: step.rebind(np.zeros(3), np.zeros(3))):
+            with pytest.raises(libsched.Cancelled) as caught:
+                call()
+            assert caught.value.rank == 1
+        step.close(LIMIT)
+
+    as_threads(2, body)

@@ -3,6 +3,7 @@
 import gc
 import subprocess
 import sys
+import time
 import weakref
 
 import numpy as np
@@ -260,3 +261,56 @@ def test_the_command_is_in_the_package():
     done = subprocess.run([sys.executable, "-m", "libsched", "--version"], capture_output=True, text=True,
                           timeout=LIMIT, check=False)
     assert done.returncode == 0 and libsched.__version__ in done.stdout
+
+
+def test_messages_that_nobody_waits_for_arrive_all_the_same():
+    def body(world):
+        with world.mailbox() as box:
+            if world.rank == 0:
+                for i in range(1500):
+                    box.send(1, np.full(2000, float(i)))
+                    if i % 100 == 0:
+                        gc.collect()
+            else:
+                come = np.zeros(2000)
+                for i in range(1500):
+                    box.receive(0, come).wait(LIMIT)
+                    assert (come == i).all()
+            with world.barrier() as all_done:
+                all_done.run(LIMIT)
+
+    as_threads(2, body)
+
+
+def test_a_round_whose_ticket_was_dropped_has_its_memory():
+    def body(world):
+        first, second = np.ones(100_000), np.zeros(100_000)
+        with world.allreduce(first, second, depth=2) as step, world.barrier() as come:
+            if world.rank == 0:
+                step.start_with(np.ones(100_000), np.zeros(100_000))
+                gc.collect()
+                come.run(LIMIT)
+            else:
+                come.run(LIMIT)
+                step.start_with(first, second).wait(LIMIT)
+                assert (second == 2).all()
+            come.run(LIMIT)
+            if world.rank == 0:
+                step.start_with(first, second)
+            else:
+                step.start_with(first, second).wait(LIMIT)
+            come.run(LIMIT)
+            time.sleep(0.2)
+
+    as_threads(2, body)
+
+
+def test_a_child_that_was_forked_off_before_may_have_a_world():
+    source = """
+import os, libsched
+if os.fork() == 0:
+    with libsched.init() as world:
+        os._exit(0 if world.size == 1 else 1)
+assert os.wait()[1] == 0
+"""
+    subprocess.run([sys.executable, "-c", source], timeout=LIMIT, check=True)

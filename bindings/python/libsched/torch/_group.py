@@ -127,7 +127,12 @@ class Group(ProcessGroup):
             return self._other_allreduce(key, kind, tensors, opts)
         where = tensor.data_ptr()
         try:
-            kind.place(where, where).schedule._run_at(where, where, self._limit_of(opts))
+            place = kind.place(where, where)
+            try:
+                place.schedule._run_at(where, where, self._limit_of(opts))
+            except BaseException:
+                place.give_up(tensor)
+                raise
         except Error as error:
             raise as_torch_error(error)
         return _DONE
@@ -280,6 +285,8 @@ class Group(ProcessGroup):
     def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, counts: list[int] | None,
                         opts: Any) -> Work:
         flat, finish = staged(output)
+        if source.dtype != flat.dtype:
+            raise _bad(f"the input is of {source.dtype}, the output of {flat.dtype}")
         factor = 2 if flat.is_complex() else 1
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
@@ -366,12 +373,7 @@ class Group(ProcessGroup):
         return self.recv(tensors, ANY_RANK, tag)
 
     def _posted(self, message: Any, tensors: list[torch.Tensor], finish: Callable[[], None] | None) -> Work:
-        def end() -> None:
-            work.source = message.rank
-            if finish is not None:
-                finish()
-
-        work = Work(message, tensors, self._limit, end)
+        work = Work(message, tensors, self._limit, finish)
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
@@ -395,7 +397,11 @@ class Group(ProcessGroup):
             if opts.asyncOp:
                 ticket = place.schedule._start_at(input, output, keeps)
                 return self._begun(place, ticket, tensors, opts, finish)
-            place.schedule._run_at(input, output, self._limit_of(opts))
+            try:
+                place.schedule._run_at(input, output, self._limit_of(opts))
+            except BaseException:
+                place.give_up((tensors, keeps))
+                raise
         except Error as error:
             raise as_torch_error(error)
         if finish is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
+from .._errors import Error
 from .._schedule import Schedule
 from .._words import REDUCTIONS
 
@@ -18,17 +19,26 @@ MOST_KINDS = 256
 class Place:
     """A schedule, and the work of its last round, which must have ended before the next."""
 
-    __slots__ = ("schedule", "work")
+    __slots__ = ("schedule", "work", "keeps")
 
     def __init__(self, schedule: Schedule) -> None:
         self.schedule = schedule
         self.work: Any = None
+        self.keeps: Any = None
 
     def settle(self) -> None:
         """Waits for the last round if nobody has."""
         if self.work is not None:
             self.work.wait()
             self.work = None
+
+
+    def give_up(self, keeps: Any) -> None:
+        """A round that was waited for in vain: on all ranks, so that the caller has its memory back."""
+        try:
+            self.schedule.cancel()
+        except Error:
+            self.keeps = keeps  # somebody still reads it
 
 
 class Kind:

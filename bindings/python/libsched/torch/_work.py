@@ -58,6 +58,7 @@ class Work(TorchWork):
         with self._lock:
             if self._waited is None:
                 return
+            self.source = getattr(self._waited, "rank", -1)
             if self._finish is not None:
                 self._finish()
             self._finish = None
@@ -70,6 +71,9 @@ class Work(TorchWork):
                     return False
             except Error as error:
                 self._error = as_torch_error(error)
+                return True
+            except RuntimeError as error:  # of one of several
+                self._error = error
                 return True
             self._end()
         return True
@@ -93,19 +97,19 @@ class Work(TorchWork):
 
     def get_future(self) -> torch.futures.Future:
         """A future that holds the tensors once it has ended, whether or not anybody waits."""
-        future: torch.futures.Future = torch.futures.Future()
+        ended: torch.futures.Future = torch.futures.Future()
+        future = ended.then(lambda _: self._value())
         if self.is_completed():
-            _settle(future, self)
+            ended.set_result(None)
         else:
-            waiter.put(future, self)
+            waiter.put(ended, self)
         return future
 
-
-def _settle(future: torch.futures.Future, work: Work) -> None:
-    if work._error is not None:
-        future.set_exception(work._error)
-    else:
-        future.set_result(work._tensors)
+    def _value(self) -> list[torch.Tensor]:
+        """Raises in a callback: an exception that is set from Python, C++ takes for a value."""
+        if self._error is not None:
+            raise self._error
+        return self._tensors
 
 
 class _Waiter:
@@ -128,7 +132,7 @@ class _Waiter:
                 work.wait()
             except Exception as error:
                 work._error = work._error or error
-            _settle(future, work)
+            future.set_result(None)
 
 
 waiter = _Waiter()
@@ -152,4 +156,8 @@ class Several:
             work.wait(timedelta(seconds=timeout))
 
     def test(self) -> bool:
-        return all(work.is_completed() for work in self._works)
+        if not all(work.is_completed() for work in self._works):
+            return False
+        for work in self._works:
+            work._value()
+        return True

@@ -35,9 +35,11 @@ class _StoreExchange:
         self._rank = options.group_rank
         self._ranks = options.group_size
         self._calls = 0
+        # A store may outlive the groups that are opened with it, one after the other.
+        self._times = options.store.add(f"lsched/opened/{options.group_rank}", 1)
 
     def __call__(self, mine: bytes) -> list[bytes]:
         self._calls += 1
-        key = f"lsched/{self._calls}/"
+        key = f"lsched/{self._times}/{self._calls}/"
         self._store.set(key + str(self._rank), mine.hex())
         return [bytes.fromhex(self._store.get(key + str(rank)).decode()) for rank in range(self._ranks)]

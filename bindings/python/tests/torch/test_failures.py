@@ -1,0 +1,94 @@
+"""What ranks of torch.distributed see when one of them dies, comes late or starts again (pytest; ranks are processes)."""
+
+import subprocess
+import sys
+import textwrap
+
+BEGIN = """
+import os, time, torch, torch.distributed as dist, libsched.torch
+from datetime import timedelta
+dist.init_process_group("lsched", timeout=timedelta(seconds={limit}))
+rank = dist.get_rank()
+def say(text):
+    os.write(1, (text + "\\n").encode())
+"""
+
+
+def run(ranks, body, limit=30):
+    """What the ranks say. Blocks for at most 100 seconds."""
+    program = BEGIN.format(limit=limit) + textwrap.dedent(body)
+    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False)
+    print(done.stdout)
+    return done.stdout
+
+
+def test_survivors_of_a_training_step_hear_who_has_died():
+    said = run(3, """
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
+    try:
+        for step in range(1000):
+            if rank == 1 and step == 5:
+                os._exit(0)
+            model(torch.ones(2, 8)).sum().backward()
+    except RuntimeError as error:
+        say(f"heard: {error}")
+        os._exit(1)
+    """)
+    assert said.count("heard: ") == 2 and said.count("rank 1 died") == 2, said
+    assert "Segmentation" not in said and "signal 11" not in said
+
+
+def test_a_late_rank_writes_to_nobodys_memory():
+    said = run(2, """
+    if rank == 0:
+        late = torch.ones(500_000)
+        try:
+            dist.all_reduce(late)
+        except RuntimeError as error:
+            say("in vain: rank " + str(error.__cause__.rank))
+        del late
+        torch.zeros(3_000_000)
+        time.sleep(2)
+    else:
+        time.sleep(2)
+        try:
+            dist.all_reduce(torch.ones(500_000))
+        except RuntimeError as error:
+            say("given up by rank " + str(error.__cause__.rank))
+    os._exit(0)
+    """, limit=1)
+    assert "in vain: rank 1" in said and "given up by rank 0" in said, said
+
+
+def test_groups_are_opened_again_with_the_same_store():
+    said = run(2, """
+    store = dist.distributed_c10d._get_default_store()
+    for _ in range(5):
+        dist.barrier()
+        dist.destroy_process_group()
+        dist.init_process_group("lsched", store=store, rank=rank, world_size=2)
+        mine = torch.ones(1)
+        dist.all_reduce(mine)
+        assert mine == 2
+    say("again and again")
+    os._exit(0)
+    """)
+    assert said.count("again and again") == 2, said
+
+
+def test_coalesced_work_fails_as_a_whole():
+    said = run(2, """
+    if rank == 1:
+        time.sleep(1)
+        os._exit(0)
+    work = dist.group.WORLD.allreduce_coalesced([torch.ones(3), torch.ones(4)])
+    while not work.is_completed():
+        time.sleep(0.01)
+    try:
+        work.wait()
+    except RuntimeError as error:
+        say(f"failed {not work.is_success()}")
+    os._exit(0)
+    """)
+    assert "failed True" in said, said
