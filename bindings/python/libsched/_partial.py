@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from . import _core
 from ._errors import ArgumentError
-from ._memory import NOTHING, Memory, look, look_all
+from ._memory import NOTHING, Memory, look
 from ._schedule import Schedule, Ticket
 from ._words import DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, REDUCTIONS, dtype_number, number_of
 

@@ -1,4 +1,4 @@
-"""What ranks of torch.distributed see when one of them dies, comes late or starts again (pytest; ranks are processes)."""
+"""What ranks of torch.distributed see when one of them dies, comes late or starts again. Ranks are processes."""
 
 import subprocess
 import sys
@@ -17,7 +17,8 @@ def say(text):
 def run(ranks, body, limit=30):
     """What the ranks say. Blocks for at most 100 seconds."""
     program = BEGIN.format(limit=limit) + textwrap.dedent(body)
-    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore", "-c", program]
+    python = [sys.executable, "-W", "ignore", "-c", program]
+    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False)
     print(done.stdout)
     return done.stdout
