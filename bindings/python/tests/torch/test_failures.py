@@ -19,7 +19,8 @@ def run(ranks, body, limit=30):
     program = BEGIN.format(limit=limit) + textwrap.dedent(body)
     python = [sys.executable, "-W", "ignore", "-c", program]
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True,
+                          check=False)
     print(done.stdout)
     return done.stdout
 
