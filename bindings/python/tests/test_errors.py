@@ -142,6 +142,8 @@ def test_arrays_of_another_length_are_refused_wherever_they_come_in():
 def test_a_schedule_that_has_failed_says_of_whom():
     def body(world):
         step = world.allreduce(np.zeros(3))
+        with world.barrier() as all_have_it:
+            all_have_it.run(LIMIT)
         if world.rank == 1:
             step.cancel()
         with world.barrier() as all_know:
