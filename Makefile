@@ -46,9 +46,8 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 	@.ci/install-python build/venv-torch bindings/python/tests/torch/requirements.txt
 	@bindings/python/tests/torch/run build/venv-torch/bin/python
 
-wheel: packages ## the Python package as a wheel, into build/wheel
-	@.ci/install-python build/venv-wheel bindings/python/requirements-wheel.txt
-	@build/venv-wheel/bin/python -m pip wheel -q --no-deps -w build/wheel ./bindings/python
+wheel: packages $(venv) ## the Python package as a wheel, into build/wheel
+	@$(venv) -m pip wheel -q --no-deps -w build/wheel ./bindings/python
 	@ls -l build/wheel
 
 headers: packages ## every header compiles alone

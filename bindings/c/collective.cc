@@ -66,8 +66,6 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
   const auto divisor = static_cast<int>(desc.divisor);
   if (divisor != LSCHED_DIVIDE_BY_NONE && divisor != LSCHED_DIVIDE_BY_RANKS)
     return argument(std::string(kind.name) + " has no such divisor: by ranks, or 0");
-  if (divisor != 0 && !kind.has_means) return argument(std::string(kind.name) + " is not divided: leave divisor 0");
-  if (divisor != 0 && desc.user_op != nullptr) return argument("arithmetic of the caller's own is not divided");
   if (desc.capacity != 0) return validate_capacity(kind, desc);
   return first_broken(
       {{has_counts && desc.count != 0, " takes counts by rank: leave count 0"},
@@ -132,7 +130,8 @@ result<std::vector<exchanged_block>> read_blocks(const collective& kind, world p
 
 result<shape> read_data(const collective& kind, world place, const lsched_collective_desc& desc) {
   if (auto why = validate_members(kind, desc)) return *why;
-  if (!kind.moves_data) return shape{.count = desc.count, .radix = desc.radix};
+  const bool is_mean = static_cast<int>(desc.divisor) != 0;
+  if (!kind.moves_data) return shape{.count = desc.count, .is_mean = is_mean, .radix = desc.radix};
   auto data = desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)
                                       : read_shape(kind, desc.count, desc.dtype, desc.reduction);
   if (!data) return data;
@@ -144,7 +143,7 @@ result<shape> read_data(const collective& kind, world place, const lsched_collec
   if (kind.has_counts && desc.capacity == 0) data->counts.assign(desc.counts, desc.counts + place.size);
   for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
     data->tensors.push_back({one.begin, one.count});
-  data->is_mean = static_cast<int>(desc.divisor) != 0;
+  data->is_mean = is_mean;
   data->root = desc.root;
   data->radix = desc.radix;
   if (desc.capacity != 0) data->room = std::min(desc.capacity, k_any_room);

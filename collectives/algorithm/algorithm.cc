@@ -47,7 +47,7 @@ std::optional<failure> validate_kernel(const collective& of, const shape& data) 
                     "\"");
   if (data.is_mean && (!of.has_means || data.what != kernel::sum))
     return argument(of.has_means ? "only sums are divided, not the results of \"" + name(name_of(data.what)) + "\""
-                                 : name(of.name) + " has no means: choose no divisor");
+                                 : name(of.name) + " is not divided: choose no divisor");
   if (!of.reduces) return std::nullopt;
   if (of.adapts) {
     if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;
@@ -168,7 +168,7 @@ std::optional<failure> validate_data(const collective& of, const constraints& ne
     return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (!of.moves_data) {
     if (data == shape{.type = data.type, .radix = data.radix}) return std::nullopt;
-    return argument("this collective moves no data: set count to 0 and the kernel to none");
+    return argument("this collective moves no data: set count to 0, the kernel to none, and no divisor");
   }
   if (auto why = validate_kernel(of, data)) return why;
   if (auto why = validate_user(of, needs, data)) return why;

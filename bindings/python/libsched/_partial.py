@@ -170,8 +170,6 @@ class Partial(Schedule):
         if array is None:
             return NOTHING
         memory = look(array, is_written, name=name)
-        if memory.dtype != self._dtype:
-            memory = look(array, is_written, DTYPE_NAMES[self._dtype], name) if memory.dtype == 0 else memory
         if memory.dtype != self._dtype or memory.count != count:
             raise ArgumentError(f"{name} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
                                 f"{count} of {DTYPE_NAMES[self._dtype]} are wanted", "LSCHED_ERR_ARGUMENT")

@@ -12,13 +12,14 @@ from ._memory import NOTHING, Memory, look, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
 from ._sparse import Sparse, make_coo, make_sparse
-from ._words import DIVISORS, IDLE, LANES, PROGRESS, REDUCTIONS, number_of
+from ._words import DIVISORS, IDLE, LANES, PROGRESS, REDUCTIONS, dtype_number, number_of
 
 _open_worlds: set[World] = set()
 
 
-def _wishes(progress: str | None, idle: str | None, progress_core: int | None, lane: str | int | None,
-            region_bytes: int | None, commit_timeout: float | None) -> _core.Wishes:
+def _wishes(progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
+            lane: str | int | None = None, region_bytes: int | None = None,
+            commit_timeout: float | None = None) -> _core.Wishes:
     wishes = _core.Wishes()
     if progress is not None:
         wishes.progress = number_of(PROGRESS, progress, "progress")
@@ -61,15 +62,13 @@ def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]]
     `exchange(mine)` brings the bytes of each rank to all and returns them by rank; it is called twice by this thread,
     with at most 256 bytes. Options and errors as of init().
     """
-    wishes = _wishes(**{**dict.fromkeys(("progress", "idle", "progress_core", "lane", "region_bytes",
-                                         "commit_timeout")), **options})
+    wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)
 
 
 def open_threads(ranks: int, **options: Any) -> list[World]:
     """A world whose ranks are threads of this process: one World for each, to be used by one thread each."""
-    wishes = _wishes(**{**dict.fromkeys(("progress", "idle", "progress_core", "lane", "region_bytes",
-                                         "commit_timeout")), **options})
+    wishes = _wishes(**options)
     return [World(handle, wishes) for handle in _core.open_threads(wishes, ranks)]
 
 
@@ -285,9 +284,7 @@ class World(_core.World):
         source = look(input, False, dtype, "input")
         target = look(output, True, dtype, "output")
         if input is None and output is None and dtype is not None:
-            from ._words import dtype_number
-
-            members["dtype_number"] = dtype_number(dtype)
+            members["without_arrays"] = dtype_number(dtype)
         return self._collective(name, source, target, **members)
 
     def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
@@ -353,11 +350,11 @@ class World(_core.World):
         return memory.count // self.size
 
     def _collective(self, name: str, source: Memory, target: Memory, *, op: str | None = None,
-                    divisor: str | None = None, dtype_number: int = 0, tensors: Any = None, counts: Any = None,
+                    divisor: str | None = None, without_arrays: int = 0, tensors: Any = None, counts: Any = None,
                     recv_counts: Any = None, destinations: Any = None, sources: Any = None,
                     **members: Any) -> Schedule:
         request = _core.Request()
-        request.dtype = same_dtype(source, target) or dtype_number
+        request.dtype = same_dtype(source, target) or without_arrays
         if op is not None:
             request.reduction = number_of(REDUCTIONS, op, "op")
         request.divisor = number_of(DIVISORS, divisor, "divisor")

@@ -15,5 +15,4 @@ NB_MODULE(_core, module) {
   add_messages(module);
   add_builder(module);
   add_analysis(module);
-  module.def("status_name", [](int code) { return lsched_status_name(static_cast<lsched_status>(code)); });
 }

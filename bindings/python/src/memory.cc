@@ -75,20 +75,11 @@ nb::object bytes_at(address where, std::uint64_t bytes, nb::handle owner) {
   return nb::cast(nb::ndarray<nb::memview, std::uint8_t>(at(where), {static_cast<std::size_t>(bytes)}, owner));
 }
 
-address convert(int from, address input, std::uint64_t count, double factor, int to, address output) {
-  expect(unlocked([&] {
-    return lsched_convert(static_cast<lsched_dtype>(from), at(input), count, factor, static_cast<lsched_dtype>(to),
-                          at(output));
-  }));
-  return output;
-}
-
 }  // namespace
 
 void add_memory(nb::module_& module) {
   module.def("look", look, nb::arg("object"), nb::arg("is_written"));
   module.def("bytes_at", bytes_at);
-  module.def("convert", convert);
 }
 
 }  // namespace lsched::python

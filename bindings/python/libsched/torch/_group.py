@@ -16,7 +16,7 @@ from .._words import DTYPES
 from . import _sparse
 from ._schedules import Kind, Schedules
 from ._tensors import copied_to, empty_bytes, joined, overlap, scattered_to, side_by_side, staged
-from ._work import Done, Several, Work, as_torch_error, seconds
+from ._work import Several, Work, as_torch_error, seconds
 from ._worlds import opened
 
 _DTYPES = {
@@ -330,11 +330,11 @@ class Group(ProcessGroup):
         if overlap(source, target):
             source = source.clone()
         kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
-        place = kind.place(0, 0)
         counts = torch.tensor([sent, received], dtype=torch.int64)
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
         try:
+            place = kind.place(0, 0)
             ticket = place.schedule._start_with([source.data_ptr()], [target.data_ptr()],
                                                 [where, 0, where + step, 0, 0], (source, target, counts))
         except Error as error:
@@ -418,9 +418,7 @@ class Group(ProcessGroup):
         return work
 
     def _limit_of(self, opts: Any) -> float:
-        """Seconds; a timeout below zero is none."""
-        given = opts.timeout
-        return self._limit if given.days < 0 else seconds(given, self._limit)
+        return seconds(opts.timeout, self._limit)
 
     def _together(self, works: list[Work], tensors: list[torch.Tensor]) -> Work:
         return works[0] if len(works) == 1 else Work(Several(works), tensors, self._limit)
@@ -470,7 +468,7 @@ for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_si
                    ("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")):
     setattr(Group, _old, getattr(Group, _new))
 
-_DONE = Done([])
+_DONE = Work(None, [], 0.0)
 
 
 # --- options ------------------------------------------------------------------------------------------------------

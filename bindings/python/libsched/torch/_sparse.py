@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from .._errors import Error, Unsupported
-from ._work import Done, Work, as_torch_error, seconds
+from ._work import Work, as_torch_error, seconds
 
 
 def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
     """Replaces a sparse COO tensor by the coalesced sum over all ranks; waits. How many elements ranks bring is agreed
     upon first, in a round of its own."""
-    if str(opts.reduceOp.op) != "RedOpType.SUM" or not tensor.is_floating_point():
+    if opts.reduceOp != ReduceOp.SUM or not tensor.is_floating_point():
         raise as_torch_error(Unsupported("lsched adds up sparse tensors of a floating dtype, and does nothing else "
                                          "with them", "LSCHED_ERR_UNSUPPORTED"))
     limit = seconds(opts.timeout, group._limit)
@@ -36,7 +37,7 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
         raise as_torch_error(error)
     count = int(number)
     _replace(tensor, found[:count], sums[:count], inner, dense)
-    return Done([tensor])
+    return Work(None, [tensor], limit)
 
 
 def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
@@ -49,8 +50,6 @@ def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 
 def _most(group: Any, count: int, opts: Any) -> int:
     """The largest of all ranks' numbers."""
-    from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
-
     number = torch.tensor([count])
     largest = AllreduceOptions()
     largest.reduceOp = ReduceOp.MAX

@@ -29,7 +29,10 @@ def as_torch_error(error: Error) -> DistBackendError:
 
 
 class Work(TorchWork):
-    """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds."""
+    """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds.
+
+    `waited` None: the operation has ended before.
+    """
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
@@ -40,6 +43,7 @@ class Work(TorchWork):
         self._finish = finish
         self._error: Exception | None = None
         self._lock = threading.Lock()
+        self._source = -1
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Block until it has ended, with other threads running; raises DistBackendError, which names the rank."""
@@ -58,11 +62,12 @@ class Work(TorchWork):
         with self._lock:
             if self._waited is None:
                 return
-            self.source = getattr(self._waited, "rank", -1)
+            self._source = getattr(self._waited, "rank", -1)
             if self._finish is not None:
                 self._finish()
             self._finish = None
             self._waited = None
+            self._error = None  # of a wait that was shorter
 
     def is_completed(self) -> bool:
         if self._waited is not None:
@@ -91,7 +96,7 @@ class Work(TorchWork):
         self.wait()
 
     def _source_rank(self) -> int:
-        return getattr(self, "source", -1)
+        return self._source
 
     source_rank = _source_rank
 
@@ -136,13 +141,6 @@ class _Waiter:
 
 
 waiter = _Waiter()
-
-
-class Done(Work):
-    """Work that has ended before it was returned."""
-
-    def __init__(self, tensors: list[torch.Tensor]) -> None:
-        super().__init__(None, tensors, 0.0)
 
 
 class Several:
