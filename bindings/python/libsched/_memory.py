@@ -21,14 +21,6 @@ class Memory(NamedTuple):
 NOTHING = Memory(0, 0, 0, None)
 
 
-def _held(array: Any) -> Any:
-    """What keeps the elements where they are. A memoryview forbids bytearrays and the like to be resized."""
-    try:
-        return memoryview(array)
-    except (TypeError, ValueError, BufferError):
-        return array
-
-
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """The memory of an array, of anything with __dlpack__ or the buffer protocol; None: nothing.
 
@@ -38,7 +30,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     if array is None:
         return NOTHING
     try:
-        address, count, number, factor, item = _core.look(array, is_written)
+        address, count, number, factor, item, keeps = _core.look(array, is_written)
     except ArgumentError as error:
         raise ArgumentError(f"{name}: {error.text}", error.status) from None
     if dtype is not None:
@@ -51,7 +43,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     elif number == 0:
         raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
                             "LSCHED_ERR_ARGUMENT")
-    return Memory(address, count, number, _held(array))
+    return Memory(address, count, number, keeps)
 
 
 def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import collections
 import warnings
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, Error
-from ._memory import Memory, look, look_all, numbers
+from ._errors import ArgumentError, Error, Timeout
+from ._memory import NOTHING, Memory, look, look_all, numbers
 from ._words import DTYPE_NAMES
 
 if TYPE_CHECKING:
     from ._world import World
 
 Ticket = _core.Ticket
+_Kind = TypeVar("_Kind", bound="Schedule")
+_LOOKS_EVERY = 0.1  # seconds
 
 
-def _awaited(ticket: Ticket):
-    """Waits in a thread of the event loop's, which goes on where the await is cancelled."""
+async def _ended(ticket: Ticket) -> None:
+    """Waits in a thread of the event loop's, which gives up where the await is cancelled."""
     import asyncio  # half of the time that importing libsched would take
 
-    return asyncio.get_running_loop().run_in_executor(None, ticket.wait).__await__()
+    is_cancelled = False
+
+    def wait() -> None:
+        while not is_cancelled:
+            try:
+                return ticket.wait(_LOOKS_EVERY)
+            except Timeout:
+                pass
+
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, wait)
+    finally:
+        is_cancelled = True
 
 
-Ticket.__await__ = _awaited  # type: ignore[attr-defined]
+Ticket.__await__ = lambda ticket: _ended(ticket).__await__()  # type: ignore[attr-defined]
 
 
 class Schedule(_core.Schedule):
@@ -67,10 +81,12 @@ class Schedule(_core.Schedule):
     def _expect_alike(self, sources: list[Memory], targets: list[Memory]) -> None:
         """The library knows addresses only: arrays of another length would be written beyond their end."""
         for what, given, bound in (("input", sources, self._bound[0]), ("output", targets, self._bound[1])):
-            others = [each for each in (*self._bound[0], *self._bound[1]) if each.keeps is not None]
-            for i, memory in enumerate(given):
-                wanted = bound[i] if i < len(bound) and bound[i].keeps is not None else others[0] if others else None
-                if wanted is not None and (memory.count, memory.dtype) != (wanted.count, wanted.dtype):
+            if not given and len(bound) == 1:
+                given.append(NOTHING)
+            if len(given) != len(bound):
+                raise ArgumentError(f"{len(given)} {what}s: {len(bound)} are wanted", "LSCHED_ERR_ARGUMENT")
+            for i, (memory, wanted) in enumerate(zip(given, bound)):
+                if memory is not NOTHING is not wanted and (memory.count, memory.dtype) != (wanted.count, wanted.dtype):
                     raise ArgumentError(
                         f"{what} {i} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
                         f"{wanted.count} of {DTYPE_NAMES.get(wanted.dtype, '?')} are wanted", "LSCHED_ERR_ARGUMENT")
@@ -129,7 +145,7 @@ class Schedule(_core.Schedule):
         self._destroy(timeout)
         self._bound = ([], [])
 
-    def __enter__(self):
+    def __enter__(self: _Kind) -> _Kind:
         return self
 
     def __exit__(self, kind, *_) -> None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import atexit
 import weakref
-from typing import Any, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, Error
+from ._errors import ArgumentError, Busy, Error
 from ._memory import NOTHING, Memory, look, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
 from ._sparse import Sparse, make_coo, make_sparse
 from ._words import DIVISORS, IDLE, LANES, PROGRESS, REDUCTIONS, dtype_number, number_of
 
+if TYPE_CHECKING:
+    from ._builder import Builder
+    from ._messages import Mailbox
+
+_Made = TypeVar("_Made", bound=Schedule)
 _open_worlds: set[World] = set()
+_at_end: list[Callable[[], None]] = []  # what to do when the interpreter ends, after all worlds were given up
 
 
 def _wishes(progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
@@ -91,6 +97,7 @@ class World(_core.World):
         self._set_nonblocking(True)  # waits are made here, where signals are looked at
         self._parts: weakref.WeakSet = weakref.WeakSet()
         self._abandoned: list[Any] = []
+        self._views: set[int] = set()  # addresses of empty() that somebody looks at
         _open_worlds.add(self)
 
     # --- what is known of it -------------------------------------------------------------------------------------
@@ -153,7 +160,7 @@ class World(_core.World):
     def empty(self, bytes: int) -> memoryview:
         """Writable memory that other ranks of the machine read directly: `numpy.frombuffer(world.empty(4 * n), "f4")`.
 
-        Its contents are unspecified. It is there until the world is closed, or nothing refers to it any more.
+        Its contents are unspecified. It is there until nothing refers to it any more, if need be after close().
         """
         address = self._allocate(bytes)
         owner = _Allocation(self, address)
@@ -294,13 +301,13 @@ class World(_core.World):
         handle = _core.load(self, text, [each.address for each in sources], [each.address for each in targets])
         return self._agreed(Schedule(self, handle, sources, targets))
 
-    def builder(self, name: str | None = None):
+    def builder(self, name: str | None = None) -> Builder:
         """An empty schedule of this rank, to be written op by op; libsched.Builder has an example."""
-        from ._builder import Builder
+        from ._builder import Builder  # which refers to World
 
         return Builder(self, name)
 
-    def mailbox(self):
+    def mailbox(self) -> Mailbox:
         """A mailbox for messages between two ranks; libsched.Mailbox. Collective."""
         from ._messages import Mailbox
 
@@ -384,7 +391,7 @@ class World(_core.World):
         lists = {"counts": destinations, "recv_counts": sources}
         return None if member not in lists else len(lists[member] or ())
 
-    def _agreed(self, made):
+    def _agreed(self, made: _Made) -> _Made:
         """Waits until all ranks have made it, unless the world does not wait; or else gives it up."""
         if self.nonblocking:
             return made
@@ -398,8 +405,15 @@ class World(_core.World):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the world; once is enough. Raises Busy while schedules are open."""
-        if self.is_open:
+        """Leave the world; once is enough. Raises Busy while schedules are open, or another thread is in a call.
+
+        While somebody looks at memory of empty(), it stays there, and other ranks are not told yet.
+        """
+        if self._views and self.is_open:
+            if any(part.is_open for part in self._parts):
+                raise Busy("schedules of this world are open", "LSCHED_ERR_BUSY")
+            self._retire()
+        else:
             self._close()
         _open_worlds.discard(self)
         self._abandoned.clear()
@@ -429,12 +443,13 @@ class _Allocation:
     def __init__(self, world: World, address: int) -> None:
         self._world = world
         self._address = address
+        world._views.add(address)
 
     def __del__(self) -> None:
-        try:
-            self._world._release(self._address)
-        except Error:
-            pass  # a process that was forked off
+        self._world._release(self._address)
+        self._world._views.discard(self._address)
+        if not self._world._views:
+            self._world._finish()
 
 
 def _bad(text: str) -> ArgumentError:
@@ -451,3 +466,6 @@ def _give_up_all() -> None:
     """Whatever is open when the interpreter ends, other ranks hear of, and no thread of ours outlives the arrays."""
     for world in list(_open_worlds):
         world._give_up()
+    for call in _at_end:
+        call()
+    _core.end_threads()

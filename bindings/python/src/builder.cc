@@ -46,12 +46,17 @@ std::uint32_t appended(const builder& to, Add&& add) {
 
 address commit(builder& of, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
-  lsched_builder* const one = of.get();
-  of.forget();  // consumed, whatever the answer is
-  blocking([&](lsched_diagnostic* why) {
-    return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
-                                 reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, why);
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_status code = LSCHED_OK;
+  (void)of.get();                          // throws where it was committed before
+  of.give_back([&](lsched_builder* one) {  // consumed, whatever the answer is
+    code = unlocked([&] {
+      return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
+                                   reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
+    });
   });
+  expect(code, why);
   return adopted(made);
 }
 

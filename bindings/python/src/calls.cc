@@ -1,26 +1,23 @@
 #include "bindings/python/src/calls.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <mutex>
+#include <thread>
 
 namespace lsched::python {
 namespace {
 
 std::atomic<unsigned> forked{0};
 
-/// libsched._errors.error_of; kept for good, as modules are.
-PyObject* error_maker = nullptr;
-
-PyObject* made_error(const lsched_diagnostic& why) {
-  if (error_maker == nullptr) {
-    nb::object found = nb::module_::import_("libsched._errors").attr("error_of");
-    error_maker = found.release().ptr();
-  }
-  return nb::borrow(error_maker)(static_cast<int>(why.status), why.rank, why.op, why.round, why.text).release().ptr();
+/// Not kept: each interpreter of a process has classes of its own.
+nb::object made_error(const lsched_diagnostic& why) {
+  return nb::module_::import_("libsched._errors")
+      .attr("error_of")(static_cast<int>(why.status), why.rank, why.op, why.round, why.text);
 }
 
 void raise(const std::exception_ptr& thrown, void*) {
@@ -28,7 +25,7 @@ void raise(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const call_failure& failed) {
     try {
-      const nb::object error = nb::steal(made_error(failed.why));
+      const nb::object error = made_error(failed.why);
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
     } catch (nb::python_error& instead) {  // a signal handler's, for one
       instead.restore();
@@ -36,7 +33,34 @@ void raise(const std::exception_ptr& thrown, void*) {
   }
 }
 
+// Threads on their way back to the interpreter, and the one that ends it once that is so.
+std::atomic<unsigned> returning{0};
+std::atomic<bool> is_ending{false};
+std::thread::id ends_it;
+
+/// From now on no other thread comes back to the interpreter. Waits for those on their way, at most a second. Of a
+/// second interpreter nothing: its threads have ended before.
+void end_threads() {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) return;
+  ends_it = std::this_thread::get_id();
+  is_ending = true;
+  for (int i = 0; i < 1000 && returning != 0; ++i) {
+    const nb::gil_scoped_release others;
+    usleep(1000);
+  }
+}
+
 }  // namespace
+
+others_may_run::~others_may_run() {
+  ++returning;
+  if (is_ending && std::this_thread::get_id() != ends_it) {
+    --returning;
+    for (;;) pause();
+  }
+  PyEval_RestoreThread(state_);
+  --returning;
+}
 
 lsched_diagnostic told(lsched_status code, const char* text) {
   lsched_diagnostic why;
@@ -68,7 +92,8 @@ std::uint64_t nanoseconds(std::optional<double> seconds) {
   return *seconds >= k_longest ? LSCHED_FOREVER : static_cast<std::uint64_t>(*seconds * 1e9);
 }
 
-void add_failures(nb::module_&) {
+void add_failures(nb::module_& module) {
+  module.def("end_threads", end_threads);
   nb::register_exception_translator(raise);
   static std::once_flag is_registered;
   std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { forked.fetch_add(1); }); });

@@ -37,10 +37,23 @@ unsigned forks();
 /// Seconds as Python says them; nothing: forever. Throws call_failure for what is negative or not a number.
 std::uint64_t nanoseconds(std::optional<double> seconds);
 
+/// Without the interpreter's lock. Once the interpreter ends, a thread that would take the lock back sleeps for good
+/// instead: Python would end the thread there, and C++ would end the process of that.
+class others_may_run {
+ public:
+  others_may_run() : state_(PyEval_SaveThread()) {}
+  others_may_run(const others_may_run&) = delete;
+  others_may_run& operator=(const others_may_run&) = delete;
+  ~others_may_run();
+
+ private:
+  PyThreadState* state_;
+};
+
 /// Answers what a call that cannot block for long answers, without the interpreter's lock.
 template <class Call>
 auto unlocked(Call&& call) {
-  const nb::gil_scoped_release others_may_run;
+  const others_may_run meanwhile;
   return call();
 }
 
@@ -78,7 +91,7 @@ void blocking(Attempt&& attempt) {
   expect(code, why);
 }
 
-/// The translation of call_failure.
+/// The translation of call_failure, and end_threads().
 void add_failures(nb::module_& module);
 
 }  // namespace lsched::python

@@ -54,7 +54,19 @@ bool is_contiguous(const nb::ndarray<nb::ro>& array) {
 
 [[noreturn]] void refuse(const char* text) { throw call_failure(told(LSCHED_ERR_ARGUMENT, text)); }
 
-/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element)
+/// An array that was given away by __dlpack__, which its owner may have made for this alone.
+struct given {
+  nb::ndarray<nb::ro> array;
+};
+
+/// What keeps the elements where they are. A memoryview forbids bytearrays and the like to be resized.
+nb::object keeper_of(nb::handle object, const nb::ndarray<nb::ro>& array) {
+  if (nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()))) return view;
+  PyErr_Clear();
+  return nb::cast(given{array});
+}
+
+/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element, what keeps them)
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))
@@ -67,7 +79,7 @@ nb::tuple look(nb::handle object, bool is_written) {
   if (array.size() != 0 && !is_contiguous(array)) refuse("this array is not contiguous in C order");
   const auto [type, factor] = dtype_of(array.dtype());
   return nb::make_tuple(reinterpret_cast<address>(array.data()), array.size() * factor, type, factor,
-                        array.itemsize() / factor);
+                        array.itemsize() / factor, keeper_of(object, array));
 }
 
 /// A flat array of bytes over memory of the library, as anybody takes it by __dlpack__ or the buffer protocol.
@@ -78,6 +90,7 @@ nb::object bytes_at(address where, std::uint64_t bytes, nb::handle owner) {
 }  // namespace
 
 void add_memory(nb::module_& module) {
+  nb::class_<given>(module, "Given");
   module.def("look", look, nb::arg("object"), nb::arg("is_written"));
   module.def("bytes_at", bytes_at);
 }

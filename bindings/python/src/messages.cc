@@ -1,6 +1,9 @@
 // Mailboxes and messages.
 #include <nanobind/stl/optional.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -15,7 +18,7 @@ using limit = std::optional<double>;
 /// is taken back; what moves, or was sent, goes on without it.
 struct message {
   message() = default;
-  message(message&& other) noexcept
+  message(message&& other) noexcept  // as it is posted
       : handle(std::exchange(other.handle, nullptr)),
         is_sent(other.is_sent),
         of(std::move(other.of)),
@@ -27,12 +30,55 @@ struct message {
   bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< of what has come
   std::uint64_t bytes = 0;
+  std::exception_ptr failure{};  ///< what it has ended of
+  bool is_in_use = false;        ///< by the one thread that may be in a call of it
   nb::object of{}, keeps{};
 
   void end(const lsched_arrival& what) {
     rank = what.rank, tag = what.tag, bytes = what.bytes;
     keeps.reset();
   }
+  void tell() const {
+    if (failure) std::rethrow_exception(failure);
+  }
+};
+
+/// The right to call the library with a message, which one thread has at a time.
+class turn {
+ public:
+  explicit turn(message& of) : of_(of) {}
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+  ~turn() {
+    if (!is_mine_) return;
+    const std::lock_guard hold(lock());
+    of_.is_in_use = false;
+    is_over().notify_all();
+  }
+
+  /// Waits for it; whether it was there in time.
+  bool take(std::uint64_t timeout_ns) {
+    if (is_mine_) return true;
+    std::unique_lock hold(lock());
+    is_mine_ = is_over().wait_for(hold, std::chrono::nanoseconds(timeout_ns), [this] { return !of_.is_in_use; });
+    of_.is_in_use = true;
+    return is_mine_;
+  }
+
+ private:
+  // Of all messages: hardly any two threads ever want the same one.
+  // Never destroyed: a thread may sleep here when the process ends.
+  static std::mutex& lock() {
+    static auto* const all = new std::mutex;
+    return *all;
+  }
+  static std::condition_variable& is_over() {
+    static auto* const all = new std::condition_variable;
+    return *all;
+  }
+
+  message& of_;
+  bool is_mine_ = false;
 };
 
 /// Messages that nobody waits for, and what they need until they have ended. Under the interpreter's lock; never
@@ -71,17 +117,15 @@ address create(const world& in) {
 }
 
 void destroy(mailbox& of) {
-  if (!of.is_open()) return;
   look_after_orphans();
-  expect(unlocked([one = of.get()] { return lsched_mailbox_destroy(one); }));
-  of.forget();
+  of.give_back([](lsched_mailbox* one) { expect(unlocked([one] { return lsched_mailbox_destroy(one); })); });
 }
 
 template <class Post>
 message posted(nb::handle_t<mailbox> self, nb::object keeps, Post&& post) {
   message made;
   if (!orphans().empty()) look_after_orphans();
-  lsched_mailbox* const box = nb::inst_ptr<mailbox>(self)->get();
+  const auto box = nb::inst_ptr<mailbox>(self)->get();
   expect(unlocked([&] { return post(box, &made.handle); }));
   made.of = nb::borrow(self);
   made.keeps = std::move(keeps);
@@ -104,35 +148,52 @@ message receive(nb::handle_t<mailbox> self, std::int32_t from, std::int32_t tag,
   });
 }
 
-void wait_for(message& of, limit timeout) {
-  if (of.handle == nullptr) return;
-  (void)nb::inst_ptr<mailbox>(of.of)->get();
+/// Calls `call(arrival*)` of the message, in turn, and keeps what it has ended of.
+template <class Call>
+void ended_by(message& of, Call&& call) {
   lsched_arrival what{.struct_size = sizeof what};
-  const auto attempt = [&](std::uint64_t slice, lsched_diagnostic* why) {
-    return lsched_message_wait(&of.handle, slice, &what, why);
-  };
   try {
-    wait(nanoseconds(timeout), attempt);
+    call(&what);
   } catch (...) {
-    if (of.handle == nullptr) of.end(what);
+    if (of.handle == nullptr && of.keeps) {
+      of.failure = std::current_exception();
+      of.end(what);
+    }
     throw;
   }
-  of.end(what);
+  if (of.handle == nullptr && of.keeps) of.end(what);
+}
+
+void wait_for(message& of, limit timeout) {
+  if (of.handle == nullptr) return of.tell();
+  const auto box = nb::inst_ptr<mailbox>(of.of)->get();
+  turn mine(of);
+  ended_by(of, [&](lsched_arrival* what) {
+    wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
+      if (!mine.take(slice)) {
+        *why = told(LSCHED_ERR_TIMEOUT, "another thread waits for this message, and it has not ended");
+        return LSCHED_ERR_TIMEOUT;
+      }
+      return of.handle == nullptr ? LSCHED_OK : lsched_message_wait(&of.handle, slice, what, why);
+    });
+  });
+  of.tell();
 }
 
 bool test(message& of) {
-  if (of.handle == nullptr) return true;
-  (void)nb::inst_ptr<mailbox>(of.of)->get();
-  lsched_arrival what{.struct_size = sizeof what};
-  const lsched_status code = lsched_message_test(&of.handle, &what);
-  if (of.handle == nullptr) of.end(what);
-  expect(code);
-  return code == LSCHED_OK;
+  if (of.handle == nullptr) return of.tell(), true;
+  const auto box = nb::inst_ptr<mailbox>(of.of)->get();
+  turn mine(of);
+  if (!mine.take(0)) return false;
+  ended_by(of, [&](lsched_arrival* what) { expect(lsched_message_test(&of.handle, what)); });
+  return of.handle == nullptr;
 }
 
 void cancel(message& of) {
   if (of.handle == nullptr) return;
-  (void)nb::inst_ptr<mailbox>(of.of)->get();
+  const auto box = nb::inst_ptr<mailbox>(of.of)->get();
+  turn mine(of);
+  if (!mine.take(0)) throw call_failure(told(LSCHED_ERR_BUSY, "another thread waits for this message"));
   expect(unlocked([&] { return lsched_message_cancel(&of.handle); }));
   of.keeps.reset();
 }

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings/python/src/handles.h"
+#include "bindings/python/src/interruptible.h"
 
 namespace lsched::python {
 namespace {
@@ -42,7 +43,7 @@ address create(const world& in, std::optional<std::string> collective, std::uint
 template <class Offer>
 ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   ticket made;
-  lsched_schedule* const one = nb::inst_ptr<schedule>(self)->get();
+  const schedule::lease one = nb::inst_ptr<schedule>(self)->get();
   expect(unlocked([&] { return offer(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
@@ -77,19 +78,14 @@ nb::tuple reported(limit timeout, Attempt&& attempt) {
   return told_of(report);
 }
 
-lsched_ticket round_of(const ticket& of) {
-  (void)nb::inst_ptr<schedule>(of.of)->get();
-  return of.round;
-}
-
 nb::tuple collect(const ticket& of, address result, limit timeout) {
-  return reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* report, auto* why) {
+  return reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* report, auto* why) {
     return lsched_collect(round, at(result), slice, report, why);
   });
 }
 
 nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit timeout) {
-  return reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* report, auto* why) {
+  return reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* report, auto* why) {
     return lsched_collect_buckets(round, reinterpret_cast<void* const*>(const_cast<address*>(buckets.data())), slice,
                                   report, why);
   });
@@ -99,7 +95,7 @@ nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit time
 nb::tuple collect_view(const ticket& of, limit timeout) {
   const void* result = nullptr;
   const nb::tuple report =
-      reported(timeout, [&, round = round_of(of)](std::uint64_t slice, lsched_report* filled, auto* why) {
+      reported(timeout, [&, round = of.use()](std::uint64_t slice, lsched_report* filled, auto* why) {
         return lsched_collect_view(round, &result, slice, filled, why);
       });
   return nb::make_tuple(reinterpret_cast<address>(result), report);
@@ -131,7 +127,9 @@ std::uint64_t withdraw(const schedule& of) {
 }
 
 void carry(const schedule& of, const world& survivors) {
-  blocking([one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); });
+  beside::make(
+      std::make_shared<beside>(),
+      [one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
 }
 
 std::string stats(const schedule& of) {

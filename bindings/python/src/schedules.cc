@@ -67,7 +67,7 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
 
 /// The first slice starts the round, all others wait for it.
 void run(const schedule& of, limit timeout) {
-  lsched_schedule* const one = of.get();
+  const schedule::lease one = of.get();
   lsched_ticket round{};
   wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
     if (round.schedule != nullptr) return lsched_wait(round, slice, why);
@@ -105,11 +105,10 @@ void cancel(const schedule& of) {
 }
 
 void destroy(schedule& of, limit timeout) {
-  if (!of.is_open()) return;
-  wait(nanoseconds(timeout), [one = of.get()](std::uint64_t slice, lsched_diagnostic* why) {
-    return lsched_schedule_destroy(one, slice, why);
+  of.give_back([&](lsched_schedule* one) {
+    wait(nanoseconds(timeout),
+         [one](std::uint64_t slice, lsched_diagnostic* why) { return lsched_schedule_destroy(one, slice, why); });
   });
-  of.forget();
 }
 
 std::string print(const schedule& of, bool as_dot) {
@@ -134,19 +133,13 @@ address load(const world& in, const std::string& text, const addresses& inputs, 
 
 // --- rounds ------------------------------------------------------------------------------------------------------
 
-/// Throws where the schedule is gone.
-lsched_ticket round_of(const ticket& of) {
-  (void)nb::inst_ptr<schedule>(of.of)->get();
-  return of.round;
-}
-
 void wait_for(const ticket& of, limit timeout) {
   wait(nanoseconds(timeout),
-       [round = round_of(of)](std::uint64_t slice, lsched_diagnostic* why) { return lsched_wait(round, slice, why); });
+       [round = of.use()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_wait(round, slice, why); });
 }
 
 bool test(const ticket& of) {
-  const lsched_status code = lsched_test(round_of(of));
+  const lsched_status code = lsched_test(of.use());
   expect(code);
   return code == LSCHED_OK;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bindings/python/src/handles.h"
+#include "bindings/python/src/interruptible.h"
 
 namespace lsched::python {
 namespace {
@@ -30,53 +31,58 @@ struct wishes {
 };
 
 address opened(const wishes& how) {
-  const lsched_config config = how.config();
-  lsched_world* made = nullptr;
-  blocking([&](lsched_diagnostic* why) { return lsched_world_open(&config, &made, why); });
-  return adopted(made);
+  return adopted(
+      interruptible([config = how.config()](lsched_world** made,
+                                            lsched_diagnostic* why) { return lsched_world_open(&config, made, why); },
+                    lsched_world_close));
 }
 
-/// A Python function, bytes -> one bytes of every rank. What it raises is kept for later.
-struct exchange {
-  nb::callable function;
-  std::int32_t ranks = 0;
-  std::exception_ptr raised{};
+/// Brings the bytes of each rank to all by a Python function, bytes -> one bytes of every rank.
+void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
+  const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
+  if (nb::len(answer) != ranks)
+    throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not answer one bytes object for each rank"));
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const auto theirs = nb::cast<nb::bytes>(answer[r]);
+    if (theirs.size() != bytes)
+      throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange answered bytes of another length"));
+    std::memcpy(static_cast<char*>(all) + r * bytes, theirs.c_str(), bytes);
+  }
+}
 
-  int operator()(const void* mine, void* all, std::uint64_t bytes) {
-    const nb::gil_scoped_acquire python;
+/// The exchange is made by the thread that has called, which waits meanwhile: some launchers allow no other one.
+address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
+  struct asking {
+    std::shared_ptr<beside> call = std::make_shared<beside>();
+    std::function<void(const void*, void*, std::uint64_t)> answer{};
+    bool is_answered = false;
+  };
+  const auto asks = std::make_shared<asking>();
+  std::exception_ptr raised;
+  asks->answer = [&, open = asks.get()](const void* mine, void* all, std::uint64_t bytes) {
     try {
-      const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
-      if (nb::len(answer) != static_cast<std::size_t>(ranks))
-        throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not answer one bytes object for each rank"));
-      for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r) {
-        const auto theirs = nb::cast<nb::bytes>(answer[r]);
-        if (theirs.size() != bytes)
-          throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange answered bytes of another length"));
-        std::memcpy(static_cast<char*>(all) + r * bytes, theirs.c_str(), bytes);
-      }
-      return 0;
+      exchange(function, static_cast<std::size_t>(size), mine, all, bytes);
+      open->is_answered = true;
     } catch (...) {
       raised = std::current_exception();
-      return 1;
     }
-  }
-};
-
-address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
-  const lsched_config config = how.config();
-  lsched_world* made = nullptr;
-  exchange by{std::move(function), size};
-  const lsched_exchange call = [](const void* mine, void* all, std::uint64_t bytes, void* context) {
-    return (*static_cast<exchange*>(context))(mine, all, bytes);
+  };
+  const lsched_exchange ask = [](const void* mine, void* all, std::uint64_t bytes, void* context) {
+    auto* const of = static_cast<asking*>(context);
+    of->is_answered = false;
+    const bool was_heard = of->call->ask([=] { of->answer(mine, all, bytes); });
+    return was_heard && of->is_answered ? 0 : 1;
   };
   try {
-    blocking(
-        [&](lsched_diagnostic* why) { return lsched_world_open_with(rank, size, call, &by, &config, &made, why); });
+    return adopted(interruptible(
+        [=, config = how.config()](lsched_world** made, lsched_diagnostic* why) {
+          return lsched_world_open_with(rank, size, ask, asks.get(), &config, made, why);
+        },
+        lsched_world_close, asks->call));
   } catch (const call_failure&) {
-    if (by.raised) std::rethrow_exception(by.raised);
+    if (raised) std::rethrow_exception(raised);
     throw;
   }
-  return adopted(made);
 }
 
 std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
@@ -90,31 +96,29 @@ std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
 }
 
 address split(const world& of, std::int32_t color, std::int32_t key) {
-  lsched_world* made = nullptr;
-  blocking([&, all = of.get()](lsched_diagnostic* why) { return lsched_split(all, color, key, &made, why); });
-  return adopted(made);
+  return adopted(
+      interruptible([=, all = of.get()](lsched_world** made,
+                                        lsched_diagnostic* why) { return lsched_split(all, color, key, made, why); },
+                    lsched_world_close));
 }
 
 address split_ranks(const world& of, const std::vector<std::int32_t>& ranks, std::int32_t tag) {
-  lsched_world* made = nullptr;
-  blocking([&, all = of.get()](lsched_diagnostic* why) {
-    return lsched_split_ranks(all, ranks.data(), static_cast<std::int32_t>(ranks.size()), tag, &made, why);
-  });
-  return adopted(made);
+  return adopted(interruptible(
+      [=, all = of.get()](lsched_world** made, lsched_diagnostic* why) {
+        return lsched_split_ranks(all, ranks.data(), static_cast<std::int32_t>(ranks.size()), tag, made, why);
+      },
+      lsched_world_close));
 }
 
 address shrink(const world& of, std::optional<double> timeout) {
-  lsched_world* made = nullptr;
-  blocking([&, all = of.get(), limit = nanoseconds(timeout)](lsched_diagnostic* why) {
-    return lsched_shrink(all, limit, &made, why);
-  });
-  return adopted(made);
+  return adopted(
+      interruptible([all = of.get(), limit = nanoseconds(timeout)](
+                        lsched_world** made, lsched_diagnostic* why) { return lsched_shrink(all, limit, made, why); },
+                    lsched_world_close));
 }
 
 void close(world& of) {
-  if (!of.is_open()) return;
-  expect(unlocked([all = of.get()] { return lsched_world_close(all); }));
-  of.forget();
+  of.give_back([](lsched_world* all) { expect(unlocked([all] { return lsched_world_close(all); })); });
 }
 
 nb::dict stats(const world& of) {
@@ -165,7 +169,7 @@ address allocate(const world& of, std::uint64_t bytes) {
 
 /// Nothing where the world, and with it the memory, is gone.
 void release(const world& of, address memory) {
-  if (of.is_open()) expect(lsched_free(of.get(), at(memory)));
+  if (lsched_world* const all = of.kept()) expect(lsched_free(all, at(memory)));
 }
 
 void trace_write(const world& of, const std::string& path) {
@@ -193,6 +197,8 @@ void add_worlds(nb::module_& module) {
       .def("_rank", [](const world& of) { return lsched_rank(of.get()); })
       .def("_size", [](const world& of) { return lsched_size(of.get()); })
       .def("_close", close)
+      .def("_retire", &world::retire)
+      .def("_finish", [](world& of) { of.finish([](lsched_world* all) { expect(lsched_world_close(all)); }); })
       .def("_split", split)
       .def("_split_ranks", split_ranks)
       .def("_shrink", shrink)

@@ -130,8 +130,8 @@ class Group(ProcessGroup):
             place = kind.place(where, where)
             try:
                 place.schedule._run_at(where, where, self._limit_of(opts))
-            except BaseException:
-                place.give_up(tensor)
+            except BaseException as error:
+                self._give_up(place, error, tensor)
                 raise
         except Error as error:
             raise as_torch_error(error)
@@ -399,14 +399,18 @@ class Group(ProcessGroup):
                 return self._begun(place, ticket, tensors, opts, finish)
             try:
                 place.schedule._run_at(input, output, self._limit_of(opts))
-            except BaseException:
-                place.give_up((tensors, keeps))
+            except BaseException as error:
+                self._give_up(place, error, (tensors, keeps))
                 raise
         except Error as error:
             raise as_torch_error(error)
         if finish is not None:
             finish()
         return _DONE
+
+    def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
+        place.cancel(keeps)
+        self._schedules.give_up(error)
 
     def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
                finish: Callable[[], None] | None) -> Work:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _core
-from .._errors import Error
+from .._errors import Cancelled, Error
 from .._schedule import Schedule
 from .._words import REDUCTIONS
 
@@ -32,8 +32,7 @@ class Place:
             self.work.wait()
             self.work = None
 
-
-    def give_up(self, keeps: Any) -> None:
+    def cancel(self, keeps: Any) -> None:
         """A round that was waited for in vain: on all ranks, so that the caller has its memory back."""
         try:
             self.schedule.cancel()
@@ -54,9 +53,10 @@ class Kind:
     def place(self, input: int, output: int) -> Place:
         """The next one; its memory is that of its last round, or at first these addresses."""
         number = self._next
-        self._next = (number + 1) % RING
+        after = (number + 1) % RING
         if number < len(self._places):
             place = self._places[number]
+            self._next = after
             if place.work is not None:
                 place.settle()
             return place
@@ -66,6 +66,7 @@ class Kind:
             handle = _core.collective(self._world, self._name, input, output, self._request)
         place = Place(Schedule(self._world, handle))
         self._places.append(place)
+        self._next = after
         return place
 
     def close(self) -> None:
@@ -80,9 +81,14 @@ class Schedules:
     def __init__(self, world: Any) -> None:
         self._world = world
         self.kinds: dict[tuple, Kind] = {}
+        self._given_up: list[Kind] = []
+        self._why: BaseException | None = None
 
     def add(self, key: tuple, name: str, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
+        if self._why is not None:
+            raise Cancelled(f"this process group was given up, since an earlier call has failed: {self._why}",
+                            "LSCHED_ERR_CANCELLED") from self._why
         request = None
         if name != "barrier":
             request = _core.Request()
@@ -96,7 +102,14 @@ class Schedules:
         kind = self.kinds[key] = Kind(self._world, name, request)
         return kind
 
+    def give_up(self, why: BaseException) -> None:
+        """Refuse all later calls. A schedule that was cancelled is in the way of every call that takes its place."""
+        self._why = self._why or why
+        self._given_up += self.kinds.values()
+        self.kinds.clear()
+
     def close(self) -> None:
-        for kind in self.kinds.values():
+        for kind in (*self.kinds.values(), *self._given_up):
             kind.close()
         self.kinds.clear()
+        self._given_up.clear()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import queue
 import threading
+import time
+import weakref
 from datetime import timedelta
 from typing import Any, Callable
 
@@ -11,6 +14,7 @@ import torch
 from torch._C._distributed_c10d import Work as TorchWork
 from torch.distributed import DistBackendError
 
+from .. import _world
 from .._errors import Error, Timeout
 
 
@@ -39,7 +43,7 @@ class Work(TorchWork):
         super().__init__()
         self._waited = waited
         self._tensors = tensors
-        self._limit = limit
+        self.limit = limit
         self._finish = finish
         self._error: Exception | None = None
         self._lock = threading.Lock()
@@ -50,7 +54,7 @@ class Work(TorchWork):
         waited = self._waited
         if waited is not None:
             try:
-                waited.wait(seconds(timeout, self._limit))
+                waited.wait(seconds(timeout, self.limit))
             except Error as error:
                 self._error = as_torch_error(error)
                 raise self._error
@@ -68,6 +72,20 @@ class Work(TorchWork):
             self._finish = None
             self._waited = None
             self._error = None  # of a wait that was shorter
+
+    def _ends_in(self, turn: float, deadline: float) -> bool:
+        """Whether it has ended after so many seconds, or its time is over."""
+        try:
+            if self._waited is not None:
+                self._waited.wait(turn)
+        except RuntimeError as error:  # an Error, or what one of several has raised
+            cause = error if isinstance(error, Error) else error.__cause__
+            if isinstance(cause, Timeout) and time.monotonic() < deadline:
+                return False
+            self._error = as_torch_error(error) if error is cause else error
+            return True
+        self._end()
+        return True
 
     def is_completed(self) -> bool:
         if self._waited is not None:
@@ -118,29 +136,66 @@ class Work(TorchWork):
 
 
 class _Waiter:
-    """A thread that waits for works whose future somebody has asked for, one after the other; it sleeps meanwhile."""
+    """Completes the futures that somebody has asked for: a thread that sleeps until a work has ended.
+
+    While it is in a callback of a future's, which may wait for another one, a second thread takes over.
+    """
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._threads: weakref.WeakSet = weakref.WeakSet()
+        self._thread: threading.Thread | None = None  # the one that is not in a callback
 
     def put(self, future: torch.futures.Future, work: Work) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="libsched-futures", daemon=True)
-            self._thread.start()
-        self._works.put((future, work))
+        self._works.put((future, work, time.monotonic() + work.limit))
+        self._ensure()
+
+    def stop(self) -> None:
+        """Once nothing is under way any more. Waits for callbacks, at most a second."""
+        self._works.put(None)
+        until = time.monotonic() + 1
+        for thread in list(self._threads):
+            thread.join(max(0.0, until - time.monotonic()))
+
+    def _ensure(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="libsched-futures", daemon=True)
+                self._threads.add(self._thread)
+                self._thread.start()
 
     def _run(self) -> None:
+        pending: collections.deque = collections.deque()
         while True:
-            future, work = self._works.get()
-            try:
-                work.wait()
-            except Exception as error:
-                work._error = work._error or error
+            while not pending or not self._works.empty():
+                pending.append(self._works.get())
+            if pending[0] is None:
+                self._works.put(None)  # for those that are in callbacks
+                return
+            future, work, deadline = pending[0]
+            if not work._ends_in(_TURN, deadline):
+                pending.rotate(-1)  # another one may have ended
+                continue
+            pending.popleft()
+            with self._lock:
+                self._thread = None
+            for each in pending:
+                self._works.put(each)
+            pending.clear()
+            if not self._works.empty():
+                self._ensure()
             future.set_result(None)
+            with self._lock:
+                if self._thread is not None:
+                    return  # another has taken over
+                self._thread = threading.current_thread()
 
+
+_TURN = 0.005  # seconds for which one work is waited for before the others are looked at
 
 waiter = _Waiter()
+_world._at_end.append(waiter.stop)
 
 
 class Several:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+import torch.distributed as dist
+
 from .._world import World, open_with
 
 # The world of the default group, of which all others are parts, and the global ranks of its members.
@@ -13,7 +15,7 @@ _root_ranks: list[int] = []
 
 
 def opened(options: Any, limit: float) -> World:
-    """The first group of a process is opened with the store, others are parts of it."""
+    """The default group is opened with the store; groups of its ranks are parts of it, if it is of this backend."""
     global _root, _root_ranks
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     if _root is not None and _root.is_open and set(ranks) <= set(_root_ranks):
@@ -21,7 +23,7 @@ def opened(options: Any, limit: float) -> World:
         world = _root.split_ranks([_root_ranks.index(each) for each in ranks], tag)
     else:
         world = open_with(options.group_rank, options.group_size, _StoreExchange(options), commit_timeout=limit)
-        if _root is None or not _root.is_open:
+        if not dist.is_initialized():  # this one will be the default group
             _root, _root_ranks = world, ranks
     world.nonblocking = True  # a first call creates, and waits for others no more than a later one
     return world

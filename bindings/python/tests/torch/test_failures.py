@@ -7,16 +7,16 @@ import textwrap
 BEGIN = """
 import os, time, torch, torch.distributed as dist, libsched.torch
 from datetime import timedelta
-dist.init_process_group("lsched", timeout=timedelta(seconds={limit}))
+dist.init_process_group("{backend}", timeout=timedelta(seconds={limit}))
 rank = dist.get_rank()
 def say(text):
     os.write(1, (text + "\\n").encode())
 """
 
 
-def run(ranks, body, limit=30):
+def run(ranks, body, limit=30, backend="lsched"):
     """What the ranks say. Blocks for at most 100 seconds."""
-    program = BEGIN.format(limit=limit) + textwrap.dedent(body)
+    program = BEGIN.format(limit=limit, backend=backend) + textwrap.dedent(body)
     python = [sys.executable, "-W", "ignore", "-c", program]
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True,

@@ -1,0 +1,64 @@
+#include "bindings/python/src/interruptible.h"
+
+#include <thread>
+#include <utility>
+
+namespace lsched::python {
+
+void beside::begin(const std::shared_ptr<beside>& self, attempt call, std::function<void()> undo) {
+  undo_ = std::move(undo);
+  std::thread([self, call = std::move(call)] {
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    const lsched_status code = call(&why);
+    const std::lock_guard hold(self->lock_);
+    self->code_ = code;
+    self->why_ = why;
+    self->is_over_ = true;
+    if (self->is_left_ && code >= 0) self->undo_();
+    self->news_.notify_all();
+  }).detach();
+}
+
+/// At most for a slice of time. Answers what it was asked; whether the call is over.
+bool beside::wait_for_news() {
+  const bool has_come = unlocked([this] {
+    std::unique_lock hold(lock_);
+    return news_.wait_for(hold, std::chrono::nanoseconds(k_slice_ns), [this] { return is_over_ || question_; });
+  });
+  if (!has_come || !question_) return has_come;
+  question_();
+  const std::lock_guard hold(lock_);
+  question_ = nullptr;
+  news_.notify_all();
+  return is_over_;
+}
+
+void beside::leave() {
+  const std::lock_guard hold(lock_);
+  is_left_ = true;
+  question_ = nullptr;
+  news_.notify_all();
+  if (is_over_ && code_ >= 0) undo_();
+}
+
+bool beside::ask(std::function<void()> question) {
+  std::unique_lock hold(lock_);
+  if (is_left_) return false;
+  question_ = std::move(question);
+  news_.notify_all();
+  news_.wait(hold, [this] { return !question_; });
+  return !is_left_;
+}
+
+void beside::make(const std::shared_ptr<beside>& self, attempt call, std::function<void()> undo) {
+  self->begin(self, std::move(call), std::move(undo));
+  while (!self->wait_for_news()) {
+    if (PyErr_CheckSignals() == 0) continue;
+    self->leave();
+    throw nb::python_error();
+  }
+  expect(self->code_, self->why_);
+}
+
+}  // namespace lsched::python

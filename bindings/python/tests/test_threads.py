@@ -1,0 +1,311 @@
+"""Objects that several threads call, and threads that the interpreter leaves behind."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import LIMIT, as_threads, launch
+
+
+def beside(call):
+    """Calls it in another thread: (the thread, a list that gets what it has raised, or None)."""
+    raised = []
+
+    def run():
+        try:
+            call()
+            raised.append(None)
+        except Exception as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread, raised
+
+
+def test_what_another_thread_waits_for_is_not_closed():
+    def body(world):
+        with world.barrier() as step:
+            if world.rank == 0:
+                thread, raised = beside(lambda: step.run(LIMIT))
+                time.sleep(0.2)
+                for end in (step.close, world.close):
+                    with pytest.raises(libsched.Busy):
+                        end()
+                step.cancel()
+                thread.join(LIMIT)
+                assert isinstance(raised[0], libsched.Cancelled)
+            else:
+                with pytest.raises(libsched.Cancelled):
+                    step._create_wait(LIMIT)
+                    time.sleep(0.5)
+                    step.run(LIMIT)
+
+    as_threads(2, body)
+
+
+def test_closing_in_one_thread_while_others_run():
+    """It is busy, or what they hear of is a named error."""
+
+    def body(world):
+        for _ in range(300):
+            step = world.allreduce(np.zeros(3))
+
+            def loop():
+                while True:
+                    step.run(LIMIT)
+                    time.sleep(0.0001)
+
+            thread, raised = beside(loop)
+            while True:
+                try:
+                    step.close()
+                    break
+                except libsched.Busy:
+                    pass
+            thread.join(LIMIT)
+            assert isinstance(raised[0], libsched.StateError), raised
+
+    as_threads(1, body)
+
+
+def test_two_threads_wait_for_one_message():
+    def body(world):
+        with world.mailbox() as box, world.barrier() as come:
+            for i in range(200):
+                if world.rank == 0:
+                    x = np.zeros(1)
+                    message = box.receive(1, x, tag=i)
+                    thread, raised = beside(lambda: message.wait(LIMIT))
+                    if i % 2:
+                        time.sleep(0.001)
+                    assert not message.test()
+                    come.run(LIMIT)
+                    message.wait(LIMIT)
+                    thread.join(LIMIT)
+                    assert raised == [None] and x[0] == i and message.tag == i
+                else:
+                    come.run(LIMIT)
+                    box.send(0, np.full(1, float(i)), tag=i).wait(LIMIT)
+
+    as_threads(2, body)
+
+
+def test_both_threads_hear_that_a_message_was_too_long():
+    def body(world):
+        with world.mailbox() as box, world.barrier() as come:
+            if world.rank == 0:
+                message = box.receive(1, np.zeros(1))
+                thread, raised = beside(lambda: message.wait(LIMIT))
+                time.sleep(0.1)
+                with pytest.raises(libsched.Busy):
+                    message.cancel()
+                with pytest.raises(libsched.Timeout):
+                    message.wait(0.05)
+                come.run(LIMIT)
+                for _ in range(2):
+                    with pytest.raises(libsched.BoundsError):
+                        message.wait(LIMIT)
+                thread.join(LIMIT)
+                assert isinstance(raised[0], libsched.BoundsError)
+            else:
+                come.run(LIMIT)
+                try:
+                    box.send(0, np.zeros(2)).wait(LIMIT)
+                except libsched.Error:
+                    pass
+            come.run(LIMIT)
+
+    as_threads(2, body)
+
+
+@pytest.mark.parametrize("wait", ["late.run()", "box.receive(1 - world.rank, x).wait()", "busy()"])
+def test_a_daemon_thread_waits_when_the_interpreter_ends(wait):
+    for _ in range(3):
+        done = launch(2, f"""
+        import threading, numpy as np
+        world = libsched.init()
+        x = np.zeros(3)
+        mine, late, box = world.barrier(), world.barrier(), world.mailbox()
+        def busy():
+            while True:
+                world.stats(), world.describe()
+        def wait():
+            if world.rank == 0:
+                {wait}
+        threading.Thread(target=wait, daemon=True).start()
+        mine.run(30)
+        time.sleep(0.1)
+        print("end", flush=True)
+        """)
+        assert done.status == 0 and done.output.count("end") == 2, done.output
+        assert "terminate" not in done.output and "Fatal" not in done.output, done.output
+
+
+WAITS = {
+    "init": "pass",
+    "split": "world.split(0)",
+    "split_ranks": "world.split_ranks([0, 1], 7)",
+    "shrink": "world.shrink()",
+}
+
+
+@pytest.mark.parametrize("name", WAITS)
+def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
+    """Rank 1 makes it late or not at all; what the call still makes after the signal is given back."""
+    done = launch(2, f"""
+    import threading
+    slow = int(os.environ["LSCHED_RUN_RANK"]) == 1
+    def interrupt():
+        time.sleep(1)
+        interrupt.at = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+    if {name == "init"}:
+        if slow:
+            time.sleep(3)
+            os._exit(0)
+        threading.Thread(target=interrupt).start()
+    try:
+        world = libsched.init(commit_timeout=20)
+        if slow:
+            time.sleep(3)
+            os._exit(0)
+        threading.Thread(target=interrupt).start()
+        {WAITS[name]}
+    except KeyboardInterrupt:
+        os.write(1, f"after {{time.monotonic() - interrupt.at}}\\n".encode())
+    """)
+    after = [float(line.split()[1]) for line in done.output.splitlines() if line.startswith("after")]
+    assert len(after) == 1 and after[0] < 1.5, done.output  # it looks ten times a second
+
+
+def test_an_exchange_that_raises_or_is_interrupted():
+    def raises(_):
+        raise OSError("planted")
+
+    def interrupted(_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(1)
+        return []
+
+    for exchange, error in ((raises, OSError), (interrupted, KeyboardInterrupt), (lambda mine: [], libsched.Error)):
+        with pytest.raises(error):
+            libsched.open_with(0, 2, exchange)
+    with libsched.open_with(0, 1, lambda mine: [mine]) as world:
+        assert world.size == 1
+
+
+def test_a_ticket_is_awaited_for_so_long():
+    def body(world):
+        async def late():
+            step = world.barrier()
+            if world.rank == 0:
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(step.start(), 0.2)
+            return step
+
+        step = asyncio.run(late())  # and the event loop ends
+        with world.barrier() as come:
+            come.run(LIMIT)
+        if world.rank == 1:
+            step.run(LIMIT)
+        with world.barrier() as come:
+            come.run(LIMIT)
+        step.close()
+
+    as_threads(2, body)
+
+
+def test_errors_of_each_interpreter_are_its_own():
+    source = """
+import libsched
+try:
+    import _interpreters as other
+except ModuleNotFoundError:
+    import _xxsubinterpreters as other
+fails = '''
+import libsched
+try:
+    libsched.verify(collective="nothing", ranks=2)
+except libsched.ArgumentError:
+    pass
+else:
+    raise SystemError("another class")
+'''
+for _ in range(2):
+    made = other.create()
+    try:
+        other.run_string(made, fails)
+    except ImportError:
+        print("refused")
+    other.destroy(made)
+    exec(fails)
+print("as it should be")
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert "as it should be" in done.stdout and done.returncode == 0, done.stdout + done.stderr
+
+
+def test_memory_of_a_world_outlives_it_while_it_is_looked_at():
+    (world,) = libsched.open_threads(1, region_bytes=64 << 20)
+    views = [np.frombuffer(world.empty(1 << 20), "f4") for _ in range(2)]
+    step = world.allreduce(views[0])
+    with pytest.raises(libsched.Busy):
+        world.close()
+    step.close()
+    world.close()
+    assert not world.is_open
+    with pytest.raises(libsched.StateError):
+        world.barrier()
+    for view in views:
+        view[:] = 7
+        assert view.sum() == 7 * view.size
+    while views:
+        views.pop()
+        del view
+        view = None
+
+
+def test_memory_that_was_made_for_this_alone():
+    class Fresh:
+        """Its __dlpack__ gives away what nobody else holds."""
+
+        def __dlpack__(self, **options):
+            return np.full(100_000, 3.0).__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    def body(world):
+        given = Fresh()
+        result = np.zeros(100_000)
+        with world.allreduce(given, result) as step:
+            others = [np.full(100_000, float(i)) for i in range(20)]
+            step.run(LIMIT)
+            return result[0], result[-1], len(others)
+
+    assert as_threads(2, body) == [(6, 6, 20)] * 2
+
+
+def test_arrays_that_come_later_have_the_right_length():
+    def body(world):
+        x, y = np.ones(4), np.zeros(4 * world.size)
+        root = world.rank == 0
+        with world.gather(x, y if root else None) as step:
+            step.run(LIMIT)
+            with pytest.raises(libsched.ArgumentError):
+                step.rebind(np.ones(5), np.zeros(4 * world.size) if root else None)
+            step.rebind(np.ones(4), np.zeros(4 * world.size))
+            step.run(LIMIT)
+        with world.barrier() as step, pytest.raises(libsched.ArgumentError):
+            step.rebind(x, y)
+
+    as_threads(3, body)
