@@ -4,7 +4,7 @@
     dist.init_process_group("lsched")
 
 Importing this module registers the backend; torch 2.14 and later find it by themselves. It serves tensors of the CPU
-on one machine. docs/python.md has the guide "from Gloo to lsched".
+on one machine. docs/python.md has the guide "from Gloo to lsched", docs/training.md that of training without waiting.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from typing import Any
 import torch.distributed as dist
 
 from .._world import World
+from ._adasum import AdasumOptimizer, AdasumState, adasum_hook
 from ._group import Group
+from ._hook import broadcast_parameters
+from ._oktopk import OkTopkState, oktopk_hook
+from ._partial import PartialOptimizer, PartialState, partial_hook
 from ._work import Work
 
-__all__ = ["Group", "Work", "monitored_barrier", "register", "world_of"]
+__all__ = ["AdasumOptimizer", "AdasumState", "Group", "OkTopkState", "PartialOptimizer", "PartialState", "Work",
+           "adasum_hook", "broadcast_parameters", "monitored_barrier", "oktopk_hook", "partial_hook", "register",
+           "world_of"]
 
 
 def _make(options: Any, _: Any) -> Group:

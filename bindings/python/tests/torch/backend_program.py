@@ -388,26 +388,26 @@ def check_many_shapes(ranks):
     dist.barrier()
 
 
-def main():
+def main(known, make):
+    """Runs the checks among `known` that the command line names, or all, with what `make` makes for them."""
     faulthandler.dump_traceback_later(200, exit=True)
     torch.set_num_threads(1)
     dist.init_process_group("lsched", timeout=LIMIT)
-    ranks = Ranks()
-    names = [name for name in globals() if name.startswith("check_")]
-    for name in names:
+    together, its, rank = dist.new_group(backend="gloo", timeout=LIMIT), make(), dist.get_rank()
+    for name in [each for each in known if each.startswith("check_")]:
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         try:
-            globals()[name](ranks)
-            dist.barrier(group=ranks.gloo)
+            known[name](its)
+            dist.barrier(group=together)
         except BaseException:
-            print(f"rank {ranks.rank} of {ranks.size} failed in {name}", flush=True)
+            print(f"rank {rank} of {dist.get_world_size()} failed in {name}", flush=True)
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
     dist.destroy_process_group()
-    print(f"rank {ranks.rank} is done", flush=True)
+    print(f"rank {rank} is done", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    main(globals(), Ranks)

@@ -94,3 +94,27 @@ def test_coalesced_work_fails_as_a_whole():
     os._exit(0)
     """)
     assert "failed True" in said, said
+
+
+def test_survivors_of_a_death_go_on():
+    said = run(3, """
+    import libsched
+    model = torch.nn.Linear(8, 1)
+    inner = torch.optim.SGD(model.parameters(), lr=0.01)
+    opt = libsched.torch.PartialOptimizer(inner, model.named_parameters(), lag="accumulate")
+    for i in range(200):
+        if rank == 1 and i == 20:
+            os._exit(0)
+        opt.zero_grad()
+        model(torch.ones(2, 8) * i).square().mean().backward()
+        try:
+            opt.step()
+        except libsched.PeerLost:
+            world = opt.shrink()
+            opt.average_parameters()
+    opt.average_parameters()
+    say(f"{world.size} are left: {model.weight.double().sum().item()!r}")
+    os._exit(0)
+    """)
+    lines = [line for line in said.splitlines() if "are left" in line]
+    assert len(lines) == 2 and lines[0] == lines[1] and lines[0].startswith("2"), said

@@ -1,0 +1,142 @@
+"""Training with the adaptive sum of many ranks' updates (Maleki and others, MLSys 2021)."""
+
+import contextlib
+from typing import Any, Callable, Iterable, Iterator
+
+import torch
+import torch.distributed as dist
+
+from ._hook import world_and_limit
+from ._parameters import Wrapper
+from ._work import Work
+
+
+class AdasumOptimizer(Wrapper):
+    """An optimizer whose ranks each step by their own gradient, and combine what the weights have moved by.
+
+        opt = libsched.torch.AdasumOptimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model.named_parameters())
+        libsched.torch.broadcast_parameters(model)
+
+    The learning rate is that of a single rank, whatever their number. Of tensors that ranks have moved in orthogonal
+    directions the moves are added, of parallel ones averaged. State of the inner optimizer differs by rank, and so
+    does state_dict(). Weights must be the same on all ranks at the beginning. Made by all ranks:
+        local_steps    inner steps between two exchanges
+        process_group  of the backend lsched, or a libsched.World; None: the default group
+        timeout        seconds for which an exchange lasts; None: the group's
+
+    Attributes:
+        spoilt  names of the tensors that held NaN or infinities in the last exchange, the same on all ranks; these were
+                set back to what they were before it
+    """
+
+    def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
+                 local_steps: int = 1, process_group: Any = None, timeout: float | None = None) -> None:
+        if local_steps < 1:
+            raise ValueError("local_steps is at least 1")
+        super().__init__(inner, named_parameters)
+        self.world, self._limit = world_and_limit(process_group, timeout)
+        self._before, self._move = self.parameters.vector(), self.parameters.vector()
+        self._local_steps, self._steps = local_steps, 0
+        self._syncs = True
+        self.spoilt: list[str] = []
+        self.exchange = self.world.adasum(self._move.flat, tensors=self.parameters.table())
+        self.exchange._create_wait(self._limit)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """An inner step, and an exchange if it is time for one: collective, blocks. Returns what `closure` returns.
+
+        Where gradients have overflowed under a GradScaler there is no inner step, and the rank's move is what it was.
+        """
+        with torch.enable_grad():
+            answer = None if closure is None else closure()
+        if not self._syncs:
+            return answer
+        if self._steps % self._local_steps == 0:
+            self._before.take_weights()
+        if not self._has_overflowed():
+            scale = self._scale()
+            if scale is not None:
+                torch._foreach_div_([each.grad for each in self.parameters.tensors if each.grad is not None], scale)
+            self.inner.step()
+        self._steps += 1
+        if self._steps % self._local_steps == 0:
+            self._combine()
+        return answer
+
+    def _combine(self) -> None:
+        self._move.take_weights()
+        self._move.flat.sub_(self._before.flat)
+        self.exchange.run(self._limit)
+        flags = self.exchange.non_finite_tensors()
+        self.spoilt = [name for name, flag in zip(self.parameters.names, flags) if flag]
+        for part, flag in zip(self._move.parts, flags):
+            if flag:
+                part.zero_()
+        self._move.flat.add_(self._before.flat)
+        self._move.give_weights()
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within, step() does nothing: gradients of several batches are accumulated."""
+        self._syncs = False
+        try:
+            yield
+        finally:
+            self._syncs = True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's on this rank, and where in a window of local steps it is."""
+        told = self.inner.state_dict()
+        told["libsched"] = {"version": 1, "steps": self._steps, "names": list(self.parameters.names),
+                            "before": self._before.flat.clone()}
+        return told
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        mine = state.pop("libsched", None)
+        self.inner.load_state_dict(state)
+        if mine is None:
+            return
+        if mine["names"] != self.parameters.names:
+            raise ValueError("the state is of a model with other parameters")
+        self._steps = mine["steps"]
+        self._before.flat.copy_(mine["before"])
+
+    def close(self) -> None:
+        self.exchange.close()
+
+
+class AdasumState:
+    """The adaptive sum of gradients, bucket by bucket, for DistributedDataParallel.
+
+        ddp.register_comm_hook(libsched.torch.AdasumState(ddp), libsched.torch.adasum_hook)
+
+    Each tensor is combined by itself, while backward computes the next bucket. Gradients are not divided.
+    """
+
+    def __init__(self, ddp: Any, timeout: float | None = None) -> None:
+        self.world, self.limit = world_and_limit(ddp.process_group, timeout)
+        self._exchanges: dict[tuple, Any] = {}  # by bucket: DDP cuts them anew once
+
+    def close(self) -> None:
+        for each in self._exchanges.values():
+            each.close()
+
+    def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        key = tuple(id(each) for each in bucket.parameters())
+        exchange = self._exchanges.get(key)
+        if exchange is None:
+            table, begin = [], 0
+            for each in bucket.gradients():
+                table.append((begin, each.numel()))
+                begin += each.numel()
+            exchange = self._exchanges[key] = self.world.adasum(buffer, tensors=table)
+        exchange.rebind(output=buffer)
+        return Work(exchange.start(), [buffer], self.limit).get_future().then(lambda ended: ended.value()[0])
+
+
+def adasum_hook(state: AdasumState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The hook of DistributedDataParallel that goes with AdasumState."""
+    return state.take(bucket)

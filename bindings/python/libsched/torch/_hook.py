@@ -1,0 +1,83 @@
+"""Hooks of DistributedDataParallel that see the gradient of the whole model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .._world import World
+from ._group import Group
+from ._parameters import Parameters
+from ._work import Work, waiter
+
+_ALONE = 300.0  # seconds that a wait lasts where neither the caller nor a group says so
+
+
+def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
+    """Of a process group, a world, or None: the default group; and for how long calls wait."""
+    if isinstance(group, World):
+        return group, _ALONE if timeout is None else timeout
+    if group is None:
+        group = dist.group.WORLD
+    if not isinstance(group, Group):
+        raise ValueError(f"{group} is no process group of the backend lsched")
+    return group.world, group._limit if timeout is None else timeout
+
+
+def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
+    """Give all ranks the parameters and buffers of rank 0's model. Collective; blocks. DDP's constructor does the same.
+
+    `process_group`: of the backend lsched, or a libsched.World; None: the default group.
+    """
+    world, limit = world_and_limit(process_group, timeout)
+    for each in model.state_dict().values():
+        flat = each.detach().contiguous().view(-1).view(torch.uint8)
+        with world.bcast(flat) as step:
+            step.run(limit)
+        each.copy_(flat.view(each.dtype).view(each.shape))
+
+
+class Hook:
+    """Collects the buckets of a step; the last one begins the round, whose result goes back into all of them.
+
+    One vector for the whole model: DDP may cut it into other buckets, and does so after the first step.
+    """
+
+    def __init__(self, ddp: Any, timeout: float | None) -> None:
+        self.world, self.limit = world_and_limit(ddp.process_group, timeout)
+        self.parameters = Parameters(ddp.module.named_parameters())
+        self.gradient, self.result = self.parameters.vector(), self.parameters.vector()
+        self._places = {id(each): i for i, each in enumerate(self.parameters.tensors)}
+        self._taken: list[tuple[torch.Tensor, int]] = []
+        self._ended: torch.futures.Future = torch.futures.Future()
+        self._work: Work | None = None
+
+    def _begin(self) -> Any:
+        """Starts the round over `gradient`, whose result will be in `result`; answers what a Work waits for."""
+        raise NotImplementedError
+
+    @torch.no_grad()
+    def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """A future of the bucket's buffer."""
+        gradients = bucket.gradients()
+        places = [self._places[id(each)] for each in bucket.parameters()]
+        torch._foreach_copy_([self.gradient.parts[i] for i in places], gradients)
+        self._taken += zip(gradients, places)
+        buffer, ended = bucket.buffer(), self._ended
+        future = ended.then(lambda _: self._given(buffer))
+        if bucket.is_last():
+            self._ended = torch.futures.Future()
+            self._work = Work(self._begin(), [], self.limit, self._give_back)
+            waiter.put(ended, self._work)
+        return future
+
+    @torch.no_grad()
+    def _give_back(self) -> None:
+        torch._foreach_copy_([each for each, _ in self._taken], [self.result.parts[i] for _, i in self._taken])
+        self._taken.clear()
+
+    def _given(self, buffer: torch.Tensor) -> torch.Tensor:
+        self._work._value()  # raises what the round has failed of
+        return buffer

@@ -1,0 +1,107 @@
+"""Training with the largest elements of the gradient alone (Li and Hoefler, PPoPP 2022)."""
+
+from typing import Any, Callable
+
+import torch
+import torch.distributed as dist
+
+from ._hook import Hook
+
+
+class OkTopkState(Hook):
+    """A sparse allreduce with error feedback in place of DistributedDataParallel's dense one.
+
+        state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
+        ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
+
+    Gradients become the mean over ranks of the largest `density` of all elements of the model, zero elsewhere, the same
+    bits on all ranks; what was left out is added to the next gradient.
+        density       a share of the elements, or a function of the number of the step
+        warmup_steps  steps with the dense mean at the beginning
+        nans          "error": backward() raises NotFinite; "ignore", "propagate"
+        capacity, period, boundaries, balance, selection, reuse   as of libsched.Sparse
+    """
+
+    def __init__(self, ddp: Any, density: float | Callable[[int], float] = 0.01, *, warmup_steps: int = 0,
+                 nans: str = "error", capacity: str = "defer", timeout: float | None = None, **options: Any) -> None:
+        super().__init__(ddp, timeout)
+        self._density = density if callable(density) else lambda _: density
+        self._warmup = warmup_steps
+        self._options = dict(options, algorithm="oktopk", nans=nans, capacity=capacity)
+        self.steps = 0
+        self._dense: Any = None
+        self._sparse: Any = None
+        self._k = 0
+        self._loaded: dict[str, Any] | None = None
+
+    def _begin(self) -> Any:
+        self.steps += 1
+        if self.steps <= self._warmup:
+            if self._dense is None:
+                self._dense = self.world.allreduce(self.gradient.flat, self.result.flat, divisor="ranks")
+            return self._dense.start()
+        k = max(1, min(self.parameters.count, round(self._density(self.steps) * self.parameters.count)))
+        if k != self._k:
+            self._change_to(k)
+        return self._sparse.start()
+
+    def _change_to(self, k: int) -> None:
+        """A schedule for that many elements; what was left out so far goes on with it."""
+        kept = self._residual().clone() if self._sparse is not None else None
+        if self._sparse is not None:
+            self._sparse.close()
+        self._k = k
+        self._sparse = self.world.sparse_allreduce(self.gradient.flat, self.result.flat, k, **self._options)
+        self._sparse._create_wait(self.limit)
+        if kept is not None:
+            self._residual().copy_(kept)
+        if self._loaded is not None:
+            self._restore(self._loaded)
+            self._loaded = None
+
+    def _residual(self) -> torch.Tensor:
+        return torch.frombuffer(self._sparse.residual(), dtype=self.parameters.dtype)
+
+    # --- checkpoints ---------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Between steps: this rank's residual by parameter, and all else that lives from step to step."""
+        told: dict[str, Any] = {"version": 1, "steps": self.steps, "k": self._k, "ranks": self.world.size,
+                                "residual": {}, "image": None}
+        if self._sparse is not None:
+            parts = zip(self.parameters.names, self.parameters.table())
+            residual = self._residual()
+            told["residual"] = {name: residual[begin:begin + count].clone() for name, (begin, count) in parts}
+            told["image"] = torch.frombuffer(bytearray(self._sparse.save()), dtype=torch.uint8)
+        return told
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Such a state, by all ranks. Of another number of ranks or density the residuals alone live on."""
+        known = {name: each.numel() for name, each in zip(self.parameters.names, self.parameters.tensors)}
+        for name, each in state["residual"].items():
+            if known.get(name) != each.numel():
+                raise ValueError(f"the state has a residual of {each.numel()} elements for {name}")
+        self.steps = state["steps"]
+        if self._sparse is None:
+            self._loaded = state
+        else:
+            self._restore(state)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        if state["image"] is not None and (state["k"], state["ranks"]) == (self._k, self.world.size):
+            self._sparse.load(bytes(state["image"].numpy()))
+            return
+        residual = self._residual()
+        for name, (begin, count) in zip(self.parameters.names, self.parameters.table()):
+            if name in state["residual"]:
+                residual[begin:begin + count].copy_(state["residual"][name])
+
+    def close(self) -> None:
+        for each in (self._dense, self._sparse):
+            if each is not None:
+                each.close()
+
+
+def oktopk_hook(state: OkTopkState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The hook of DistributedDataParallel that goes with OkTopkState."""
+    return state.take(bucket)

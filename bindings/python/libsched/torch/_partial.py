@@ -1,0 +1,235 @@
+"""Training that does not wait for the slowest rank: eager-SGD (Li and others, PPoPP 2020)."""
+
+import contextlib
+from typing import Any, Callable, Iterable, Iterator
+
+import torch
+import torch.distributed as dist
+
+from .._partial import Report
+from .._world import World
+from ._hook import Hook, world_and_limit
+from ._parameters import Wrapper
+
+
+class PartialOptimizer(Wrapper):
+    """An optimizer whose gradients are combined by a partial allreduce: step() waits only for whom the policy waits.
+
+        opt = libsched.torch.PartialOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
+                                              activation="majority", lag="history")
+        libsched.torch.broadcast_parameters(model)
+        for x, y in loader:
+            opt.zero_grad()
+            loss_fn(model(x), y).backward()
+            opt.step()
+        opt.average_parameters()
+        opt.close()
+
+    Made by all ranks, with the same arguments but for lag and divisor:
+        activation     who starts a round: "full", "solo", "majority", "quorum(K)", ..., perhaps with "+every(T)"
+        lag            what becomes of results this rank was too late for: "latest": the newest alone counts, as in the
+                       paper; "accumulate": their sum; "history": an inner step for each of the last 60
+        divisor        what sums are divided by: "ranks", "contributors" or "offers"
+        process_group  of the backend lsched, or a libsched.World; None: the default group
+        timeout        seconds for which any wait lasts; None: the group's
+        seed           of the draws of the policy
+
+    Attributes:
+        report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
+                anything was new (from_ < to)
+        round   the last round that was delivered here. With lag="history" replicas of one round have the same bits
+    """
+
+    def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
+                 activation: str = "majority", lag: str = "history", divisor: str = "ranks",
+                 process_group: Any = None, timeout: float | None = None, seed: int = 0) -> None:
+        super().__init__(inner, named_parameters)
+        self.world, self._limit = world_and_limit(process_group, timeout)
+        self._lag = lag
+        self._mine, self._result = self.parameters.vector(), self.parameters.vector()
+        self._ticket: Any = None
+        self._syncs = True
+        self.report: Report | None = None
+        self.round = 0
+        self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
+                                       history=60 if lag == "history" else 0, divisor=divisor, seed=seed,
+                                       averages_weights=True)
+        self.sums._create_wait(self._limit)
+
+    # --- one rank alone ------------------------------------------------------------------------------------------
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Contribute the gradients, and step by what has come. Returns what `closure` returns.
+
+        Where gradients have overflowed under a GradScaler, the rank calls without a contribution. Gradients are those
+        of the result afterwards. Blocks until the round is over. Raises Timeout and PeerLost; then the contribution
+        was made, and shrink() or another step() goes on.
+        """
+        answer = None if closure is None else closure()
+        if not self._syncs:
+            return answer
+        contribution = None
+        if not self._has_overflowed():
+            self._mine.take_gradients(self._scale())
+            contribution = self._mine.flat
+        self._ticket = self.sums.offer(contribution)
+        self._collect()
+        return answer
+
+    def _collect(self, has_more: bool = False) -> None:
+        """Steps by all results that wait; `has_more`: one was there already."""
+        while True:
+            report = self.sums.collect(self._ticket, self._result.flat, self._limit)
+            is_new = report.from_ < report.to
+            if is_new or not has_more:
+                self._step_by(report)
+            if not is_new or self._lag != "history":
+                return
+            has_more = True
+
+    def _step_by(self, report: Report) -> None:
+        self.report, self.round = report, report.to
+        if report.from_ < report.to and report.has_result:
+            self._result.be_gradients()
+            self.inner.step()
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within, step() does nothing: gradients of several batches are accumulated."""
+        self._syncs = False
+        try:
+            yield
+        finally:
+            self._syncs = True
+
+    def leave(self) -> None:
+        """This rank has no more data: from now on it counts as having called in every round."""
+        self.sums.leave()
+
+    @contextlib.contextmanager
+    def join(self) -> Iterator[None]:
+        """Around the loop over uneven data: leave() at its end."""
+        yield
+        self.leave()
+
+    # --- all ranks together --------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """A round with all that any rank has offered, and a step by it: afterwards nothing is pending."""
+        report = self.sums.flush(self._result.flat, self._limit)
+        self._step_by(report)
+        if self._lag == "history" and self._ticket is not None:
+            self._collect(has_more=True)
+
+    def average_parameters(self, buffers: Iterable[torch.Tensor] = ()) -> None:
+        """Replace the weights by their mean over ranks, the same bits everywhere, and drop what is pending.
+
+        `buffers`: of the model, of floating dtypes, are averaged too.
+        """
+        self._mine.take_weights()
+        self.sums.model_sync(self._mine.flat, self._limit)
+        self._mine.give_weights()
+        for each in buffers:
+            if each.is_floating_point() and each.numel():
+                with self.world.allreduce(each, divisor="ranks") as step:
+                    step.run(self._limit)
+
+    def shrink(self) -> World:
+        """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned; docs/shrink.md.
+
+        Replicas may be at different rounds: average_parameters() comes next.
+        """
+        survivors = self.world.shrink(self._limit)
+        survivors.nonblocking = self.world.nonblocking
+        self.sums.carry(survivors)
+        self.world = survivors
+        return survivors
+
+    def close(self) -> None:
+        """Leave, and wait until all ranks have."""
+        self.sums.close(self._limit)
+
+    def __enter__(self) -> "PartialOptimizer":
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.sums._abandon(is_cancelled=True)
+
+    # --- checkpoints ---------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The inner optimizer's, and what this rank has offered and no round has taken: of each rank its own."""
+        told = self.inner.state_dict()
+        pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
+        told["libsched"] = {"version": 1, "ranks": self.world.size, "rank": self.world.rank,
+                            "names": list(self.parameters.names), "pending": pending}
+        return told
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Such a state, before the first step. What was pending is dropped where the number of ranks is another."""
+        state = dict(state)
+        mine = state.pop("libsched", None)
+        self.inner.load_state_dict(state)
+        if mine is None:
+            return
+        if mine["names"] != self.parameters.names:
+            raise ValueError("the state is of a model with other parameters")
+        if (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
+            self.sums.load_pending(bytes(mine["pending"].numpy()))
+
+
+class PartialState(Hook):
+    """The same for DistributedDataParallel: gradients become what the round has brought; zeros if nothing is new.
+
+        state = libsched.torch.PartialState(ddp, activation="majority")
+        ddp.register_comm_hook(state, libsched.torch.partial_hook)
+
+    Arguments are those of PartialOptimizer; `lag` is "latest" or "accumulate". DDP must not synchronise by itself: it
+    is made with broadcast_buffers=False and find_unused_parameters=False. `report` tells of the last round.
+    """
+
+    def __init__(self, ddp: Any, *, activation: str = "majority", lag: str = "accumulate", divisor: str = "ranks",
+                 timeout: float | None = None, seed: int = 0) -> None:
+        if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
+            raise ValueError("DDP broadcasts buffers in every step, and so waits for rank 0: broadcast_buffers=False")
+        if ddp.find_unused_parameters:
+            raise ValueError("DDP looks for unused parameters together with all ranks: find_unused_parameters=False")
+        if lag not in ("latest", "accumulate"):
+            raise ValueError('a hook has one result a step: lag is "latest" or "accumulate"')
+        super().__init__(ddp, timeout)
+        self.report: Report | None = None
+        self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
+                                       divisor=divisor, seed=seed)
+        self.sums._create_wait(self.limit)
+
+    def _begin(self) -> Any:
+        return _Collected(self, self.sums.offer(self.gradient.flat))
+
+    def close(self) -> None:
+        """Leave, and wait until all ranks have."""
+        self.sums.close(self.limit)
+
+
+class _Collected:
+    """A round of a PartialState, as a Work waits for it."""
+
+    def __init__(self, of: PartialState, ticket: Any) -> None:
+        self._of = of
+        self._ticket = ticket
+
+    def wait(self, timeout: float) -> None:
+        of = self._of
+        of.report = of.sums.collect(self._ticket, of.result.flat, timeout)
+        if of.report.from_ == of.report.to or not of.report.has_result:
+            of.result.flat.zero_()
+
+    def test(self) -> bool:
+        return False  # a result is there once it was collected
+
+
+def partial_hook(state: PartialState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The hook of DistributedDataParallel that goes with PartialState."""
+    return state.take(bucket)

@@ -1,0 +1,303 @@
+"""What each rank runs: wait-avoiding, adaptive and sparse training, beside training by one process.
+
+    lsched run -n 3 python training_program.py [NAME...]
+
+Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
+"""
+
+import copy
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import libsched
+import libsched.torch as lst
+from backend_program import main
+
+STEPS = 20
+
+
+class Training:
+    """A small network, and data that every rank knows of all."""
+
+    def __init__(self):
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        drawn = torch.Generator().manual_seed(1)
+        self.data = [[torch.randn(4, 8, generator=drawn) for _ in range(STEPS)] for _ in range(self.size)]
+
+    def net(self):
+        torch.manual_seed(5)
+        return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+
+    def loss(self, model, i, rank=None):
+        return model(self.data[self.rank if rank is None else rank][i % STEPS]).square().mean()
+
+    def train(self, model, opt, steps=range(STEPS)):
+        for i in steps:
+            opt.zero_grad()
+            self.loss(model, i).backward()
+            opt.step()
+
+    def by_one(self):
+        """Weights after the training on all data by one process."""
+        model = self.net()
+        opt = sgd(model)
+        for i in range(STEPS):
+            opt.zero_grad()
+            (sum(self.loss(model, i, rank) for rank in range(self.size)) / self.size).backward()
+            opt.step()
+        return weights(model)
+
+    def partial(self, model, **options):
+        return lst.PartialOptimizer(sgd(model), model.named_parameters(), **options)
+
+    def hooked(self, make, hook, **options):
+        """In several buckets."""
+        model = DistributedDataParallel(self.net(), broadcast_buffers=False, bucket_cap_mb=0.0002)
+        state = make(model, **options)
+        model.register_comm_hook(state, hook)
+        return model, state
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def weights(model):
+    return torch.cat([each.detach().flatten() for each in model.parameters()])
+
+
+def are_alike(model):
+    """Whether this rank has the bits of rank 0."""
+    mine = weights(model)
+    other = mine.clone()
+    dist.broadcast(other, 0)
+    return torch.equal(mine, other)
+
+
+def check_a_full_partial_optimizer_is_training_by_one(its):
+    for lag in ("history", "latest", "accumulate"):
+        model = its.net()
+        lst.broadcast_parameters(model)
+        with its.partial(model, activation="full", lag=lag) as opt:
+            rate = torch.optim.lr_scheduler.StepLR(opt, 1000)
+            its.train(model, opt)
+            rate.step()
+            opt.flush()
+            assert opt.round == STEPS + 1 and torch.allclose(weights(model), its.by_one(), atol=1e-6)
+            assert are_alike(model)
+
+
+def check_nothing_is_lost_without_waiting(its):
+    """What ranks have offered is what rounds have taken, and a history gives all replicas the same bits."""
+    for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
+        model = its.net()
+        opt = its.partial(model, activation=policy, lag="history")
+        ledger, step_by = torch.zeros(3, dtype=torch.int64), opt._step_by
+
+        def counted(report):
+            if report.from_ < report.to:
+                ledger.add_(torch.tensor([report.mine, report.offers, 1]))
+            step_by(report)
+
+        opt._step_by = counted
+        for i in range(50):
+            time.sleep(0.002 if (i + its.rank) % 3 == 0 else 0)
+            its.train(model, opt, [i])
+        opt.flush()
+        assert are_alike(model), policy
+        assert ledger.tolist() == [50, 50 * its.size, opt.round], (policy, ledger, opt.round)
+        opt.average_parameters([torch.ones(3) * its.rank])
+        assert are_alike(model)
+        opt.close()
+
+
+def check_uneven_data(its):
+    model = its.net()
+    opt = its.partial(model, activation="majority", lag="history")
+    with opt.join():
+        its.train(model, opt, range(5 + 5 * its.rank))
+    opt.close()
+
+
+def check_accumulated_gradients(its):
+    ends = []
+    for _ in range(2):
+        model = its.net()
+        opt = its.partial(model, activation="full")
+        for i in range(0, STEPS, 2):
+            opt.zero_grad()
+            if ends:
+                its.loss(model, i).backward()
+                with opt.no_sync():
+                    opt.step()
+                its.loss(model, i + 1).backward()
+            else:
+                (its.loss(model, i) + its.loss(model, i + 1)).backward()
+            opt.step()
+        ends.append(weights(model))
+        opt.close()
+    assert torch.allclose(*ends, atol=1e-6)
+
+
+def check_a_scaler_that_would_skip_a_step_on_one_rank(its):
+    for make in (lambda model: its.partial(model, activation="full"),
+                 lambda model: lst.AdasumOptimizer(sgd(model), model.named_parameters())):
+        model = its.net()
+        opt = make(model)
+        scaler = torch.amp.GradScaler("cpu", init_scale=16.0)
+        for i in range(STEPS):
+            opt.zero_grad()
+            scaler.scale(its.loss(model, i)).backward()
+            if i == 3 and its.rank == 1:
+                next(model.parameters()).grad[0] = float("inf")
+            if i % 2:
+                scaler.unscale_(opt)
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 100.0)
+            scaler.step(opt)
+            scaler.update()
+            assert torch.isfinite(weights(model)).all() and are_alike(model), i
+        assert scaler.get_scale() == (8.0 if its.rank == 1 else 16.0)
+        opt.close()
+
+
+def check_a_checkpoint_of_what_is_pending(its):
+    """Rank 0 is two calls ahead, so that a gradient waits for its round: it is in the state, and counts afterwards."""
+    model = its.net()
+    opt = its.partial(model, activation="full", lag="accumulate")
+    its.train(model, opt, range(3))
+    dist.barrier()
+    if its.rank == 0:
+        for each in (1.0, float(its.size)):
+            opt.sums.offer(torch.full((opt.parameters.count,), each))
+    state = copy.deepcopy((model.state_dict(), opt.state_dict()))
+    dist.barrier()
+    opt.sums._abandon(is_cancelled=True)
+    ends = []
+    for _ in range(2):
+        model = its.net()
+        model.load_state_dict(state[0])
+        opt = its.partial(model, activation="full", lag="accumulate")
+        opt.load_state_dict(copy.deepcopy(state[1]))
+        opt.zero_grad()
+        opt.step()
+        assert (next(model.parameters()).grad == 1).all(), next(model.parameters()).grad
+        its.train(model, opt, range(3, 10))
+        ends.append(weights(model))
+        opt.close()
+    assert torch.equal(*ends)
+
+
+def check_adasum_is_what_its_definition_says(its):
+    """Of two ranks; others contribute nothing, as their learning rate is 0."""
+    model, alone = its.net(), []
+    inner = sgd(model)
+    inner.param_groups[0]["lr"] = 0.1 if its.rank < 2 else 0.0
+    opt = lst.AdasumOptimizer(inner, model.named_parameters())
+    for rank in range(2):
+        other = its.net()
+        its_opt = sgd(other)
+        its.loss(other, 0, rank).backward()
+        its_opt.step()
+        alone.append([(after - before).detach() for after, before in zip(other.parameters(), its.net().parameters())])
+    its.train(model, opt, range(1))
+    for part, before, a, b in zip(model.parameters(), its.net().parameters(), *alone):
+        dot, aa, bb = (x.double().flatten() @ y.double().flatten() for x, y in ((a, b), (a, a), (b, b)))
+        wanted = before + (1 - dot / (2 * aa)) * a + (1 - dot / (2 * bb)) * b
+        assert torch.allclose(part, wanted.float(), atol=1e-6)
+    its.train(model, opt)
+    assert are_alike(model) and not opt.spoilt
+    if its.rank == 0:
+        inner.param_groups[0]["lr"] = float("nan")
+    its.train(model, opt, range(1))
+    assert len(opt.spoilt) == 4 and torch.isfinite(weights(model)).all() and are_alike(model)
+    opt.close()
+
+
+def check_local_steps_and_a_checkpoint_between_them(its):
+    model = its.net()
+    opt = lst.AdasumOptimizer(sgd(model), model.named_parameters(), local_steps=4)
+    its.train(model, opt, range(6))
+    state, kept = copy.deepcopy((opt.state_dict(), model.state_dict()))
+    its.train(model, opt, range(6, 12))
+    assert are_alike(model)
+    end = weights(model)
+    model.load_state_dict(kept)
+    opt.load_state_dict(state)
+    its.train(model, opt, range(6, 12))
+    assert torch.equal(weights(model), end)
+    opt.close()
+
+
+def check_hooks_of_ddp(its):
+    model, state = its.hooked(lst.PartialState, lst.partial_hook, activation="full")
+    its.train(model, sgd(model))
+    assert torch.allclose(weights(model), its.by_one(), atol=1e-6) and are_alike(model)
+    assert state.report.contributors == its.size
+    state.close()
+    model, state = its.hooked(lst.OkTopkState, lst.oktopk_hook, density=1.0, warmup_steps=3)
+    its.train(model, sgd(model))
+    assert torch.allclose(weights(model), its.by_one(), atol=1e-4) and are_alike(model)
+    state.close()
+    model, state = its.hooked(lst.OkTopkState, lst.oktopk_hook, density=lambda step: 0.5 if step < 10 else 0.1)
+    its.train(model, sgd(model))
+    there = sum((each.grad != 0).sum().item() for each in model.parameters())
+    assert are_alike(model) and 0 < there <= 0.2 * state.parameters.count
+    state.close()
+    model, state = its.hooked(lst.AdasumState, lst.adasum_hook)
+    its.train(model, sgd(model))
+    assert are_alike(model)
+    state.close()
+
+
+def check_a_hook_without_waiting(its):
+    model, state = its.hooked(lst.PartialState, lst.partial_hook, activation="solo", lag="accumulate")
+    opt = sgd(model)
+    for i in range(50):
+        time.sleep(0.01 if its.rank == 1 else 0)
+        its.train(model, opt, [i])
+        assert state.report.to >= i + 1
+    state.close()
+
+
+def check_a_sparse_checkpoint_goes_on_with_the_same_bits(its):
+    def life(states, steps):
+        model, state = its.hooked(lst.OkTopkState, lst.oktopk_hook, density=0.1)
+        opt = sgd(model)
+        if states:
+            for each, told in zip((model.module, opt, state), copy.deepcopy(states)):
+                each.load_state_dict(told)
+        its.train(model, opt, steps)
+        told = copy.deepcopy((model.module.state_dict(), opt.state_dict(), state.state_dict()))
+        state.close()
+        return weights(model), told
+
+    whole, _ = life(None, range(STEPS))
+    _, half = life(None, range(STEPS // 2))
+    again, _ = life(half, range(STEPS // 2, STEPS))
+    assert torch.equal(whole, again)
+
+
+def check_what_is_refused(its):
+    model = torch.nn.Sequential(its.net(), torch.nn.BatchNorm1d(1))
+    ddp = DistributedDataParallel(model)
+    plain = DistributedDataParallel(its.net(), broadcast_buffers=False)
+    named = list(model.named_parameters())
+    for make, text in ((lambda: lst.PartialState(ddp), "broadcast_buffers"),
+                       (lambda: lst.PartialState(plain, lag="history"), "one result"),
+                       (lambda: lst.PartialOptimizer(sgd(model), its.net().named_parameters()), "not the same"),
+                       (lambda: lst.AdasumOptimizer(sgd(model), named, local_steps=0), "at least 1"),
+                       (lambda: lst.PartialOptimizer(sgd(model), named, activation="none"), "none"),
+                       (lambda: lst.PartialOptimizer(sgd(model), named, process_group=3), "no process group")):
+        try:
+            make()
+        except (ValueError, libsched.Error) as error:
+            assert text in str(error), error
+        else:
+            raise AssertionError(f"{text}: was made")
+
+
+if __name__ == "__main__":
+    main(globals(), Training)
