@@ -1,13 +1,12 @@
 """Training with the adaptive sum of many ranks' updates (Maleki and others, MLSys 2021)."""
 
-import contextlib
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable
 
 import torch
 import torch.distributed as dist
 
 from ._hook import world_and_limit
-from ._parameters import Wrapper
+from ._wrapper import Wrapper
 from ._work import Work
 
 
@@ -37,7 +36,6 @@ class AdasumOptimizer(Wrapper):
         self.world, self._limit = world_and_limit(process_group, timeout)
         self._before, self._move = self.parameters.vector(), self.parameters.vector()
         self._local_steps, self._steps = local_steps, 0
-        self._syncs = True
         self.spoilt: list[str] = []
         self.exchange = self.world.adasum(self._move.flat, tensors=self.parameters.table())
         self.exchange._create_wait(self._limit)
@@ -76,32 +74,15 @@ class AdasumOptimizer(Wrapper):
         self._move.flat.add_(self._before.flat)
         self._move.give_weights()
 
-    @contextlib.contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Within, step() does nothing: gradients of several batches are accumulated."""
-        self._syncs = False
-        try:
-            yield
-        finally:
-            self._syncs = True
-
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's on this rank, and where in a window of local steps it is."""
-        told = self.inner.state_dict()
-        told["libsched"] = {"version": 1, "steps": self._steps, "names": list(self.parameters.names),
-                            "before": self._before.flat.clone()}
-        return told
+        return self._state_with(steps=self._steps, before=self._before.flat.clone())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        state = dict(state)
-        mine = state.pop("libsched", None)
-        self.inner.load_state_dict(state)
-        if mine is None:
-            return
-        if mine["names"] != self.parameters.names:
-            raise ValueError("the state is of a model with other parameters")
-        self._steps = mine["steps"]
-        self._before.flat.copy_(mine["before"])
+        mine = self._load_inner(state)
+        if mine is not None:
+            self._steps = mine["steps"]
+            self._before.flat.copy_(mine["before"])
 
     def close(self) -> None:
         self.exchange.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable
+from typing import Iterable
 
 import torch
 
@@ -72,42 +72,3 @@ class Vector:
 
     def by_name(self) -> dict[str, torch.Tensor]:
         return dict(zip(self._of.names, self.parts))
-
-
-class Wrapper(torch.optim.Optimizer):
-    """An optimizer around another one, which shares its state and its groups of parameters.
-
-    GradScaler always calls step() of it, also where gradients have overflowed: all ranks have to.
-    """
-
-    _step_supports_amp_scaling = True
-
-    def __init__(self, inner: torch.optim.Optimizer, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
-        self.inner = inner
-        self.parameters = Parameters(named)
-        its = {id(each) for group in inner.param_groups for each in group["params"] if each.requires_grad}
-        if its != {id(each) for each in self.parameters.tensors}:
-            raise ValueError("named_parameters and the parameters of the optimizer are not the same")
-        self.param_groups = inner.param_groups
-        self.defaults = inner.defaults
-
-    @property
-    def state(self) -> Any:
-        return self.inner.state
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.inner!r})"
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        self.inner.zero_grad(set_to_none)
-
-    def add_param_group(self, group: dict[str, Any]) -> None:
-        raise RuntimeError("parameters cannot be added: all ranks have agreed upon their number")
-
-    def _scale(self) -> torch.Tensor | None:
-        """What a GradScaler has multiplied the gradients by, and has not divided them by yet."""
-        return getattr(self, "grad_scale", None)
-
-    def _has_overflowed(self) -> bool:
-        found = getattr(self, "found_inf", None)
-        return found is not None and found.item() > 0

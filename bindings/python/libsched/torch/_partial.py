@@ -9,7 +9,7 @@ import torch.distributed as dist
 from .._partial import Report
 from .._world import World
 from ._hook import Hook, world_and_limit
-from ._parameters import Wrapper
+from ._wrapper import Wrapper
 
 
 class PartialOptimizer(Wrapper):
@@ -33,6 +33,8 @@ class PartialOptimizer(Wrapper):
         process_group  of the backend lsched, or a libsched.World; None: the default group
         timeout        seconds for which any wait lasts; None: the group's
         seed           of the draws of the policy
+        on_round       called with the number of a round before the inner step that it leads to. What depends on time,
+                       the learning rate above all, must go by rounds for replicas to have the same bits
 
     Attributes:
         report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
@@ -42,13 +44,14 @@ class PartialOptimizer(Wrapper):
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  activation: str = "majority", lag: str = "history", divisor: str = "ranks",
-                 process_group: Any = None, timeout: float | None = None, seed: int = 0) -> None:
+                 process_group: Any = None, timeout: float | None = None, seed: int = 0,
+                 on_round: Callable[[int], None] | None = None) -> None:
         super().__init__(inner, named_parameters)
+        self._on_round = on_round
         self.world, self._limit = world_and_limit(process_group, timeout)
         self._lag = lag
         self._mine, self._result = self.parameters.vector(), self.parameters.vector()
         self._ticket: Any = None
-        self._syncs = True
         self.report: Report | None = None
         self.round = 0
         self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
@@ -91,16 +94,9 @@ class PartialOptimizer(Wrapper):
         self.report, self.round = report, report.to
         if report.from_ < report.to and report.has_result:
             self._result.be_gradients()
+            if self._on_round is not None:
+                self._on_round(report.to)
             self.inner.step()
-
-    @contextlib.contextmanager
-    def no_sync(self) -> Iterator[None]:
-        """Within, step() does nothing: gradients of several batches are accumulated."""
-        self._syncs = False
-        try:
-            yield
-        finally:
-            self._syncs = True
 
     def leave(self) -> None:
         """This rank has no more data: from now on it counts as having called in every round."""
@@ -162,22 +158,13 @@ class PartialOptimizer(Wrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, and what this rank has offered and no round has taken: of each rank its own."""
-        told = self.inner.state_dict()
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
-        told["libsched"] = {"version": 1, "ranks": self.world.size, "rank": self.world.rank,
-                            "names": list(self.parameters.names), "pending": pending}
-        return told
+        return self._state_with(ranks=self.world.size, rank=self.world.rank, pending=pending)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Such a state, before the first step. What was pending is dropped where the number of ranks is another."""
-        state = dict(state)
-        mine = state.pop("libsched", None)
-        self.inner.load_state_dict(state)
-        if mine is None:
-            return
-        if mine["names"] != self.parameters.names:
-            raise ValueError("the state is of a model with other parameters")
-        if (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
+        mine = self._load_inner(state)
+        if mine is not None and (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
             self.sums.load_pending(bytes(mine["pending"].numpy()))
 
 

@@ -94,7 +94,11 @@ def check_nothing_is_lost_without_waiting(its):
     """What ranks have offered is what rounds have taken, and a history gives all replicas the same bits."""
     for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
         model = its.net()
-        opt = its.partial(model, activation=policy, lag="history")
+
+        def decay(round):
+            opt.param_groups[0]["lr"] = 0.1 / (1 + round)
+
+        opt = its.partial(model, activation=policy, lag="history", on_round=decay)
         ledger, step_by = torch.zeros(3, dtype=torch.int64), opt._step_by
 
         def counted(report):

@@ -1,0 +1,75 @@
+"""What optimizers around other optimizers have in common."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterable, Iterator
+
+import torch
+
+from ._parameters import Parameters
+
+
+class Wrapper(torch.optim.Optimizer):
+    """An optimizer around another one, which shares its state and its groups of parameters.
+
+    GradScaler always calls step() of it, also where gradients have overflowed: all ranks have to. Its scale is this
+    rank's own, since gradients are divided by it before ranks see them.
+    """
+
+    _step_supports_amp_scaling = True
+
+    def __init__(self, inner: torch.optim.Optimizer, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
+        self.inner = inner
+        self.parameters = Parameters(named)
+        its = {id(each) for group in inner.param_groups for each in group["params"] if each.requires_grad}
+        if its != {id(each) for each in self.parameters.tensors}:
+            raise ValueError("named_parameters and the parameters of the optimizer are not the same")
+        self._syncs = True
+        self.param_groups = inner.param_groups
+        self.defaults = inner.defaults
+
+    @property
+    def state(self) -> Any:
+        return self.inner.state
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.inner.zero_grad(set_to_none)
+
+    def add_param_group(self, group: dict[str, Any]) -> None:
+        raise RuntimeError("parameters cannot be added: all ranks have agreed upon their number")
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Within, step() does nothing: gradients of several batches are accumulated."""
+        self._syncs = False
+        try:
+            yield
+        finally:
+            self._syncs = True
+
+    def _state_with(self, **own: Any) -> dict[str, Any]:
+        """The inner optimizer's state, and what the wrapper adds to it."""
+        told = self.inner.state_dict()
+        told["libsched"] = {"version": 1, "names": list(self.parameters.names), **own}
+        return told
+
+    def _load_inner(self, state: dict[str, Any]) -> dict[str, Any] | None:
+        """Loads the inner optimizer's, and answers what was added, if it was."""
+        state = dict(state)
+        mine = state.pop("libsched", None)
+        if mine is not None and mine["names"] != self.parameters.names:
+            raise ValueError("the state is of a model with other parameters")
+        self.inner.load_state_dict(state)
+        return mine
+
+    def _scale(self) -> torch.Tensor | None:
+        """What a GradScaler has multiplied the gradients by, and has not divided them by yet."""
+        return getattr(self, "grad_scale", None)
+
+    def _has_overflowed(self) -> bool:
+        found = getattr(self, "found_inf", None)
+        return found is not None and found.item() > 0
