@@ -12,6 +12,7 @@ in C order. Times are seconds, counts elements. Every failure is a libsched.Erro
 docs/python.md is the guide.
 """
 
+from . import _interpreter  # noqa: F401  first: refuses what the extension module would not survive
 from . import _core
 from ._analysis import Finding, Simulation, Verification, simulate, verify
 from ._builder import Buffer, Builder, Region

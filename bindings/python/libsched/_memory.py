@@ -21,6 +21,16 @@ class Memory(NamedTuple):
 NOTHING = Memory(0, 0, 0, None)
 
 
+def _given(array: Any) -> Any:
+    """By its own __dlpack__, called here: the interpreter may end a thread in it, which C++ would not survive."""
+    if isinstance(array, memoryview):
+        return array
+    try:
+        return array.__dlpack__()
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
+        return array  # perhaps by the buffer protocol; the library says what is wrong with it
+
+
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """The memory of an array, of anything with __dlpack__ or the buffer protocol; None: nothing.
 
@@ -30,7 +40,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     if array is None:
         return NOTHING
     try:
-        address, count, number, factor, item, keeps = _core.look(array, is_written)
+        address, count, number, factor, item, keeps = _core.look(_given(array), is_written)
     except ArgumentError as error:
         raise ArgumentError(f"{name}: {error.text}", error.status) from None
     if dtype is not None:
@@ -63,6 +73,11 @@ def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memor
     if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
         raise ArgumentError(f"{name}: numbers of 64 bits are wanted", "LSCHED_ERR_ARGUMENT")
     return memory
+
+
+def values(memory: Memory) -> list[int]:
+    """What numbers() has looked at."""
+    return [] if memory.keeps is None else _core.numbers_at(memory.address, memory.count)
 
 
 def same_dtype(*memories: Memory) -> int:

@@ -30,6 +30,8 @@ class Mailbox(_core.Mailbox):
     World.mailbox(); messages of one mailbox know nothing of those of another.
     """
 
+    world: World = None  # type: ignore[assignment]  # until it is made
+
     def __init__(self, world: World) -> None:
         super().__init__(_core.mailbox(world))
         self.world = world
@@ -66,10 +68,7 @@ class Mailbox(_core.Mailbox):
                 self.world._abandoned.append(self)
 
     def __del__(self) -> None:
-        try:
-            if not self.is_open or not self.world.is_open:
-                return
-        except AttributeError:
+        if self.world is None or not self.is_open or not self.world.is_open:
             return
         warnings.warn("a mailbox was not closed", ResourceWarning, source=self)
         self._abandon()

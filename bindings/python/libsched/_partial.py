@@ -108,7 +108,7 @@ class Partial(Schedule):
         if not address:
             return None, Report(*report)
         bytes = self._result_count * self._item_bytes
-        return memoryview(_core.bytes_at(address, bytes, self)).toreadonly(), Report(*report)
+        return self._viewed(address, bytes, is_read_only=True), Report(*report)
 
     def withdraw(self) -> int:
         """Take back what was offered and has not been sent; how many offers that was."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import collections
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, Iterable, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, Error, Timeout
-from ._memory import NOTHING, Memory, look, look_all, numbers
+from ._errors import ArgumentError, Busy, Error
+from ._memory import NOTHING, Memory, look, look_all, numbers, values
 from ._words import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -16,29 +17,27 @@ if TYPE_CHECKING:
 
 Ticket = _core.Ticket
 _Kind = TypeVar("_Kind", bound="Schedule")
-_LOOKS_EVERY = 0.1  # seconds
+_LONGEST_SLEEP = 5e-3  # seconds
 
 
 async def _ended(ticket: Ticket) -> None:
-    """Waits in a thread of the event loop's, which gives up where the await is cancelled."""
+    """Looks whether the round has ended, ever less often. Other tasks run meanwhile."""
     import asyncio  # half of the time that importing libsched would take
 
-    is_cancelled = False
-
-    def wait() -> None:
-        while not is_cancelled:
-            try:
-                return ticket.wait(_LOOKS_EVERY)
-            except Timeout:
-                pass
-
-    try:
-        await asyncio.get_running_loop().run_in_executor(None, wait)
-    finally:
-        is_cancelled = True
+    sleep = 0.0
+    while not ticket.test():
+        await asyncio.sleep(sleep)
+        sleep = min(2 * sleep + 5e-5, _LONGEST_SLEEP)
 
 
 Ticket.__await__ = lambda ticket: _ended(ticket).__await__()  # type: ignore[attr-defined]
+
+
+class _Owner:
+    """Of memory that views look at: there as long as any of them."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
 
 
 class Schedule(_core.Schedule):
@@ -48,12 +47,17 @@ class Schedule(_core.Schedule):
     rounds, and belong to it while a round runs. start(), run() and cancel() are documented at their base class.
     """
 
+    world: World = None  # type: ignore[assignment]  # until it is made
+    _dtype = 0
+    _blocks = (0, 0)
+
     def __init__(self, world: World, handle: int, sources: Iterable[Memory] = (),
                  targets: Iterable[Memory] = ()) -> None:
         super().__init__(handle)
         self.world = world
         self._bound = (list(sources), list(targets))
         self._recent: collections.deque = collections.deque(maxlen=8)  # as many rounds as may be outstanding
+        self._views: list[tuple] = []  # of memory that is the library's, and what is there as long as they are
         world._parts.add(self)
 
     # --- memory of rounds ----------------------------------------------------------------------------------------
@@ -106,8 +110,11 @@ class Schedule(_core.Schedule):
         target = None if output is None else look(output, True, dtype, "output")
         has_counts = any(each.keeps is not None for each in counts)
         if has_counts:
-            _expect_within("send", source, counts[0], counts[1])
-            _expect_within("recv", target, counts[2], counts[3])
+            self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
+            self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])
+            if counts[4].keeps is not None and counts[4].count != self._blocks[1]:
+                raise ArgumentError(f"received has {counts[4].count} numbers: {self._blocks[1]} are wanted",
+                                    "LSCHED_ERR_ARGUMENT")
         else:
             self._expect_alike([] if source is None else [source], [] if target is None else [target])
         keeps = (source, target, counts)
@@ -116,6 +123,24 @@ class Schedule(_core.Schedule):
                                   [each.address for each in counts] if has_counts else None, keeps)
         self._recent.append(keeps)  # the ticket may be dropped before the round is over
         return ticket
+
+    def _expect_within(self, what: str, memory: Memory | None, counts: Memory, displacements: Memory,
+                       blocks: int) -> None:
+        """Blocks of so many elements from there on, or one after the other, lie within the array."""
+        if memory is not None and memory.dtype != self._dtype:
+            raise ArgumentError(f"the array to {what} has elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
+                                f"{DTYPE_NAMES.get(self._dtype, '?')} is wanted", "LSCHED_ERR_ARGUMENT")
+        if counts.keeps is None:
+            return
+        lengths, begins = values(counts), values(displacements)
+        for name, given in (("counts", lengths), ("displacements", begins)):
+            if len(given) != blocks and (name == "counts" or given):
+                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: {blocks} are wanted",
+                                    "LSCHED_ERR_ARGUMENT")
+        end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
+        if min(lengths + begins, default=0) < 0 or end > (0 if memory is None else memory.count):
+            raise ArgumentError(f"{what}_counts reach to element {end} of an array that has "
+                                f"{0 if memory is None else memory.count}", "LSCHED_ERR_ARGUMENT")
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
@@ -142,8 +167,30 @@ class Schedule(_core.Schedule):
         """
         if not self.is_open:
             return
+        self._take_views_back()
         self._destroy(timeout)
         self._bound = ([], [])
+
+    def _viewed(self, address: int, bytes: int, form: str = "B", is_read_only: bool = False) -> memoryview:
+        """Memory of the library's, which is there until the schedule is closed; then the view is released."""
+        owner = _Owner(self)
+        view = memoryview(_core.bytes_at(address, bytes, owner)).cast("B").cast(form)
+        view = view.toreadonly() if is_read_only else view
+        self._views = [each for each in self._views if each[1]() is not None]
+        self._views.append((weakref.ref(view), weakref.ref(owner)))
+        return view
+
+    def _take_views_back(self) -> None:
+        """Of an array over a view, or another view of it, nothing can be taken back."""
+        for view, owner in self._views:
+            try:
+                if (seen := view()) is not None:
+                    seen.release()
+            except BufferError:
+                pass
+            if owner() is not None:
+                raise Busy("an array still looks at memory of this schedule", "LSCHED_ERR_BUSY")
+        self._views = []
 
     def __enter__(self: _Kind) -> _Kind:
         return self
@@ -163,9 +210,11 @@ class Schedule(_core.Schedule):
             try:
                 if is_cancelled:
                     self.cancel()
+                self._take_views_back()
                 self._destroy(0.0)
             except Error:
                 self.cancel()
+                self._take_views_back()
                 self._destroy(1.0)
             self._bound = ([], [])
         except Error:
@@ -173,11 +222,8 @@ class Schedule(_core.Schedule):
                 self.world._abandoned.append(self)  # and with it the arrays, which somebody still uses
 
     def __del__(self) -> None:
-        try:
-            if not self.is_open or not self.world.is_open:
-                return
-        except AttributeError:
-            return  # it was never made
+        if self.world is None or not self.is_open or not self.world.is_open:
+            return
         try:
             warnings.warn(f"a schedule was not closed: {self!r}", ResourceWarning, source=self)
         finally:
@@ -186,20 +232,7 @@ class Schedule(_core.Schedule):
     def _let_go(self) -> None:
         """Nobody refers to it any more. What is busy lives on, arrays and all, until the world is given up."""
         try:
+            self._take_views_back()
             self._destroy(0.0)
         except Error:
             self.world._abandoned.append(self)
-
-
-def _expect_within(what: str, memory: Memory | None, counts: Memory, displacements: Memory) -> None:
-    """Blocks of so many elements from there on, or one after the other, lie within the array."""
-    if counts.keeps is None:
-        return
-    lengths = [int(each) for each in memoryview(counts.keeps)]
-    begins = [int(each) for each in memoryview(displacements.keeps)] if displacements.keeps is not None else []
-    if begins and len(begins) != len(lengths):
-        raise ArgumentError(f"{len(lengths)} {what}_counts and {len(begins)} displacements", "LSCHED_ERR_ARGUMENT")
-    end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
-    if min(lengths + begins, default=0) < 0 or end > (0 if memory is None else memory.count):
-        raise ArgumentError(f"{what}_counts reach to element {end} of an array that has "
-                            f"{0 if memory is None else memory.count}", "LSCHED_ERR_ARGUMENT")

@@ -34,8 +34,7 @@ class Sparse(Schedule):
     def residual(self) -> memoryview:
         """What this rank keeps for later, between rounds; it may be written. float64 for float64, else float32."""
         address, number = _core.sparse_residual(self)
-        view = memoryview(_core.bytes_at(address, self._count * ITEM_BYTES[number], self))
-        return view.cast("B").cast("d" if ITEM_BYTES[number] == 8 else "f")
+        return self._viewed(address, self._count * ITEM_BYTES[number], "d" if ITEM_BYTES[number] == 8 else "f")
 
     def save(self) -> bytes:
         """All that lives from round to round, for a checkpoint of this rank. Between rounds."""

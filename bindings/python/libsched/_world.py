@@ -7,7 +7,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, Busy, Error
+from ._errors import ArgumentError, Error
 from ._memory import NOTHING, Memory, look, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
@@ -97,7 +97,6 @@ class World(_core.World):
         self._set_nonblocking(True)  # waits are made here, where signals are looked at
         self._parts: weakref.WeakSet = weakref.WeakSet()
         self._abandoned: list[Any] = []
-        self._views: set[int] = set()  # addresses of empty() that somebody looks at
         _open_worlds.add(self)
 
     # --- what is known of it -------------------------------------------------------------------------------------
@@ -381,8 +380,40 @@ class World(_core.World):
                 raise TypeError(f"a collective has no {member!r}")
             if given is not None:
                 setattr(request, member, given)
-        handle = _core.collective(self, name, source.address, target.address, request)
-        return self._agreed(Schedule(self, handle, [source], [target]))
+        self._expect_lengths(name, request, source, target)
+        made = Schedule(self, _core.collective(self, name, source.address, target.address, request), [source], [target])
+        made._dtype = request.dtype
+        made._blocks = self._blocks_of_rounds(name, request)
+        return self._agreed(made)
+
+    def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
+        """By the table of lsched.h. Memory is as long as the collective reads and writes, or in place."""
+        if request.capacity:
+            return  # lengths come with each round
+        own, whole = request.count, request.count * self.size
+        if request.counts is not None and name != "neighbor_exchange":
+            own, whole = request.counts[self.rank], sum(request.counts)
+        lengths = (own, own)
+        if name in ("alltoallv", "neighbor_exchange"):
+            lengths = sum(request.counts or ()), sum(request.recv_counts or ())
+        elif name in ("reduce_scatter", "reduce_scatter_block", "scatter", "scatterv"):
+            lengths = whole, own
+        elif name in ("gather", "gatherv", "allgather", "allgatherv"):
+            lengths = own, whole
+        elif name == "alltoall":
+            lengths = whole, whole
+        for what, memory, length in (("input", source, lengths[0]), ("output", target, lengths[1])):
+            is_in_place = source.address == target.address and memory.count == max(lengths)
+            if memory is not NOTHING and memory.count != length and not is_in_place:
+                raise _bad(f"{what} has {memory.count} elements: {length} are wanted")
+
+    def _blocks_of_rounds(self, name: str, request: _core.Request) -> tuple[int, int]:
+        """How many counts a round has, of what is sent and what is received."""
+        at_root = self.size if self.rank == request.root else 0
+        if name == "neighbor_exchange":
+            return len(request.destinations or ()), len(request.sources or ())
+        return {"gatherv": (1, at_root), "allgatherv": (1, self.size), "scatterv": (at_root, 1)}.get(
+            name, (self.size, self.size))
 
     def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
         """Of a list of counts, which the library reads as a whole."""
@@ -409,12 +440,7 @@ class World(_core.World):
 
         While somebody looks at memory of empty(), it stays there, and other ranks are not told yet.
         """
-        if self._views and self.is_open:
-            if any(part.is_open for part in self._parts):
-                raise Busy("schedules of this world are open", "LSCHED_ERR_BUSY")
-            self._retire()
-        else:
-            self._close()
+        self._close(any(part.is_open for part in (*self._parts, *self._abandoned)))
         _open_worlds.discard(self)
         self._abandoned.clear()
 
@@ -443,13 +469,12 @@ class _Allocation:
     def __init__(self, world: World, address: int) -> None:
         self._world = world
         self._address = address
-        world._views.add(address)
 
     def __del__(self) -> None:
-        self._world._release(self._address)
-        self._world._views.discard(self._address)
-        if not self._world._views:
-            self._world._finish()
+        try:
+            self._world._release(self._address)
+        except Error:
+            pass
 
 
 def _bad(text: str) -> ArgumentError:

@@ -17,14 +17,16 @@ using addresses = std::vector<address>;
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
-/// Destroyed if it was never committed.
+/// Destroyed if it was never committed. Until then its world is in use.
 struct builder : owned<lsched_builder> {
-  using owned::owned;
+  builder(lsched_builder* handle, const world& in) : owned(handle), of(in.get()) {}
   builder(const builder&) = delete;
   builder& operator=(const builder&) = delete;
   ~builder() {
     if (is_usable()) lsched_builder_destroy(get());
   }
+
+  std::optional<world::lease> of;
 };
 
 using slot_maker = lsched_status (*)(lsched_builder*, lsched_dtype, std::uint64_t, lsched_slot*);
@@ -56,6 +58,7 @@ address commit(builder& of, const addresses& inputs, const addresses& outputs) {
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
     });
   });
+  of.of.reset();
   expect(code, why);
   return adopted(made);
 }
@@ -69,7 +72,7 @@ void add_builder(nb::module_& module) {
           [](builder* made, const world& in, const std::optional<std::string>& name) {
             lsched_builder* handle = nullptr;
             expect(lsched_builder_create(in.get(), name ? name->c_str() : nullptr, &handle));
-            new (made) builder(handle);
+            new (made) builder(handle, in);
           },
           nb::arg(), nb::arg().none())
       .def("_input", slot<lsched_slot_input>)

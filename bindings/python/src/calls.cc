@@ -14,7 +14,6 @@ namespace {
 
 std::atomic<unsigned> forked{0};
 
-/// Not kept: each interpreter of a process has classes of its own.
 nb::object made_error(const lsched_diagnostic& why) {
   return nb::module_::import_("libsched._errors")
       .attr("error_of")(static_cast<int>(why.status), why.rank, why.op, why.round, why.text);
@@ -38,10 +37,8 @@ std::atomic<unsigned> returning{0};
 std::atomic<bool> is_ending{false};
 std::thread::id ends_it;
 
-/// From now on no other thread comes back to the interpreter. Waits for those on their way, at most a second. Of a
-/// second interpreter nothing: its threads have ended before.
+/// From now on no other thread comes back to the interpreter. Waits for those on their way, at most a second.
 void end_threads() {
-  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) return;
   ends_it = std::this_thread::get_id();
   is_ending = true;
   for (int i = 0; i < 1000 && returning != 0; ++i) {

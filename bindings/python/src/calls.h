@@ -65,7 +65,7 @@ inline constexpr std::uint64_t k_slice_ns = 100'000'000;
 template <class Attempt>
 void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   using clock = std::chrono::steady_clock;
-  std::optional<clock::time_point> begin;
+  std::optional<clock::time_point> begin, last;
   std::uint64_t left = timeout_ns;
   for (;;) {
     lsched_diagnostic why;
@@ -74,9 +74,13 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
     const lsched_status code = unlocked([&] { return attempt(slice, &why); });
     if (code != LSCHED_ERR_TIMEOUT) return expect(code, why);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    const clock::time_point now = clock::now();
+    const std::chrono::nanoseconds length(slice);
+    if (last && now - *last < length / 2) return expect(code, why);  // the end of something else: of a create's time
+    last = now;
     if (timeout_ns == LSCHED_FOREVER) continue;
-    if (!begin) begin = clock::now() - std::chrono::nanoseconds(slice);
-    const auto passed = static_cast<std::uint64_t>(std::chrono::nanoseconds(clock::now() - *begin).count());
+    if (!begin) begin = now - length;
+    const auto passed = static_cast<std::uint64_t>(std::chrono::nanoseconds(now - *begin).count());
     if (passed >= timeout_ns) return expect(code, why);
     left = timeout_ns - passed;
   }

@@ -14,6 +14,8 @@
 
 namespace lsched::python {
 
+inline constexpr const char* k_in_use = "in use: by a call in another thread, or by a builder that was not committed";
+
 /// A handle that is there until it is given back, and how many calls use it. Copies share both.
 ///
 /// Counts are changed without the interpreter's lock too: by a call that its caller has left (interruptible()).
@@ -57,7 +59,7 @@ class owned {
   void give_back(End&& end) {
     if (!is_open()) return;
     const lease mine = get();
-    if (state_->users != 1) throw call_failure(told(LSCHED_ERR_BUSY, "another thread is in a call of this object"));
+    if (state_->users != 1) throw call_failure(told(LSCHED_ERR_BUSY, k_in_use));
     state_->is_ending = true;
     try {
       end(static_cast<Handle*>(mine));
@@ -68,9 +70,11 @@ class owned {
     state_->handle = nullptr;
   }
 
-  /// Takes no more calls; finish() is what is left to do. Of what keeps memory that is still looked at.
+  /// Takes no more calls; finish() is what is left to do. Throws BUSY while another thread is in a call.
   void retire() {
-    if (is_open()) state_->is_ending = true;
+    if (!is_open()) return;
+    if (state_->users != 0) throw call_failure(told(LSCHED_ERR_BUSY, k_in_use));
+    state_->is_ending = true;
   }
   /// The handle where it was not given back, retired or not; nullptr also in a process that was forked off.
   Handle* kept() const { return made_after_ == forks() ? state_->handle : nullptr; }
@@ -88,7 +92,12 @@ class owned {
 using address = std::uintptr_t;  ///< 0: none
 inline void* at(address where) { return reinterpret_cast<void*>(where); }
 
-using world = owned<lsched_world>;
+/// Memory that was given to Python keeps a world that was closed.
+struct world : owned<lsched_world> {
+  using owned::owned;
+  std::size_t views = 0;
+};
+
 using schedule = owned<lsched_schedule>;
 using mailbox = owned<lsched_mailbox>;
 

@@ -7,10 +7,11 @@ namespace lsched::python {
 
 void beside::begin(const std::shared_ptr<beside>& self, attempt call, std::function<void()> undo) {
   undo_ = std::move(undo);
-  std::thread([self, call = std::move(call)] {
+  std::thread([self, call = std::move(call)]() mutable {
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
     const lsched_status code = call(&why);
+    call = nullptr;  // and with it what it has used
     const std::lock_guard hold(self->lock_);
     self->code_ = code;
     self->why_ = why;

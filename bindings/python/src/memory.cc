@@ -1,5 +1,6 @@
 // Where the elements of a Python object lie.
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/python/src/handles.h"
 
@@ -87,12 +88,18 @@ nb::object bytes_at(address where, std::uint64_t bytes, nb::handle owner) {
   return nb::cast(nb::ndarray<nb::memview, std::uint8_t>(at(where), {static_cast<std::size_t>(bytes)}, owner));
 }
 
+std::vector<std::int64_t> numbers_at(address where, std::uint64_t count) {
+  const auto* const all = static_cast<const std::int64_t*>(at(where));
+  return {all, all + count};
+}
+
 }  // namespace
 
 void add_memory(nb::module_& module) {
   nb::class_<given>(module, "Given");
   module.def("look", look, nb::arg("object"), nb::arg("is_written"));
   module.def("bytes_at", bytes_at);
+  module.def("numbers_at", numbers_at);
 }
 
 }  // namespace lsched::python

@@ -26,16 +26,18 @@ struct message {
   message& operator=(message&&) = delete;
   ~message();
 
-  lsched_message* handle = nullptr;  ///< nullptr: its end was told
+  lsched_message* handle = nullptr;  ///< of the library's, which a wait takes away without the interpreter's lock
   bool is_sent = false;
   std::int32_t rank = -1, tag = -1;  ///< of what has come
   std::uint64_t bytes = 0;
   std::exception_ptr failure{};  ///< what it has ended of
   bool is_in_use = false;        ///< by the one thread that may be in a call of it
+  bool is_over = false;          ///< and what became of it is known
   nb::object of{}, keeps{};
 
   void end(const lsched_arrival& what) {
     rank = what.rank, tag = what.tag, bytes = what.bytes;
+    is_over = true;
     keeps.reset();
   }
   void tell() const {
@@ -96,10 +98,11 @@ std::vector<orphan>& orphans() {
 void look_after_orphans() {
   std::vector<orphan> over;  // destroyed last: what they keep may run anything
   std::erase_if(orphans(), [&](orphan& one) {
-    if (!nb::inst_ptr<mailbox>(one.of)->is_usable()) return false;
-    (void)lsched_message_test(&one.handle, nullptr);
-    if (one.handle == nullptr) over.push_back(std::move(one));
-    return one.handle == nullptr;
+    const mailbox& box = *nb::inst_ptr<mailbox>(one.of);
+    if (box.is_usable()) (void)lsched_message_test(&one.handle, nullptr);
+    const bool is_over = one.handle == nullptr || box.kept() == nullptr;
+    if (is_over) over.push_back(std::move(one));
+    return is_over;
   });
 }
 
@@ -155,17 +158,17 @@ void ended_by(message& of, Call&& call) {
   try {
     call(&what);
   } catch (...) {
-    if (of.handle == nullptr && of.keeps) {
+    if (of.handle == nullptr && !of.is_over) {
       of.failure = std::current_exception();
       of.end(what);
     }
     throw;
   }
-  if (of.handle == nullptr && of.keeps) of.end(what);
+  if (of.handle == nullptr && !of.is_over) of.end(what);
 }
 
 void wait_for(message& of, limit timeout) {
-  if (of.handle == nullptr) return of.tell();
+  if (of.is_over) return of.tell();
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
   turn mine(of);
   ended_by(of, [&](lsched_arrival* what) {
@@ -181,21 +184,22 @@ void wait_for(message& of, limit timeout) {
 }
 
 bool test(message& of) {
-  if (of.handle == nullptr) return of.tell(), true;
+  if (of.is_over) return of.tell(), true;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
   turn mine(of);
   if (!mine.take(0)) return false;
-  ended_by(of, [&](lsched_arrival* what) { expect(lsched_message_test(&of.handle, what)); });
-  return of.handle == nullptr;
+  if (!of.is_over) ended_by(of, [&](lsched_arrival* what) { expect(lsched_message_test(&of.handle, what)); });
+  return of.is_over;
 }
 
 void cancel(message& of) {
-  if (of.handle == nullptr) return;
+  if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
   turn mine(of);
   if (!mine.take(0)) throw call_failure(told(LSCHED_ERR_BUSY, "another thread waits for this message"));
+  if (of.is_over) return;
   expect(unlocked([&] { return lsched_message_cancel(&of.handle); }));
-  of.keeps.reset();
+  of.end({});
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
@@ -231,7 +235,7 @@ void add_messages(nb::module_& module) {
       .def("_send", send)
       .def("_receive", receive);
   nb::class_<message>(module, "Message", nb::type_slots(message_slots), "A message that was posted.")
-      .def_prop_ro("is_pending", [](const message& of) { return of.handle != nullptr; })
+      .def_prop_ro("is_pending", [](const message& of) { return !of.is_over; })
       .def_ro("rank", &message::rank, "From whom it has come, or to whom it went; -1 before that.")
       .def_ro("tag", &message::tag, "The tag of what has come; -1 before that.")
       .def_ro("bytes", &message::bytes, "Bytes of what has come.")

@@ -65,14 +65,14 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// The first slice starts the round, all others wait for it.
+/// The first slice in which all ranks have made the schedule starts the round, all others wait for it.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
   wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
     if (round.schedule != nullptr) return lsched_wait(round, slice, why);
     const lsched_status code = lsched_run(one, slice, why);
-    round = {one, why->round};
+    if (why->round != 0) round = {one, why->round};
     return code;
   });
 }

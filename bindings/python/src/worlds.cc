@@ -117,8 +117,20 @@ address shrink(const world& of, std::optional<double> timeout) {
                     lsched_world_close));
 }
 
-void close(world& of) {
-  of.give_back([](lsched_world* all) { expect(unlocked([all] { return lsched_world_close(all); })); });
+void end(lsched_world* all) {
+  expect(unlocked([all] { return lsched_world_close(all); }));
+}
+
+/// While somebody looks at its memory, it takes no more calls, and ends with the last view. `is_used`: what was made of
+/// it is open.
+void close(world& of, bool is_used) {
+  if (!of.is_open()) return;
+  (void)of.get();
+  if (is_used) throw call_failure(told(LSCHED_ERR_BUSY, "schedules or mailboxes of this world are open"));
+  if (of.views != 0)
+    of.retire();
+  else
+    of.give_back(end);
 }
 
 nb::dict stats(const world& of) {
@@ -161,15 +173,17 @@ nb::tuple diagnose(const world& of) {
   return nb::make_tuple(rank, text);
 }
 
-address allocate(const world& of, std::uint64_t bytes) {
+address allocate(world& of, std::uint64_t bytes) {
   void* memory = nullptr;
   expect(lsched_alloc(of.get(), bytes, &memory));
+  ++of.views;
   return reinterpret_cast<address>(memory);
 }
 
 /// Nothing where the world, and with it the memory, is gone.
-void release(const world& of, address memory) {
+void release(world& of, address memory) {
   if (lsched_world* const all = of.kept()) expect(lsched_free(all, at(memory)));
+  if (--of.views == 0) of.finish(end);
 }
 
 void trace_write(const world& of, const std::string& path) {
@@ -197,8 +211,6 @@ void add_worlds(nb::module_& module) {
       .def("_rank", [](const world& of) { return lsched_rank(of.get()); })
       .def("_size", [](const world& of) { return lsched_size(of.get()); })
       .def("_close", close)
-      .def("_retire", &world::retire)
-      .def("_finish", [](world& of) { of.finish([](lsched_world* all) { expect(lsched_world_close(all)); }); })
       .def("_split", split)
       .def("_split_ranks", split_ranks)
       .def("_shrink", shrink)

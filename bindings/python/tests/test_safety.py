@@ -142,27 +142,6 @@ except KeyboardInterrupt:
     assert float(done.stdout.split()[1]) < 5  # seconds; it looks ten times a second
 
 
-def test_a_second_interpreter_is_served_or_refused_by_name():
-    source = """
-import libsched
-try:
-    import _interpreters as other
-except ModuleNotFoundError:
-    import _xxsubinterpreters as other
-made = other.create()
-try:
-    told = other.run_string(made, "import libsched; libsched.verify(collective='barrier', ranks=2)")
-    print("served" if told is None else f"refused {told.type.__name__} {told.msg}")  # later versions do not raise
-except Exception as error:
-    print("refused", error)
-other.destroy(made)
-print(libsched.verify(collective='barrier', ranks=2).holds)
-"""
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=LIMIT, check=False)
-    assert done.returncode == 0 and done.stdout.splitlines()[-1] == "True", done.stdout + done.stderr
-    assert "served" in done.stdout or "ImportError" in done.stdout, done.stdout
-
-
 def test_cycles_are_collected_and_their_memory_stays_while_it_is_used():
     class Array(np.ndarray):
         pass

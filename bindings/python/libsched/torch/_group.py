@@ -418,7 +418,11 @@ class Group(ProcessGroup):
         if self._coalesced is not None:
             self._coalesced.append(work)
         if not opts.asyncOp:
-            work.wait()
+            try:
+                work.wait()
+            except BaseException as error:
+                self._give_up(place, error, ticket)
+                raise
         return work
 
     def _limit_of(self, opts: Any) -> float:

@@ -8,6 +8,7 @@ from .. import _core
 from .._errors import Cancelled, Error
 from .._schedule import Schedule
 from .._words import REDUCTIONS
+from ._work import as_torch_error
 
 # Rounds of one kind that may be under way. The i-th call takes place i modulo this, on every rank, whatever its other
 # rounds do: ranks must not choose differently.
@@ -87,8 +88,8 @@ class Schedules:
     def add(self, key: tuple, name: str, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
         if self._why is not None:
-            raise Cancelled(f"this process group was given up, since an earlier call has failed: {self._why}",
-                            "LSCHED_ERR_CANCELLED") from self._why
+            raise as_torch_error(Cancelled("this process group was given up, since an earlier call has failed: "
+                                           f"{str(self._why) or type(self._why).__name__}", "LSCHED_ERR_CANCELLED"))
         request = None
         if name != "barrier":
             request = _core.Request()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import queue
 import threading
 import time
@@ -67,11 +68,10 @@ class Work(TorchWork):
             if self._waited is None:
                 return
             self._source = getattr(self._waited, "rank", -1)
-            if self._finish is not None:
-                self._finish()
-            self._finish = None
-            self._waited = None
+            finish, self._finish, self._waited = self._finish, None, None
             self._error = None  # of a wait that was shorter
+            if finish is not None:
+                finish()
 
     def _ends_in(self, turn: float, deadline: float) -> bool:
         """Whether it has ended after so many seconds, or its time is over."""
@@ -84,7 +84,10 @@ class Work(TorchWork):
                 return False
             self._error = as_torch_error(error) if error is cause else error
             return True
-        self._end()
+        try:
+            self._end()
+        except Exception as error:  # of copying back
+            self._error = error
         return True
 
     def is_completed(self) -> bool:
@@ -151,6 +154,10 @@ class _Waiter:
         self._works.put((future, work, time.monotonic() + work.limit))
         self._ensure()
 
+    def forget(self) -> None:
+        """In a child that was forked off, which has no threads of its parent's."""
+        self.__init__()  # type: ignore[misc]
+
     def stop(self) -> None:
         """Once nothing is under way any more. Waits for callbacks, at most a second."""
         self._works.put(None)
@@ -196,6 +203,7 @@ _TURN = 0.005  # seconds for which one work is waited for before the others are 
 
 waiter = _Waiter()
 _world._at_end.append(waiter.stop)
+os.register_at_fork(after_in_child=waiter.forget)
 
 
 class Several:

@@ -1,71 +1,6 @@
-"""Futures of works: who completes them, and what callbacks may do."""
+"""Futures that fail, and what is left of them at an end. Ranks are processes."""
 
 from test_failures import run
-
-
-def test_a_callback_waits_for_another_work():
-    """As the hook of PowerSGD does."""
-    said = run(3, """
-    def second(first):
-        (sums,) = first.value()
-        return dist.all_reduce(sums, async_op=True).get_future().wait()[0]
-    for i in range(50):
-        x = torch.full((1000,), 1.0)
-        future = dist.all_reduce(x, async_op=True).get_future().then(second)
-        assert (future.wait() == 9).all()
-    say("all")
-    """)
-    assert said.count("all") == 3, said
-
-
-def test_a_callback_waits_for_a_work_that_was_begun_before():
-    said = run(2, """
-    for i in range(50):
-        x, y = torch.ones(10), torch.ones(10)
-        works = [dist.all_reduce(each, async_op=True) for each in (x, y)]
-        futures = [work.get_future() for work in works]
-        told = futures[0].then(lambda _: futures[1].wait())
-        assert (told.wait()[0] == 2).all() and (y == 2).all()
-    say("all")
-    """)
-    assert said.count("all") == 2, said
-
-
-def test_futures_are_completed_in_the_order_in_which_works_end():
-    """What comes last is asked for first."""
-    said = run(2, """
-    for i in range(20):
-        if rank == 0:
-            come = torch.zeros(1)
-            late = dist.irecv(come, 1).get_future()
-            x = torch.ones(5)
-            assert (dist.all_reduce(x, async_op=True).get_future().wait()[0] == 2).all()
-            dist.send(torch.zeros(1), 1)
-            late.wait()
-            assert come[0] == 7
-        else:
-            dist.all_reduce(torch.ones(5))
-            dist.recv(torch.zeros(1), 0)
-            dist.send(torch.full((1,), 7.0), 0)
-    say("all")
-    """)
-    assert said.count("all") == 2, said
-
-
-def test_a_future_and_a_wait_of_one_message():
-    said = run(2, """
-    for i in range(200):
-        x = torch.full((5,), float(rank))
-        if rank == 0:
-            work = dist.irecv(x, 1)
-            future = work.get_future()
-            work.wait()
-            assert (future.wait()[0] == 1).all()
-        else:
-            dist.send(x, 0)
-    say("all")
-    """)
-    assert said.count("all") == 2, said
 
 
 def test_a_future_fails_after_the_time_of_its_operation():
@@ -78,27 +13,6 @@ def test_a_future_fails_after_the_time_of_its_operation():
     time.sleep(3)
     """, limit=2)
     assert said.count("in vain") == 1 and "timeout" in said, said
-
-
-def test_the_hook_of_power_sgd():
-    """One bucket: of several the hook orders its collectives differently on each rank, under any backend."""
-    said = run(2, """
-    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
-    torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
-    model = torch.nn.parallel.DistributedDataParallel(net)
-    model.register_comm_hook(power.PowerSGDState(None, 1, start_powerSGD_iter=2), power.powerSGD_hook)
-    best = torch.optim.SGD(model.parameters(), lr=0.01)
-    for step in range(20):
-        best.zero_grad()
-        model(torch.randn(8, 64)).square().mean().backward()
-        best.step()
-    mine = torch.cat([each.detach().flatten() for each in model.parameters()])
-    other = mine.clone()
-    dist.broadcast(other, 0)
-    say("alike" if torch.equal(mine, other) else "apart")
-    """)
-    assert said.count("alike") == 2, said
 
 
 def test_the_interpreter_ends_while_futures_wait():
@@ -142,3 +56,81 @@ def test_a_group_that_was_given_up_says_so_at_every_call():
         time.sleep(4)
     """, limit=1)
     assert said.count("refused") == 6 and said.count("was given up") == 5 and "went well" not in said, said
+
+
+def test_a_result_that_cannot_be_copied_back():
+    said = run(2, """
+    out = [torch.ones(3) for _ in range(2)]
+    future = dist.all_gather(out, torch.ones(3), async_op=True).get_future()
+    out[0].resize_(7)
+    try:
+        future.wait()
+        say("in time")  # it was copied before
+    except RuntimeError as error:
+        say("refused")
+    x = torch.ones(3)
+    assert (dist.all_reduce(x, async_op=True).get_future().wait()[0] == 2).all()
+    say("all")
+    """)
+    assert said.count("all") == 2 and said.count("refused") + said.count("in time") == 2, said
+
+
+def test_a_child_that_was_forked_off_has_futures_of_its_own():
+    said = run(2, """
+    x = torch.ones(3)
+    dist.all_reduce(x, async_op=True).get_future().wait()
+    child = os.fork()
+    if child == 0:
+        dist.distributed_c10d._world.pg_map.clear()
+        dist.distributed_c10d.GroupMember.WORLD = None
+        group = libsched.torch.Group
+        with libsched.init() as world:
+            pass
+        from libsched.torch._work import Work, waiter
+        class Ended:
+            def wait(self, timeout): pass
+            def test(self): return False
+        future = Work(Ended(), [x], 5.0).get_future()
+        for _ in range(500):
+            if future.done():
+                say("done")
+                os._exit(0)
+            time.sleep(0.01)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    """)
+    assert said.count("done") == 2, said
+
+
+def test_refusals_are_errors_of_torch():
+    said = run(2, """
+    if rank == 0:
+        x, y = torch.ones(2), torch.ones(2)
+        for call in (lambda: dist.all_to_all_single(y, x), lambda: dist.all_reduce(x), lambda: dist.barrier()):
+            begin = time.monotonic()
+            try:
+                call()
+            except dist.DistBackendError as error:
+                say(f"refused {type(error.__cause__).__name__}")
+        say(f"at once {time.monotonic() - begin < 0.5}")
+    else:
+        time.sleep(4)
+    """, limit=1)
+    assert "refused Timeout" in said and said.count("refused Cancelled") == 2 and "at once True" in said, said
+
+
+def test_a_daemon_thread_when_the_interpreter_ends():
+    for _ in range(3):
+        said = run(1, """
+        import threading
+        world = libsched.torch.world_of()
+        step, x = world.allreduce(torch.ones(4)), torch.ones(4)
+        def go():
+            while True:
+                step.rebind(output=x)
+                step.run(1)
+        threading.Thread(target=go, daemon=True).start()
+        time.sleep(0.3)
+        say("end")
+        """)
+        assert said.count("end") == 1 and "terminate" not in said, said

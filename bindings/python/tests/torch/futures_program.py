@@ -1,0 +1,86 @@
+"""What each rank runs: futures of works, and what callbacks may do. On at least two ranks.
+
+    lsched run -n 3 python futures_program.py [NAME...]
+
+Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
+"""
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+from torch.nn.parallel import DistributedDataParallel
+
+from backend_program import Ranks, main
+
+
+def check_a_callback_waits_for_another_work(ranks):
+    """As the hook of PowerSGD does."""
+
+    def second(first):
+        (sums,) = first.value()
+        return dist.all_reduce(sums, async_op=True).get_future().wait()[0]
+
+    for _ in range(50):
+        x = torch.ones(1000)
+        future = dist.all_reduce(x, async_op=True).get_future().then(second)
+        assert (future.wait() == ranks.size ** 2).all()
+
+
+def check_a_callback_waits_for_a_work_that_was_begun_before(ranks):
+    for _ in range(50):
+        x, y = torch.ones(10), torch.ones(10)
+        works = [dist.all_reduce(each, async_op=True) for each in (x, y)]
+        futures = [work.get_future() for work in works]
+        told = futures[0].then(lambda _, other=futures[1]: other.wait())
+        assert (told.wait()[0] == ranks.size).all() and (y == ranks.size).all()
+
+
+def check_futures_are_completed_in_the_order_in_which_works_end(ranks):
+    """What comes last is asked for first."""
+    for _ in range(20):
+        x = torch.ones(5)
+        if ranks.rank == 0:
+            come = torch.zeros(1)
+            late = dist.irecv(come, 1).get_future()
+            assert (dist.all_reduce(x, async_op=True).get_future().wait()[0] == ranks.size).all()
+            dist.send(torch.zeros(1), 1)
+            late.wait()
+            assert come[0] == 7
+        else:
+            dist.all_reduce(x)
+        if ranks.rank == 1:
+            dist.recv(torch.zeros(1), 0)
+            dist.send(torch.full((1,), 7.0), 0)
+
+
+def check_a_future_and_a_wait_of_one_message(ranks):
+    for _ in range(200):
+        x = torch.full((5,), float(ranks.rank))
+        if ranks.rank == 0:
+            work = dist.irecv(x, 1)
+            future = work.get_future()
+            work.wait()
+            assert (future.wait()[0] == 1).all()
+        elif ranks.rank == 1:
+            dist.send(x, 0)
+
+
+def check_the_hook_of_power_sgd(ranks):
+    """One bucket: of several the hook orders its collectives differently on each rank, under any backend."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
+    model = DistributedDataParallel(net)
+    model.register_comm_hook(power.PowerSGDState(None, 1, start_powerSGD_iter=2), power.powerSGD_hook)
+    best = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(20):
+        best.zero_grad()
+        model(torch.randn(8, 64) + ranks.rank).square().mean().backward()
+        best.step()
+    mine = torch.cat([each.detach().flatten() for each in model.parameters()])
+    other = mine.clone()
+    dist.broadcast(other, 0)
+    assert torch.equal(mine, other)
+
+
+if __name__ == "__main__":
+    main(globals(), Ranks)
