@@ -13,7 +13,9 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   for (;;) {
     call_progress now = call();
     if (now.answer != status::pending) return now;
-    if (by.wait(*now.awaited, now.round, deadline) != status::timeout) continue;
+    const driver::clock::time_point again{std::chrono::nanoseconds(now.again_ns)};
+    const bool is_earlier = now.again_ns != 0 && again < deadline;
+    if (by.wait(*now.awaited, now.round, is_earlier ? again : deadline) != status::timeout || is_earlier) continue;
     now.answer = status::timeout;
     return now;
   }

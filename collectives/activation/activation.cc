@@ -83,7 +83,7 @@ fragment add_activation(builder& to, const activation& starts, kernel merge, buf
     const fold folded(size);
     wakes = folded.is_extra(self) ? add_extra(to, folded, call) : add_core(to, folded, call);
   }
-  if (starts.is_woken() && starts.full_every != 0) wakes.push_back(to.full_call());
+  if (starts.has_full_call()) wakes.push_back(to.full_call());
   const op_id gate = on_any(to, to.capture(merge, region(target, 0), count), wakes);
   return {.entry = call, .exit = gate};
 }

@@ -26,6 +26,7 @@
 // At most P-1 arrivals and exactly P-1 signals down the tree, ceil(log2 P) + 1 of them one after the other.
 //
 // Rounds that wait for everybody open each gate by the own call, which has another op for that: nothing is signalled.
+// With a deadline that is so in every round, until a rank that has waited long enough signals all by the ops above.
 //
 // The exact number holds for a round that nobody has left. A rank that has gone ahead may signal round t+1 to
 // one that is still busy with round t; as that register value satisfies round t too, it counts as one more

@@ -53,7 +53,7 @@ struct engine::interpreter {
   const round_calls& calls() const { return inst.whose; }
   const std::vector<rank>* present() const { return &inst.present; }
   round_no listen(op_id id, const op& o) const {
-    if (is_call(o, rank_of(id))) return inst.called.load();
+    if (is_call(o, rank_of(id))) return calls_heard(inst, o).load();
     return in.net_.arm(inst.links[id], inst.round) ? inst.round : 0;
   }
 

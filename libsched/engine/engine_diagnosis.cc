@@ -21,6 +21,7 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   const activation& starts = inst.program->starts();
   const auto [self, size] = inst.program->place();
   if (starts.is_full(counted(inst, inst.round))) return " not started: it waits for this rank's own call";
+  if (starts.policy == activation_policy::deadline) return " not started here: no rank has waited for its deadline";
   if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
   const auto [candidates, arrivals] = quota_of(starts, size);
   std::vector<rank> some = inst.present;

@@ -163,7 +163,7 @@ struct instance {
   std::vector<result_block> result_blocks;
   std::vector<buffer_swap> buffer_swaps;  ///< by op
   std::optional<std::uint32_t> captured;
-  std::vector<op_id> calls;  ///< one; or two, of which the second counts in rounds that wait for every rank
+  std::vector<op_id> calls;  ///< one, or a second one that opens the own gate alone
   round_calls whose;         ///< calls count in this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
@@ -173,6 +173,7 @@ struct instance {
 
   // --- crossings ---
   std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave
+  std::atomic<round_no> hurried{0};   ///< application → engine: rounds whose deadline has passed for it
   std::atomic<round_no> gated{0};     ///< engine → application: the last round whose contribution was captured
   std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
   std::atomic<status> verdict{status::ok};
@@ -187,6 +188,12 @@ struct instance {
 
 /// What transports and the lane hand back.
 inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uint64_t{inst.index} << 32 | id; }
+
+/// Where a call op hears of the application's calls.
+inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& call) {
+  const bool waits = inst.program->starts().policy == activation_policy::deadline && call.tag != k_full_call_tag;
+  return waits ? inst.hurried : inst.called;
+}
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
 /// partial instance a round is open at any time, but under way only from its capture on.

@@ -6,12 +6,13 @@
 namespace lsched {
 namespace {
 
-constexpr std::array<std::string_view, 7> k_names{"none", "full", "solo", "majority", "first_of", "all_of", "quorum"};
+constexpr std::array<std::string_view, 8> k_names{"none",     "full",   "solo",   "majority",
+                                                  "first_of", "all_of", "quorum", "deadline"};
 
 failure refused(std::string_view words) {
   return {status::argument, "\"" + std::string(words) +
-                                "\" starts no rounds: full, solo, majority, first_of(M), all_of(M) or quorum(K), and "
-                                "perhaps +every(T), with numbers from 1 on"};
+                                "\" starts no rounds: full, solo, majority, first_of(M), all_of(M), quorum(K) or "
+                                "deadline(microseconds), and perhaps +every(T), with numbers from 1 on"};
 }
 
 /// The number in "name(number)", if that is what it is.
@@ -35,6 +36,10 @@ std::optional<failure> validate(const activation& starts, rank size) {
   if (!has_number(starts.policy)) {
     if (starts.number == 0) return std::nullopt;
     return failure{status::argument, name + " takes no number of ranks"};
+  }
+  if (starts.policy == activation_policy::deadline) {
+    if (starts.number > 0) return std::nullopt;
+    return failure{status::argument, "a deadline takes microseconds, 1 or more"};
   }
   if (starts.number >= 1 && starts.number <= static_cast<std::uint32_t>(size)) return std::nullopt;
   return failure{status::argument, name + "(" + std::to_string(starts.number) + ") needs a number from 1 to " +

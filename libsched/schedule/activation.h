@@ -7,6 +7,7 @@
 //   first_of(M)   M                                        1
 //   all_of(M)     M                                        M
 //   quorum(K)     all                                      K
+//   deadline(T)   all that wait for T us                   1    or else every rank begins with its own call
 //
 // Ranks that have left are no candidates; where fewer than k stay, all of them have to call. A round is a function of
 // (activation, round, who is still there), so all ranks know it without a message.
@@ -30,23 +31,28 @@ enum class activation_policy : std::uint8_t {
   first_of,  ///< the first of M ranks, drawn anew every round
   all_of,    ///< the last of M ranks, drawn anew every round
   quorum,    ///< the K-th arrival
+  deadline,  ///< every rank's own call starts its part; who has waited for so long starts all
 };
 
 std::string_view name_of(activation_policy policy);
 
-/// Whether it comes with a number of ranks.
+/// Whether it comes with a number: of ranks, or of microseconds.
 constexpr bool has_number(activation_policy policy) { return policy >= activation_policy::first_of; }
 
 struct activation {
   activation_policy policy = activation_policy::none;
   std::uint64_t seed = 0;        ///< of the draws
-  std::uint32_t number = 0;      ///< M of first_of and all_of, K of quorum; 0 for others
+  std::uint32_t number = 0;      ///< M of first_of and all_of, K of quorum, T of deadline; 0 for others
   std::uint64_t full_every = 0;  ///< rounds that are multiples of it wait for every rank's call; 0: none does
 
   /// Whether signals start rounds.
   constexpr bool is_woken() const { return policy > activation_policy::full; }
   constexpr bool is_full(round_no round) const {
     return policy == activation_policy::full || (full_every != 0 && round % full_every == 0);
+  }
+  /// Whether a call may open the own gate alone, by an op of its own.
+  constexpr bool has_full_call() const {
+    return is_woken() && (full_every != 0 || policy == activation_policy::deadline);
   }
   friend bool operator==(const activation&, const activation&) = default;
 };
@@ -67,6 +73,7 @@ constexpr quota quota_of(const activation& starts, rank size) {
     case activation_policy::first_of: return {static_cast<rank>(starts.number), 1};
     case activation_policy::all_of: return {static_cast<rank>(starts.number), static_cast<rank>(starts.number)};
     case activation_policy::quorum: return {size, static_cast<rank>(starts.number)};
+    case activation_policy::deadline: return {size, 1};
   }
   return {};
 }
@@ -74,10 +81,11 @@ constexpr quota quota_of(const activation& starts, rank size) {
 /// Who collects the arrivals where it takes more than one.
 inline constexpr rank k_coordinator = 0;
 
-/// A call is a signal from a rank to itself. That of rounds that wait for everybody has an op of its own.
+/// A call is a signal from a rank to itself. That of rounds that wait for everybody has an op of its own. With a
+/// deadline the second is the call, and the first says that it has waited long enough.
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
-/// ARGUMENT: M or K is not from 1 to `size`, or given to a policy that has none.
+/// ARGUMENT: M or K is not from 1 to `size`, T is 0, or a number is given to a policy that has none.
 std::optional<failure> validate(const activation& starts, rank size);
 
 /// "quorum(3)+every(100)"; of none "none". The seed is not in it.

@@ -114,8 +114,8 @@ class round_calls {
   /// ascending; nullptr: none has.
   bool counts(rank self, std::uint32_t tag, const std::vector<rank>* present) const {
     if (!starts_.is_woken()) return true;
-    if (waits_for_all_ != (tag == k_full_call_tag)) return false;
-    if (waits_for_all_) return true;
+    if (tag == k_full_call_tag) return waits_for_all_ || starts_.policy == activation_policy::deadline;
+    if (waits_for_all_) return false;
     if (present == nullptr) return is_candidate(self);
     const auto place = std::ranges::lower_bound(*present, self);
     if (place != present->end() && *place == self) return is_candidate(self);

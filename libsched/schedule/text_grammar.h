@@ -36,7 +36,7 @@ inline constexpr auto k_all_merges = [] {
 inline constexpr std::array k_all_roles{buffer_role::input, buffer_role::output, buffer_role::scratch};
 inline constexpr std::array k_all_policies{
     activation_policy::none,     activation_policy::full,   activation_policy::solo,  activation_policy::majority,
-    activation_policy::first_of, activation_policy::all_of, activation_policy::quorum};
+    activation_policy::first_of, activation_policy::all_of, activation_policy::quorum, activation_policy::deadline};
 
 /// An op, its parameters, and what the text says of a compute beside them.
 struct op_text {

@@ -198,15 +198,32 @@ collect_report session::hand_out(std::span<const target_part> into) {
   return report;
 }
 
+/// A round that this rank has called for. It is not waited for longer than the deadline says.
+call_progress session::await_own(round_no round) {
+  instance& rounds = *all_.rounds;
+  call_progress now = await(rounds, round);
+  const activation& starts = rounds.program->starts();
+  if (now.answer != status::pending || starts.policy != activation_policy::deadline) return now;
+  const std::uint64_t called_ns = rounds.stats->calls.of(round).value_or(0);
+  const std::uint64_t due_ns = called_ns + std::uint64_t{starts.number} * 1000;
+  if (trace_buffer::now_ns() < due_ns) {
+    now.again_ns = due_ns;
+  } else if (const round_no waited = uncounted(rounds, round); rounds.hurried.load() < waited) {
+    rounds.hurried.store(waited);
+    engine_.post(rounds);
+  }
+  return now;
+}
+
 call_progress session::collect(round_no round, std::span<const target_part> result, collect_report* report) {
-  if (const call_progress now = await(*all_.rounds, round); now.answer != status::ok) return now;
+  if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   const bool has_flushed = call_ == common_call::flush && stage_ == stage::taken && taken_.what.to != taken_.what.from;
   *report = has_flushed ? hand_out(result) : report_of(take(result));
   return {};
 }
 
 call_progress session::collect_view(round_no round, const std::byte** result, collect_report* report) {
-  if (const call_progress now = await(*all_.rounds, round); now.answer != status::ok) return now;
+  if (const call_progress now = await_own(round); now.answer != status::ok) return now;
   if (stage_ != stage::none) return {.answer = status::state, .reason = "in the middle of a call that all ranks make"};
   const auto got = all_.rounds->results->borrow();
   *result = got && !got->what.null ? divided(*got) : nullptr;

@@ -65,7 +65,8 @@ struct [[nodiscard]] call_progress {
   status answer = status::ok;         ///< PENDING: call again once `round` of `awaited` is over
   const instance* awaited = nullptr;  ///< of PENDING and of a failed instance's verdict
   round_no round = 0;
-  std::string_view reason{};  ///< of STATE and UNSUPPORTED, for people; static
+  std::string_view reason{};   ///< of STATE and UNSUPPORTED, for people; static
+  std::uint64_t again_ns = 0;  ///< of PENDING: call again then at the latest, by the steady clock; 0: no matter when
 };
 
 class session {
@@ -102,6 +103,7 @@ class session {
 
   /// Once `round` is over: the first result that was not collected, divided. Without parts it is dropped. In the middle
   /// of a flush that has taken its result, that one.
+  /// With a deadline that has passed, starts the round.
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
   /// The same where it lies; *result is null where there is none.
@@ -155,6 +157,7 @@ class session {
   std::optional<delivered> take(std::span<const target_part> into);
   collect_report hand_out(std::span<const target_part> into);
   static call_progress await(const instance& one, round_no round);
+  call_progress await_own(round_no round);
 
   engine& engine_;
   session_instances all_;

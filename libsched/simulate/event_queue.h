@@ -24,7 +24,7 @@
 
 namespace lsched {
 
-enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved };
+enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved, deadline };
 
 /// What happens at a rank, and the op of the rank that it happens to.
 struct label {

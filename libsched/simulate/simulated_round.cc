@@ -171,9 +171,7 @@ class world_engine {
       const std::size_t level = is_communication(o.kind) ? in.scenario_.where.level_of(self, o.peer) : 0;
       return in.costs_.cost(size_at(id), level);
     }
-    bool is_eager(const op& o, const message_cost& cost) const {
-      return cost.is_eager || is_signal(o.kind);
-    }
+    bool is_eager(const op& o, const message_cost& cost) const { return cost.is_eager || is_signal(o.kind); }
     picoseconds noise(op_id id, const Time& begin, picoseconds cost) const {
       return in.noise_ ? in.noise_->of_charge(self, id, instant_of(begin), cost) : 0;
     }
@@ -292,6 +290,9 @@ class world_engine {
       case event_kind::signal:
       case event_kind::data: return arrive(me, now);
       case event_kind::request: return go_on_with(me, now, now.when, packed_state::announced);
+      case event_kind::deadline:
+        if (!me.own.has_ended) go_on_with(me, now, now.when, packed_state::arrived);
+        return;
       case event_kind::grant: return move(me, now);
       case event_kind::moved: return;  // end_sends has done it
     }
@@ -308,6 +309,11 @@ class world_engine {
     for (const op_id id : me.shape.calls()) {
       if (!calls_.counts(me.self, me.at(id).tag, nullptr)) continue;
       me.own.cpu = later(me.own.cpu, time);
+      if (world_.starts().policy == activation_policy::deadline && me.at(id).tag != k_full_call_tag) {
+        const picoseconds waits = picoseconds{world_.starts().number} * 1'000'000;
+        push({at_instant<Time>(instant_of(time) + waits), me.self, {event_kind::deadline, id}});
+        continue;
+      }
       me.set(id, packed_state::arrived);
       if (me.test(id, packed_state::fired)) ready_.push_back(id);
     }

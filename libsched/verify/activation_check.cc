@@ -72,7 +72,7 @@ class activation_check {
 
   /// Everybody calls, and every gate opens by that alone: nothing that others do could have opened it.
   void check_full_round() {
-    if (starts_.full_every == 0) return;
+    if (!starts_.has_full_call()) return;
     wake_.run({.is_full = true, .stops_at_captures = true});
     for (const world_op id : captures_)
       if (!wake_.has_completed(id))

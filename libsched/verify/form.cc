@@ -90,8 +90,8 @@ class form_check {
       if (is_call(o, place_.self)) ++entries[o.tag == k_full_call_tag ? 1 : 0];
       if (o.kind == op_kind::capture) ++entries[2];
     }
-    const bool waits_for_all = program_.starts().is_woken() && program_.starts().full_every != 0;
-    const bool has_one_of_each = entries == std::array<std::size_t, 3>{1, waits_for_all ? 1u : 0u, 1} &&
+    const bool has_full_call = program_.starts().has_full_call();
+    const bool has_one_of_each = entries == std::array<std::size_t, 3>{1, has_full_call ? 1u : 0u, 1} &&
                                  count_of(program_, buffer_role::input) == 1 &&
                                  count_of(program_, buffer_role::output) == 1;
     if (!has_one_of_each) object(k_no_op, "is partial, but has not just one call, capture, input and output");

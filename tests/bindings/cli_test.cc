@@ -1041,9 +1041,9 @@ TEST(CommandVerify, json_ends_with_the_totals) {
   std::vector<json> lines;
   std::istringstream text(it.out);
   for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
-  ASSERT_EQ(lines.size(), 5u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
+  ASSERT_EQ(lines.size(), 6u * 2 * 3 + 1);  // activations; sizes; 0, 7, and 7 in buckets
   for (std::size_t i = 0; i + 1 < lines.size(); ++i) EXPECT_EQ(lines[i]["holds"], true) << lines[i];
-  EXPECT_EQ(lines.back(), json::parse(R"({"verified":30,"failed":0})"));
+  EXPECT_EQ(lines.back(), json::parse(R"({"verified":36,"failed":0})"));
 }
 
 TEST(CommandVerify, proves_sparse_allreduces) {
@@ -1067,7 +1067,7 @@ TEST(CommandVerify, proves_partial_sparse_allreduces) {
       << it.out;
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
       << it.out;
-  EXPECT_TRUE(contains(it.out, "\n80 worlds proved, 0 failed\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n96 worlds proved, 0 failed\n")) << it.out;
   const outcome one = run(
       lsched({"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json"}));
   EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;

@@ -24,6 +24,7 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
       {.policy = activation_policy::all_of, .seed = 1, .number = ranks, .full_every = 2}};
   if (sampled()) return all;
   all.push_back({.policy = activation_policy::solo});
+  all.push_back({.policy = activation_policy::deadline, .number = 1000});
   all.push_back({.policy = activation_policy::majority, .seed = 1});
   all.push_back({.policy = activation_policy::quorum, .number = std::min(ranks, 2u)});
   return all;

@@ -59,6 +59,8 @@ TEST(starts, other_words_are_refused) {
 TEST(starts, a_number_is_of_ranks_that_exist) {
   EXPECT_FALSE(validate({.policy = activation_policy::quorum, .number = 3}, 3));
   EXPECT_FALSE(validate({.policy = activation_policy::solo}, 1));
+  EXPECT_FALSE(validate({.policy = activation_policy::deadline, .number = 1'000'000}, 2));
+  EXPECT_TRUE(validate({.policy = activation_policy::deadline}, 2));
   EXPECT_TRUE(validate({.policy = activation_policy::quorum, .number = 4}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::all_of}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::solo, .number = 1}, 3));

@@ -1,5 +1,7 @@
 """Partial and sparse collectives, messages, builders, proofs and simulations."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -183,3 +185,32 @@ def test_proofs_and_simulations_need_no_world():
         libsched.verify("nonsense")
     with pytest.raises(libsched.ArgumentError, match="choose one of"):
         libsched.verify(collective="allreduce", ranks=3, count=1, dtype="f32", op="add")
+
+
+def test_a_deadline():
+    """All in time: at once. One late: after the deadline, without it; its contribution is in a later round."""
+
+    def body(world):
+        one, told = np.ones(4, "f4"), np.zeros(4, "f4")
+        with world.partial(4, "f4", activation="deadline(300000)", lag="accumulate") as sums, world.barrier() as come:
+            for i in range(20):
+                begin = time.monotonic()
+                report = sums.collect(sums.offer(one), told, LIMIT)
+                come.run(LIMIT)
+                assert report.contributors == world.size and (told == world.size).all()
+            all_in_time = time.monotonic() - begin
+            if world.rank == 2:
+                time.sleep(1.5)
+            begin = time.monotonic()
+            report = sums.collect(sums.offer(one), told, LIMIT)
+            waited = time.monotonic() - begin
+            mine = report.mine
+            come.run(LIMIT)
+            report = sums.flush(told, LIMIT)
+            assert mine + report.mine == 1
+            return all_in_time, waited, report.offers
+
+    answers = as_threads(3, body)
+    assert all(each[0] < 0.25 for each in answers), answers
+    assert answers[0][1] >= 0.29 and answers[2][1] < 0.25, answers
+    assert [each[2] for each in answers][:2] == [1, 1], answers

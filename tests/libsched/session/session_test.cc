@@ -534,7 +534,10 @@ activation draw_activation(rank size, std::uint64_t seed) {
                                     {.policy = activation_policy::first_of, .seed = seed, .number = (ranks + 2) / 3},
                                     {.policy = activation_policy::all_of, .seed = seed, .number = (ranks + 1) / 2},
                                     {.policy = activation_policy::quorum, .number = (ranks + 1) / 2, .full_every = 3},
-                                    {.policy = activation_policy::solo, .full_every = 2}};
+                                    {.policy = activation_policy::solo, .full_every = 2},
+                                    {.policy = activation_policy::deadline, .number = 1},
+                                    {.policy = activation_policy::deadline, .number = 1'000'000'000},
+                                    {.policy = activation_policy::deadline, .number = 20, .full_every = 3}};
   return all[seed % all.size()];
 }
 
