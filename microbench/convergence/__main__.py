@@ -2,9 +2,8 @@
 
     python microbench/convergence x1 [--ranks] [--seeds N] [--fast] [--json FILE] [--csv FILE] [--plot FILE]
 
-Without --ranks the ranks are simulated in virtual time, with the same numbers on every machine; with it they are
-processes that sleep for the time of their steps. Prints a table, and one line for each thing that must hold; the status
-is 1 where one does not.
+Without --ranks the ranks are simulated, with the same numbers on every machine; with it they are processes. Prints a
+table, and a line for each thing that must hold; the status is 1 where one does not. docs/training.md tells of them.
 """
 
 from __future__ import annotations
@@ -12,117 +11,88 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import os
 import pathlib
-import subprocess
-import sys
 
 import torch
 
-from figures import FIGURES, Figure, Summary, summary
-from policies import Outcome, Policy
+import adasum
+import partial
+import sparse
+from result import Result
 
-HERE = pathlib.Path(__file__).parent
-Outcomes = dict[Policy, list[Outcome]]
-
-
-def progress(done: int, all: int, policy: Policy) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{done} of {all}: {policy}", end="" if done < all else "\r\033[K", file=sys.stderr, flush=True)
+FIGURES = {**adasum.FIGURES, **partial.FIGURES, **sparse.FIGURES}
 
 
-def by_twin(figure: Figure, jobs: list[tuple[int, Policy]]) -> Outcomes:
-    from tasks import TASKS
-    from twin import Twin
-
-    torch.set_num_threads(1)
-    outcomes: Outcomes = {}
-    for done, (seed, policy) in enumerate(jobs):
-        progress(done, len(jobs), policy)
-        outcomes.setdefault(policy, []).append(Twin(TASKS[figure.task](seed, torch.float64), policy).run())
-    progress(len(jobs), len(jobs), jobs[-1][1])
-    return outcomes
+def table(result: Result) -> None:
+    names = [str(name) for name in result.rows]
+    columns = list(next(iter(result.rows.values())))
+    widths = [max(len(column), 7) for column in columns]
+    first = max(map(len, names))
+    print(" " * first, *(f"{column:>{width}}" for column, width in zip(columns, widths)), sep="  ")
+    for name, row in result.rows.items():
+        cells = (f"{row[column]:.3f}" if isinstance(row[column], float) else str(row[column]) for column in columns)
+        print(f"{name:{first}}", *(f"{cell:>{width}}" for cell, width in zip(cells, widths)), sep="  ")
 
 
-def by_ranks(figure: Figure, jobs: list[tuple[int, Policy]], ranks: int = 8) -> Outcomes:
-    wanted = {"task": figure.task, "unit": figure.unit,
-              "jobs": [[seed, [policy.activation, policy.lag, policy.average_every]] for seed, policy in jobs]}
-    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore",
-               str(HERE / "ranks.py"), json.dumps(wanted)]
-    outcomes: Outcomes = {}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"}) as run:
-        for done, line in enumerate(run.stdout):
-            outcomes.setdefault(jobs[done][1], []).append(Outcome(**json.loads(line)))
-            progress(done + 1, len(jobs), jobs[done][1])
-    if run.returncode != 0 or sum(map(len, outcomes.values())) != len(jobs):
-        raise SystemExit(f"the ranks ended with status {run.returncode}")
-    return outcomes
-
-
-def table(rows: dict[str, Summary]) -> None:
-    width = max(map(len, rows))
-    print(f"{'policy':{width}}  accuracy    +-     least  averaged  speed-up  contributors  staleness: mean  most")
-    for name, row in rows.items():
-        print(f"{name:{width}}    {row.accuracy:.3f}  {row.deviation:.3f}   {row.least:.3f}     {row.averaged:.3f}"
-              f"      {row.speed:.2f}          {row.contributors:.1f}             {row.staleness:.2f}  {row.most_stale:4}")
-
-
-def write_csv(file: str, outcomes: Outcomes) -> None:
-    """A line for each training; what each round had is in the JSON."""
+def write_csv(file: str, result: Result) -> None:
     with open(file, "w", newline="") as out:
         lines = csv.writer(out)
-        lines.writerow(["policy", "seed", "accuracy", "averaged", "time"])
-        for policy, all in outcomes.items():
-            lines.writerows([str(policy), seed, each.accuracy, each.averaged, each.time]
-                            for seed, each in enumerate(all))
+        lines.writerow(["", *next(iter(result.rows.values()))])
+        lines.writerows([name, *row.values()] for name, row in result.rows.items())
 
 
-def plot(file: str, title: str, rows: dict[str, Summary]) -> None:
+def plot(file: str, title: str, result: Result) -> None:
+    """One column of the rows against another."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    x, y = result.axes
     figure, axes = pyplot.subplots(figsize=(8, 5))
-    for name, row in rows.items():
-        axes.errorbar(row.speed, 100 * row.accuracy, yerr=100 * row.deviation, fmt="o", capsize=3)
-        axes.annotate(name, (row.speed, 100 * row.accuracy), textcoords="offset points", xytext=(6, 4), fontsize=8)
-    axes.set(xlabel="speed, all ranks waiting for all = 1", ylabel="accuracy of replicas, %", title=title)
+    for line, names in result.lines().items():
+        points = [(result.rows[name][x], result.rows[name][y]) for name in names]
+        axes.plot(*zip(*points), marker="o", label=line if len(names) > 1 else None)
+        if len(names) == 1:
+            axes.annotate(line, points[0], textcoords="offset points", xytext=(6, 4), fontsize=8)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend()
+    axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(alpha=0.3)
     figure.savefig(file, dpi=120, bbox_inches="tight")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="convergence", description=__doc__.split("\n")[0])
-    parser.add_argument("figure", choices=sorted(FIGURES))
-    parser.add_argument("--ranks", action="store_true", help="processes instead of virtual time")
-    parser.add_argument("--seeds", type=int, help="trainings of each policy")
-    parser.add_argument("--fast", action="store_true", help="one seed")
+    parser.add_argument("figure", choices=sorted(FIGURES), metavar="FIGURE",
+                        help=", ".join(f"{name}: {each.about}" for name, each in sorted(FIGURES.items())))
+    parser.add_argument("--ranks", action="store_true", help="processes instead of a simulation")
+    parser.add_argument("--seeds", type=int, help="trainings of each row")
+    parser.add_argument("--fast", action="store_true", help="one seed, and the rows that matter most")
     for name in ("json", "csv", "plot"):
         parser.add_argument(f"--{name}", metavar="FILE")
     given = parser.parse_args()
+    if given.seeds is not None and given.seeds < 1:
+        parser.error("--seeds is at least 1")
 
+    torch.set_num_threads(1)
     figure = FIGURES[given.figure]
-    seeds = 1 if given.fast else given.seeds or figure.seeds
-    jobs = [(seed, policy) for policy in figure.policies for seed in range(seeds)]
-    outcomes = (by_ranks if given.ranks else by_twin)(figure, jobs)
-    rows = {str(policy): summary(all, outcomes[figure.policies[0]]) for policy, all in outcomes.items()}
+    seeds = given.seeds or (1 if given.fast else figure.seeds)
+    result = figure.run(seeds, by_ranks=given.ranks, is_fast=given.fast)
 
-    how = "8 processes" if given.ranks else "virtual time"
-    print(f"{given.figure}, {how}, {seeds} seed{'s' if seeds > 1 else ''}; {figure.paper}")
-    table(rows)
-    holds = [(text, rule(rows)) for text, rule in figure.rules]
-    for text, does in holds:
-        print(f"{'PASS' if does else 'FAIL'}  {text}")
+    title = f"{given.figure}: {figure.about}, {'processes' if given.ranks else 'simulated'}, seeds 0 to {seeds - 1}"
+    print(f"{title}\n{figure.paper}\n")
+    table(result)
+    for text, holds in result.rules:
+        print(f"{'PASS' if holds else 'FAIL'}  {text}")
     if given.json:
-        told = {str(policy): [vars(each) for each in all] for policy, all in outcomes.items()}
+        told = {"figure": given.figure, "rows": result.rows, "rules": result.rules, "trainings": result.trainings}
         pathlib.Path(given.json).write_text(json.dumps(told))
     if given.csv:
-        write_csv(given.csv, outcomes)
+        write_csv(given.csv, result)
     if given.plot:
-        plot(given.plot, f"{given.figure}: {figure.task}, {how}", rows)
-    return 0 if all(does for _, does in holds) else 1
+        plot(given.plot, title, result)
+    return 0 if all(holds for _, holds in result.rules) else 1
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import torch
 
 import libsched
 import libsched.torch as lst
-from policies import Outcome, Policy
+from policy import Outcome, Policy
 from tasks import TASKS, Task
 
 LIMIT = 120.0  # seconds

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from libsched.torch._parameters import Parameters
-from policies import Outcome, Policy
+from policy import Outcome, Policy
 from tasks import Task
 
 COMMUNICATION = 2.0  # units that a round takes
@@ -35,13 +35,17 @@ class Rank:
 
 
 class Twin:
-    def __init__(self, task: Task, policy: Policy) -> None:
+    def __init__(self, task: Task, policy: Policy, unit: float) -> None:
+        """`unit`: seconds, as which a deadline takes the units of the load."""
         self.task, self.policy = task, policy
         self.ranks = [Rank(task) for _ in range(task.ranks)]
         self.results: list[torch.Tensor | None] = [None]  # by round
         self.outcome = Outcome()
         self._draws = random.Random(task.seed)
-        self._events = [(task.units(rank, 0), rank) for rank in range(task.ranks)]
+        found = re.fullmatch(r"deadline\((\d+)\)", policy.activation)
+        self._deadline = float(found[1]) * 1e-6 / unit if found else None
+        # Time, rank, and 0 for a call, or the step whose deadline it is.
+        self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
 
     def _draw(self) -> None:
@@ -56,14 +60,17 @@ class Twin:
             self._candidates, self._needed = [self._draws.choice(all)], 1
         elif found := re.fullmatch(r"quorum\((\d+)\)", name):
             self._needed = int(found[1])
-        elif name != "full":
+        elif name != "full" and self._deadline is None:
             raise ValueError(f"the twin does not know {name}")
 
     def run(self) -> Outcome:
         heapq.heapify(self._events)
         while self._events:
-            now, rank = heapq.heappop(self._events)
-            self._call(now, rank)
+            now, rank, step = heapq.heappop(self._events)
+            if step == 0:
+                self._call(now, rank)
+            elif self.ranks[rank].is_waiting and step == self._open:
+                self._end_and_resume(now)
         self._end_round(now)  # a flush: whatever is pending
         for rank in self.ranks:
             self._deliver(rank)
@@ -89,11 +96,16 @@ class Twin:
             return self._resume(now, number)
         rank.is_waiting = True
         if sum(self._has_called(each) for each in self._candidates) >= self._needed:
-            self._end_round(now)
-            for other, each in enumerate(self.ranks):
-                if each.is_waiting and each.step < self._open:
-                    each.is_waiting = False
-                    self._resume(now + COMMUNICATION, other)
+            self._end_and_resume(now)
+        elif self._deadline is not None:
+            heapq.heappush(self._events, (now + self._deadline, number, rank.step))
+
+    def _end_and_resume(self, now: float) -> None:
+        self._end_round(now)
+        for other, each in enumerate(self.ranks):
+            if each.is_waiting and each.step < self._open:
+                each.is_waiting = False
+                self._resume(now + COMMUNICATION, other)
 
     def _has_called(self, number: int) -> bool:
         rank = self.ranks[number]
@@ -126,7 +138,7 @@ class Twin:
     def _go_on(self, now: float, number: int) -> None:
         step = self.ranks[number].step
         if step < self.task.steps:
-            heapq.heappush(self._events, (now + self.task.units(number, step), number))
+            heapq.heappush(self._events, (now + self.task.units(number, step), number, 0))
 
     def _deliver(self, rank: Rank) -> None:
         """Steps by the rounds that the rank has not seen, as its lag says."""

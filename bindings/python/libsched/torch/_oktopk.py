@@ -31,7 +31,7 @@ class OkTopkState(Hook):
         self.steps = 0
         self._dense: Any = None
         self._sparse: Any = None
-        self._k = 0
+        self.k = 0
         self._loaded: dict[str, Any] | None = None
 
     def _begin(self) -> Any:
@@ -41,7 +41,7 @@ class OkTopkState(Hook):
                 self._dense = self.world.allreduce(self.gradient.flat, self.result.flat, divisor="ranks")
             return self._dense.start()
         k = max(1, min(self.parameters.count, round(self._density(self.steps) * self.parameters.count)))
-        if k != self._k:
+        if k != self.k:
             self._change_to(k)
         return self._sparse.start()
 
@@ -50,7 +50,7 @@ class OkTopkState(Hook):
         kept = self._residual().clone() if self._sparse is not None else None
         if self._sparse is not None:
             self._sparse.close()
-        self._k = k
+        self.k = k
         self._sparse = self.world.sparse_allreduce(self.gradient.flat, self.result.flat, k, **self._options)
         self._sparse._create_wait(self.limit)
         if kept is not None:
@@ -66,7 +66,7 @@ class OkTopkState(Hook):
 
     def state_dict(self) -> dict[str, Any]:
         """Between steps: this rank's residual by parameter, and all else that lives from step to step."""
-        told: dict[str, Any] = {"version": 1, "steps": self.steps, "k": self._k, "ranks": self.world.size,
+        told: dict[str, Any] = {"version": 1, "steps": self.steps, "k": self.k, "ranks": self.world.size,
                                 "residual": {}, "image": None}
         if self._sparse is not None:
             parts = zip(self.parameters.names, self.parameters.table())
@@ -88,13 +88,17 @@ class OkTopkState(Hook):
             self._restore(state)
 
     def _restore(self, state: dict[str, Any]) -> None:
-        if state["image"] is not None and (state["k"], state["ranks"]) == (self._k, self.world.size):
+        if state["image"] is not None and (state["k"], state["ranks"]) == (self.k, self.world.size):
             self._sparse.load(bytes(state["image"].numpy()))
             return
         residual = self._residual()
         for name, (begin, count) in zip(self.parameters.names, self.parameters.table()):
             if name in state["residual"]:
                 residual[begin:begin + count].copy_(state["residual"][name])
+
+    def statistics(self) -> dict[str, int]:
+        """What this rank has sent and received since the density was last changed; as of libsched.Sparse."""
+        return {} if self._sparse is None else self._sparse.statistics()
 
     def close(self) -> None:
         for each in (self._dense, self._sparse):

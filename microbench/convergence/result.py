@@ -1,0 +1,45 @@
+"""What an experiment answers, and how ranks that are processes are started."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any, Iterator
+
+HERE = pathlib.Path(__file__).parent
+
+
+@dataclasses.dataclass
+class Result:
+    rows: dict[str, dict[str, Any]]  # by name: what a column has
+    rules: list[tuple[str, bool]]  # what must hold, and whether it does
+    trainings: Any  # all there is to tell of each
+    axes: tuple[str, str]  # columns of the plot
+
+    def lines(self) -> dict[str, list[str]]:
+        """Rows that make one line of the plot: those whose names begin alike, up to a comma and a number."""
+        found: dict[str, list[str]] = {}
+        for name in self.rows:
+            line, _, last = name.rpartition(", ")
+            found.setdefault(line if last.endswith("ranks") else name, []).append(name)
+        return found
+
+
+def progress(done: int, all: int, what: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[K{done} of {all}: {what}", end="" if done < all else "\r\033[K", file=sys.stderr, flush=True)
+
+
+def lines_of_ranks(ranks: int, program: str, wanted: Any) -> Iterator[Any]:
+    """Runs a program of this folder as that many ranks, and yields the JSON of each line that it writes."""
+    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore",
+               str(HERE / program), json.dumps(wanted)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "OMP_NUM_THREADS": "1"}) as run:
+        yield from map(json.loads, run.stdout)
+    if run.returncode != 0:
+        raise SystemExit(f"the ranks ended with status {run.returncode}")
