@@ -191,8 +191,7 @@ inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uin
 
 /// Where a call op hears of the application's calls.
 inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& call) {
-  const bool waits = inst.program->starts().policy == activation_policy::deadline && call.tag != k_full_call_tag;
-  return waits ? inst.hurried : inst.called;
+  return is_deadline_call(call, inst.program->starts()) ? inst.hurried : inst.called;
 }
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a

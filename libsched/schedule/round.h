@@ -73,6 +73,11 @@ inline constexpr round_no k_last_round = ~round_no{0};
 
 constexpr bool is_call(const op& o, rank self) { return o.kind == op_kind::signal_recv && o.peer == self; }
 
+/// Whether the call op says that the rank has waited for the deadline, not that it has called.
+constexpr bool is_deadline_call(const op& call, const activation& starts) {
+  return starts.policy == activation_policy::deadline && call.tag != k_full_call_tag;
+}
+
 /// Whether it communicates with another rank: has an edge.
 constexpr bool has_edge(const op& o, rank self) { return is_communication(o.kind) && o.peer != self; }
 

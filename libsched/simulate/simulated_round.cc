@@ -309,7 +309,7 @@ class world_engine {
     for (const op_id id : me.shape.calls()) {
       if (!calls_.counts(me.self, me.at(id).tag, nullptr)) continue;
       me.own.cpu = later(me.own.cpu, time);
-      if (world_.starts().policy == activation_policy::deadline && me.at(id).tag != k_full_call_tag) {
+      if (is_deadline_call(me.at(id), world_.starts())) {
         const picoseconds waits = picoseconds{world_.starts().number} * 1'000'000;
         push({at_instant<Time>(instant_of(time) + waits), me.self, {event_kind::deadline, id}});
         continue;

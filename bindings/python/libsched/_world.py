@@ -212,9 +212,6 @@ class World(_core.World):
         target = source if output is None else look(output, True, dtype, "output")
         name = "reduce_scatter_block" if counts is None else "reduce_scatter"
         count = self._share(source, "input") if counts is None else 0
-        block = count if counts is None else counts[self.rank]
-        if output is not None and target.count != block:
-            raise _bad(f"output has {target.count} elements, its block {block}")
         return self._collective(name, source, target, op=op, count=count, counts=counts, divisor=divisor,
                                 algorithm=algorithm)
 
@@ -253,12 +250,8 @@ class World(_core.World):
         source = look(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
         if counts is None:
-            if target.count != source.count:
-                raise _bad(f"input has {source.count} elements and output {target.count}")
             return self._collective("alltoall", source, target, count=self._share(source, "input"),
                                     algorithm=algorithm)
-        _expect_sum("input", source, counts)
-        _expect_sum("output", target, recv_counts or ())
         return self._collective("alltoallv", source, target, counts=counts, recv_counts=recv_counts,
                                 algorithm=algorithm)
 
@@ -266,8 +259,6 @@ class World(_core.World):
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
         """A block for each of `destinations` and one from each of `sources`, one after the other."""
         source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
-        _expect_sum("input", source, counts)
-        _expect_sum("output", target, recv_counts)
         return self._collective("neighbor_exchange", source, target, counts=counts, recv_counts=recv_counts,
                                 destinations=destinations, sources=sources)
 
@@ -333,20 +324,11 @@ class World(_core.World):
         is_in_place = output is None and in_place
         source = look(input, is_in_place, dtype, "input")
         target = source if is_in_place else look(output, True, dtype, "output")
-        if target is not NOTHING and target.count != source.count:
-            raise _bad(f"input has {source.count} elements and output {target.count}")
         return self._collective(name, source, target, op=op, count=source.count, **members)
 
     def _blocks(self, name: str, source: Memory, target: Memory, counts: Sequence[int] | None, own: int,
                 **members: Any) -> Schedule:
         """Of blocks of one length, `own`, or of such counts; one of the two arrays has all of them."""
-        expected = own * self.size if counts is None else sum(counts)
-        if counts is not None and own != counts[self.rank]:
-            raise _bad(f"the block of rank {self.rank} has {own} elements, and counts say {counts[self.rank]}")
-        for what, all in (("output", target), ("input", source)):
-            is_whole = (what == "input") == (name == "scatter")
-            if is_whole and all is not NOTHING and all.count != expected:
-                raise _bad(f"{what} has {all.count} elements, all blocks {expected}")
         return self._collective(name if counts is None else name + "v", source, target,
                                 count=own if counts is None else 0, counts=counts, **members)
 
@@ -402,10 +384,11 @@ class World(_core.World):
             lengths = own, whole
         elif name == "alltoall":
             lengths = whole, whole
-        for what, memory, length in (("input", source, lengths[0]), ("output", target, lengths[1])):
+        for memory, length in zip((source, target), lengths):
             is_in_place = source.address == target.address and memory.count == max(lengths)
             if memory is not NOTHING and memory.count != length and not is_in_place:
-                raise _bad(f"{what} has {memory.count} elements: {length} are wanted")
+                raise _bad(f"input has {source.count} elements and output {target.count}: "
+                           f"{lengths[0]} and {lengths[1]} are wanted")
 
     def _blocks_of_rounds(self, name: str, request: _core.Request) -> tuple[int, int]:
         """How many counts a round has, of what is sent and what is received."""
@@ -479,11 +462,6 @@ class _Allocation:
 
 def _bad(text: str) -> ArgumentError:
     return ArgumentError(text, "LSCHED_ERR_ARGUMENT")
-
-
-def _expect_sum(what: str, memory: Memory, counts: Iterable[int]) -> None:
-    if memory.count != sum(counts):
-        raise _bad(f"{what} has {memory.count} elements, and counts say {sum(counts)}")
 
 
 @atexit.register

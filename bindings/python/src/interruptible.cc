@@ -5,24 +5,8 @@
 
 namespace lsched::python {
 
-void beside::begin(const std::shared_ptr<beside>& self, attempt call, std::function<void()> undo) {
-  undo_ = std::move(undo);
-  std::thread([self, call = std::move(call)]() mutable {
-    lsched_diagnostic why;
-    lsched_diagnostic_init(&why);
-    const lsched_status code = call(&why);
-    call = nullptr;  // and with it what it has used
-    const std::lock_guard hold(self->lock_);
-    self->code_ = code;
-    self->why_ = why;
-    self->is_over_ = true;
-    if (self->is_left_ && code >= 0) self->undo_();
-    self->news_.notify_all();
-  }).detach();
-}
-
 /// At most for a slice of time. Answers what it was asked; whether the call is over.
-bool beside::wait_for_news() {
+bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {
     std::unique_lock hold(lock_);
     return news_.wait_for(hold, std::chrono::nanoseconds(k_slice_ns), [this] { return is_over_ || question_; });
@@ -35,7 +19,7 @@ bool beside::wait_for_news() {
   return is_over_;
 }
 
-void beside::leave() {
+void call_in_thread::leave() {
   const std::lock_guard hold(lock_);
   is_left_ = true;
   question_ = nullptr;
@@ -43,7 +27,7 @@ void beside::leave() {
   if (is_over_ && code_ >= 0) undo_();
 }
 
-bool beside::ask(std::function<void()> question) {
+bool call_in_thread::ask(std::function<void()> question) {
   std::unique_lock hold(lock_);
   if (is_left_) return false;
   question_ = std::move(question);
@@ -52,14 +36,26 @@ bool beside::ask(std::function<void()> question) {
   return !is_left_;
 }
 
-void beside::make(const std::shared_ptr<beside>& self, attempt call, std::function<void()> undo) {
-  self->begin(self, std::move(call), std::move(undo));
-  while (!self->wait_for_news()) {
+void call_in_thread::make(attempt call, std::function<void()> undo) {
+  undo_ = std::move(undo);
+  std::thread([self = shared_from_this(), call = std::move(call)]() mutable {
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    const lsched_status code = call(&why);
+    call = nullptr;  // and with it what it has used
+    const std::lock_guard hold(self->lock_);
+    self->code_ = code;
+    self->why_ = why;
+    self->is_over_ = true;
+    if (self->is_left_ && code >= 0) self->undo_();
+    self->news_.notify_all();
+  }).detach();
+  while (!wait_for_news()) {
     if (PyErr_CheckSignals() == 0) continue;
-    self->leave();
+    leave();
     throw nb::python_error();
   }
-  expect(self->code_, self->why_);
+  expect(code_, why_);
 }
 
 }  // namespace lsched::python

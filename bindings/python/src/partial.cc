@@ -127,8 +127,7 @@ std::uint64_t withdraw(const schedule& of) {
 }
 
 void carry(const schedule& of, const world& survivors) {
-  beside::make(
-      std::make_shared<beside>(),
+  std::make_shared<call_in_thread>()->make(
       [one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
 }
 

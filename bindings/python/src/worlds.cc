@@ -53,7 +53,7 @@ void exchange(const nb::callable& function, std::size_t ranks, const void* mine,
 /// The exchange is made by the thread that has called, which waits meanwhile: some launchers allow no other one.
 address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
   struct asking {
-    std::shared_ptr<beside> call = std::make_shared<beside>();
+    std::shared_ptr<call_in_thread> call = std::make_shared<call_in_thread>();
     std::function<void(const void*, void*, std::uint64_t)> answer{};
     bool is_answered = false;
   };

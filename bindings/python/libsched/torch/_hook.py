@@ -68,15 +68,14 @@ class Hook:
         buffer, ended = bucket.buffer(), self._ended
         future = ended.then(lambda _: self._given(buffer))
         if bucket.is_last():
-            self._ended = torch.futures.Future()
-            self._work = Work(self._begin(), [], self.limit, self._give_back)
+            taken, self._taken, self._ended = self._taken, [], torch.futures.Future()
+            self._work = Work(self._begin(), [], self.limit, lambda: self._give_back(taken))
             waiter.put(ended, self._work)
         return future
 
     @torch.no_grad()
-    def _give_back(self) -> None:
-        torch._foreach_copy_([each for each, _ in self._taken], [self.result.parts[i] for _, i in self._taken])
-        self._taken.clear()
+    def _give_back(self, taken: list[tuple[torch.Tensor, int]]) -> None:
+        torch._foreach_copy_([each for each, _ in taken], [self.result.parts[i] for _, i in taken])
 
     def _given(self, buffer: torch.Tensor) -> torch.Tensor:
         self._work._value()  # raises what the round has failed of

@@ -69,6 +69,3 @@ class Vector:
         """The parameters' gradients are its parts from now on, or copies where the dtype is another."""
         for part, each in zip(self.parts, self._of.tensors):
             each.grad = part if part.dtype == each.dtype else part.to(each.dtype)
-
-    def by_name(self) -> dict[str, torch.Tensor]:
-        return dict(zip(self._of.names, self.parts))

@@ -26,7 +26,8 @@ class PartialOptimizer(Wrapper):
         opt.close()
 
     Made by all ranks, with the same arguments but for lag and divisor:
-        activation     who starts a round: "full", "solo", "majority", "quorum(K)", ..., perhaps with "+every(T)"
+        activation     who starts a round: "full", "solo", "majority", "quorum(K)",
+                       "deadline(microseconds)" and so on, perhaps with "+every(T)"
         lag            what becomes of results this rank was too late for: "latest": the newest alone counts, as in the
                        paper; "accumulate": their sum; "history": an inner step for each of the last 60
         divisor        what sums are divided by: "ranks", "contributors" or "offers"
