@@ -723,6 +723,9 @@ typedef struct lsched_sparse_desc {
   lsched_selection selection;
   uint32_t reuse;  /* of LSCHED_REUSED, else zero: rounds between two looks for thresholds; 0: 32 */
   uint32_t bucket; /* lists that a rank sends to owners before it has those of as many; 0: all of them */
+  /* Of all: to go on from (lsched_sparse_save), on as many ranks; read by the create. NULL: the residual is zero. */
+  const void* image;
+  size_t image_bytes;
 } lsched_sparse_desc;
 
 /* An allreduce of the largest elements, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each round,
@@ -748,8 +751,11 @@ typedef struct lsched_sparse_desc {
  * schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
  * F16 and BF16: sums travel as such; rounding is lost, and a sum beyond the type is infinite, even if its P-th part
  * would not be: scale gradients accordingly.
- * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero), MISMATCH (ranks
- * disagree about anything but memory and scale), else as barrier. */
+ * From an image of each rank, of the same round, rounds go on as those of the schedule that was saved would have: with
+ * the same gradients they give the same bits.
+ * Errors: ARGUMENT (also for members that the algorithm does not look at and that are not zero, and for what is no
+ * image), VERSION (of the image), MISMATCH (ranks disagree about anything but memory and scale, or have images of
+ * different rounds; an image of another dtype, count or number of ranks), else as barrier. */
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
@@ -771,7 +777,7 @@ LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* sche
 
 /* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
  * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
- * the next: flush on all ranks, look, save or load, then a barrier or another lsched_flush before any rank offers.
+ * the next: flush on all ranks, look or save, then a barrier or another lsched_flush before any rank offers.
  * After a failed round there is no other, but the residual is still there to be saved.
  * Thread: not while a round runs.  Blocks: never; for at most one step of the engine if partial.  Memory: the
  * schedule's.  Errors: ARGUMENT, STATE while a round runs. */
@@ -779,15 +785,12 @@ LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* sched
                                                     lsched_dtype* dtype);
 
 /* Saves all that lives from round to round, for a checkpoint (residual, boundaries, thresholds): *needed (optional) =
- * its bytes; written if there is room for all of it. Loads it into a schedule that was created alike, on as many ranks;
- * a bad image changes nothing. All ranks load images of the same round; if not, "oktopk" fails with MISMATCH, on all
- * ranks in the same round, as soon as an item reaches a rank that is not its owner. Partial schedules: as
+ * its bytes; written if there is room for all of it. lsched_sparse_create goes on from the image. Partial schedules: as
  * lsched_sparse_residual; images of several ranks belong together only if no round ran in between.
- * Thread: not while a round runs.  Blocks: as lsched_sparse_residual.  Errors: ARGUMENT (too little room; no such
- * image), VERSION, MISMATCH (another dtype, count or number of ranks), STATE while a round runs. */
+ * Thread: not while a round runs.  Blocks: as lsched_sparse_residual.  Errors: ARGUMENT (too little room), STATE while
+ * a round runs. */
 LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                 size_t* needed);
-LSCHED_CHECKED lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
 /* Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
 typedef enum lsched_regions {

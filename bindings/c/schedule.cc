@@ -130,10 +130,6 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
           ": a message of rank " + std::to_string(why.peer) +
           " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
           "or LSCHED_READ_PEERS=no, does without reading";
-    } else if (answer == status::mismatch && schedule.extras.residual != nullptr) {
-      why.text +=
-          ": an item has reached a rank that does not own its region; have ranks loaded images of different "
-          "rounds (lsched_sparse_load)?";
     } else {
       why.text += ": " + std::string(text_of(answer));
     }

@@ -185,16 +185,26 @@ result<sparse_choice> read_choice(world place, const lsched_sparse_desc& desc) {
 result<sparse_request> read_request(world place, const lsched_sparse_desc& desc) {
   const auto chosen = read_choice(place, desc);
   if (!chosen) return chosen.error();
-  const auto& [problem, how] = *chosen;
+  auto [problem, how] = *chosen;
+  std::string agreement = agreement_of(problem, how->name);
   std::shared_ptr<local_part> local;
   try {
     local = std::make_shared<local_part>(problem);
+    if (desc.image != nullptr || desc.image_bytes > 0) {
+      const std::size_t bytes = desc.image != nullptr ? desc.image_bytes : 0;
+      if (auto why = local->state.load({static_cast<const std::byte*>(desc.image), bytes})) return std::move(*why);
+      problem.rounds_before = local->state.rounds();
+      agreement += ", from an image of round " + std::to_string(problem.rounds_before) + " with common hash " +
+                   std::to_string(local->state.common_hash());
+    }
     local->steps = how->functions(problem, local->state);
   } catch (const std::bad_alloc&) {
     return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
                                           " elements and lists of " + std::to_string(problem.k)};
   }
-  return sparse_request{*chosen, agreement_of(problem, how->name), std::shared_ptr<sparse_state>(local, &local->state),
+  return sparse_request{{problem, how},
+                        std::move(agreement),
+                        std::shared_ptr<sparse_state>(local, &local->state),
                         std::shared_ptr<sparse_functions>(local, local->steps.get())};
 }
 
@@ -239,14 +249,6 @@ lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, s
     if (bytes < all.size()) return LSCHED_ERR_ARGUMENT;
     std::memcpy(image, all.data(), all.size());
     return LSCHED_OK;
-  });
-}
-
-lsched_status lsched_sparse_load(lsched_schedule* schedule, const void* image, size_t bytes) {
-  return between_rounds(schedule, [&](sparse_state& state) {
-    if (image == nullptr) return LSCHED_ERR_ARGUMENT;
-    const auto why = state.load({static_cast<const std::byte*>(image), bytes});
-    return why ? report(nullptr, *why) : LSCHED_OK;
   });
 }
 

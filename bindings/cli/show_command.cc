@@ -45,7 +45,7 @@ json describe(const schedule& program, op_id id) {
   if (o.b.exists()) entry["b"] = describe(o.b);
   if (o.c.exists()) entry["c"] = describe(o.c);
   if (const guard* const when = program.guard_of(o))
-    entry["guard"] = {{"every", when->every}, {"skips_empty", when->skips_empty}};
+    entry["guard"] = {{"every", when->every}, {"phase", when->phase}, {"skips_empty", when->skips_empty}};
   entry["then"] = program.successors(id);
   return entry;
 }

@@ -484,10 +484,6 @@ class [[nodiscard]] sparse_schedule : public Base {
     detail::expect(lsched_sparse_save(this->handle(), image.data(), image.size(), nullptr));
     return image;
   }
-  /// Of a schedule that was made alike, by the same rank of as many. An image that is none changes nothing.
-  void load(std::span<const std::byte> image) {
-    detail::expect(lsched_sparse_load(this->handle(), image.data(), image.size()));
-  }
 
  protected:
   sparse_schedule() = default;
@@ -568,7 +564,7 @@ struct partial_options {
   const char* algorithm = nullptr;
 };
 
-/// Options of a sparse allreduce, each as in lsched_sparse_desc. All but `scale` are the same on all ranks.
+/// Options of a sparse allreduce, each as in lsched_sparse_desc. All but `scale` and `image` are the same on all ranks.
 struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
@@ -580,6 +576,7 @@ struct sparse_options {
   lsched_selection selection = LSCHED_EXACT;
   std::uint32_t reuse = 0;  ///< of LSCHED_REUSED; 0: as many rounds as published
   std::uint32_t bucket = 0;
+  std::span<const std::byte> image{};  ///< of this rank, of whatever algorithm: to go on from
 };
 
 class [[nodiscard]] world {
@@ -870,6 +867,8 @@ class [[nodiscard]] world {
     desc.selection = options.selection;
     desc.reuse = options.reuse;
     desc.bucket = options.bucket;
+    desc.image = options.image.data();
+    desc.image_bytes = options.image.size();
     return desc;
   }
 

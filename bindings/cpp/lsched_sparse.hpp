@@ -66,10 +66,11 @@ inline std::uint64_t items_of(double density, std::uint64_t count) {
 /// Whether gradients enter the residual times the learning rate, or weights change by the update times it.
 enum class rate_place { inside, outside };
 
-/// The same on all ranks.
+/// The same on all ranks, but for the allreduce's `scale` and `image`.
 struct sparse_sgd_options {
-  /// Its `scale` multiplies gradients besides the rate. With `nans` = LSCHED_NAN_ERROR a step whose update is not
-  /// finite throws non_finite_update; else what is not finite is subtracted from the weights as anything else is.
+  /// Its `image` is what sparse_sgd::save gave, with the rate in the same place. Its `scale` multiplies gradients
+  /// besides the rate. With `nans` = LSCHED_NAN_ERROR a step whose update is not finite throws non_finite_update; else
+  /// what is not finite is subtracted from the weights as anything else is.
   sparse_options allreduce{};
   rate_place rate = rate_place::inside;
   bool broadcasts_weights = true;  ///< begin with rank 0's; otherwise they are equal already, which nobody checks
@@ -129,11 +130,9 @@ class sparse_sgd {
   /// Its name says which algorithm was chosen.
   std::string print() const { return exchange_.bound().print(); }
 
-  /// Between steps: what a checkpoint needs of this rank besides the weights; and back, on the same rank of as many,
-  /// with the rate in the same place. Weights are the caller's to save, and are to be loaded on all ranks. An image
-  /// that is none throws, and changes nothing.
+  /// Between steps: what a checkpoint needs of this rank besides the weights, which are the caller's to save. The
+  /// constructor goes on from it.
   std::vector<std::byte> save() const { return exchange_.bound().save(); }
-  void load(std::span<const std::byte> image) { exchange_.bound().load(image); }
 
   /// The destructor, but it tells: BUSY while a step is under way.
   void close() { exchange_.close(); }

@@ -86,7 +86,7 @@ class oktopk_rank {
     const auto first = static_cast<op_id>(to_.op_count());
     const op_id done = set_boundaries(position_bins(problem_), stretch_of_tags::positions, oktopk_step::count_positions,
                                       oktopk_step::set_boundaries, chosen);
-    if (problem_.period > 1) to_.set_guard(first, static_cast<op_id>(to_.op_count()), {.every = problem_.period});
+    if (problem_.period > 1) to_.set_guard(first, static_cast<op_id>(to_.op_count()), looks_of(problem_));
     return done;
   }
 

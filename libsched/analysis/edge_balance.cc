@@ -16,6 +16,12 @@ constexpr std::uint64_t k_signal = 1;
 
 std::string rank_text(std::uint64_t number) { return "rank " + std::to_string(number); }
 
+/// Not zero, up to 2^31.
+std::uint64_t hash_of(const guard& when) {
+  const std::uint64_t words = std::uint64_t{when.phase} << 32 | std::uint64_t{when.every} << 1;
+  return mix(words | std::uint64_t{when.skips_empty}) >> k_guard_shift | 1;
+}
+
 }  // namespace
 
 std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ tag) ^ data); }
@@ -63,8 +69,7 @@ void edge_balance::add(const schedule& program) {
       end.tag |= k_signal;
     else
       end.data = static_cast<std::uint64_t>(o.type) << k_dtype_shift | most_bytes(program, o);
-    if (const guard* const when = program.guard_of(o))
-      end.tag |= (std::uint64_t{when->every} << 1 | std::uint64_t{when->skips_empty}) << k_guard_shift;
+    if (const guard* const when = program.guard_of(o)) end.tag |= hash_of(*when) << k_guard_shift;
     end.hash = end.hashed();
     add(end, outgoing ? 1 : k_minus_one);
   }

@@ -35,7 +35,7 @@ class edge_balance {
     std::uint64_t ends = 0;  ///< sends minus receives
     std::uint64_t hash = 0;
     std::uint64_t ranks = 0;  ///< from << 32 | to
-    std::uint64_t tag = 0;    ///< guard << 33 | tag << 1 | is a signal; of the guard, every << 1 | skips empty lists
+    std::uint64_t tag = 0;    ///< hash of the guard, if any, << 33 | tag << 1 | is a signal
     std::uint64_t data = 0;   ///< dtype << 56 | bytes
 
     std::uint64_t hashed() const;

@@ -219,6 +219,8 @@ void builder::set_guard(op_id id, const guard& when) {
                 op_text(id) + ": a guard that holds every " + std::to_string(when.every) + " rounds; use 1 to " +
                     std::to_string(k_longest_period),
                 id);
+  if (when.phase >= when.every)
+    return fail(status::argument, op_text(id) + ": a guard whose phase is not less than its period", id);
   auto found = std::ranges::find(parts_.guards, when);
   if (found == parts_.guards.end() && parts_.guards.size() == k_most_guards)
     return fail(status::argument, op_text(id) + ": more than " + std::to_string(k_most_guards) + " guards", id);

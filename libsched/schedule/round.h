@@ -54,7 +54,7 @@ constexpr bool is_enabled(std::uint32_t tokens, std::uint32_t need) { return tok
 // --- guards --------------------------------------------------------------------------------------------------
 
 /// Whether the round is one of those that a guard names; lists aside.
-constexpr bool is_due(const guard& when, round_no round) { return (round - 1) % when.every == 0; }
+constexpr bool is_due(const guard& when, round_no round) { return (round - 1 + when.phase) % when.every == 0; }
 
 /// Whether an op with that guard is void in the round. `items`: how many are in the lists that the op moves, asked only
 /// where the guard skips empty lists.

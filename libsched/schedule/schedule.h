@@ -61,7 +61,8 @@ struct buffer {
 /// it ends above all, can be said of every round. Both ends of an edge have the same guard, and it depends on what both
 /// know beforehand: the number of the round, and lengths that are laid out at both.
 struct guard {
-  std::uint32_t every = 1;   ///< only in the first round and in every so many-th from there; up to k_longest_period
+  std::uint32_t every = 1;   ///< only in every so many-th round; up to k_longest_period
+  std::uint32_t phase = 0;   ///< of these rounds, that have passed before the first: then it is not the first; < every
   bool skips_empty = false;  ///< only if the lists that the op moves have items; those it receives are laid out
   friend bool operator==(const guard&, const guard&) = default;
 };

@@ -35,7 +35,7 @@ inline constexpr auto k_all_merges = [] {
 }();
 inline constexpr std::array k_all_roles{buffer_role::input, buffer_role::output, buffer_role::scratch};
 inline constexpr std::array k_all_policies{
-    activation_policy::none,     activation_policy::full,   activation_policy::solo,  activation_policy::majority,
+    activation_policy::none,     activation_policy::full,   activation_policy::solo,   activation_policy::majority,
     activation_policy::first_of, activation_policy::all_of, activation_policy::quorum, activation_policy::deadline};
 
 /// An op, its parameters, and what the text says of a compute beside them.
@@ -100,6 +100,8 @@ bool buffer_words(Io& io, buffer& described, bool& has_lists) {
 template <class Io>
 bool guard_words(Io& io, guard& when) {
   if (!io.word("every") || !io.number(when.every)) return false;
+  const bool is_late = io.option("phase", when.phase != 0);
+  if (is_late && !io.number(when.phase)) return false;
   when.skips_empty = io.option("skips_empty", when.skips_empty);
   return true;
 }

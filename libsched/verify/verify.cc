@@ -160,11 +160,11 @@ class proof {
 
   /// Rounds in which other guards are due than in any before. Beyond the least common multiple nothing is new.
   std::vector<round_no> kinds_of_rounds() {
-    std::set<std::uint32_t> periods;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> periods;
     for (const schedule_ptr& program : world_)
-      for (const guard& when : program->guards()) periods.insert(when.every);
+      for (const guard& when : program->guards()) periods.emplace(when.every, when.phase);
     round_no all = 1;
-    for (const round_no every : periods) all = std::min(std::lcm(all, every), k_most_rounds + 1);
+    for (const auto& [every, phase] : periods) all = std::min(std::lcm(all, round_no{every}), k_most_rounds + 1);
     if (all > k_most_rounds)
       out_.add(
           {.what = property::form,
@@ -173,7 +173,7 @@ class proof {
     std::vector<round_no> kinds;
     for (round_no round = 1; round <= all; ++round) {
       std::vector<bool> due;
-      for (const std::uint32_t every : periods) due.push_back(is_due({.every = every}, round));
+      for (const auto& [every, phase] : periods) due.push_back(is_due({.every = every, .phase = phase}, round));
       if (seen.insert(std::move(due)).second) kinds.push_back(round);
     }
     return kinds;

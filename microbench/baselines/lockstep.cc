@@ -72,7 +72,7 @@ item_list lockstep::sent(rank r) const {
 
 std::optional<failure> lockstep::exchange(std::span<const void* const> gradients) {
   ++round_;
-  const bool looks = looks_at_boundaries(problem_, round_);
+  const bool looks = is_due(looks_of(problem_), round_);
   meter_.begin(round_, looks);
   for (std::size_t r = 0; r < members_.size(); ++r) members_[r]->selected = members_[r]->steps.select(gradients[r]);
   if (looks) place_regions();
@@ -198,7 +198,7 @@ list_lockstep::list_lockstep(const sparse_problem& problem)
 
 void list_lockstep::run(const selections& selected) {
   ++round_;
-  const bool looks = looks_at_boundaries(problem_, round_);
+  const bool looks = is_due(looks_of(problem_), round_);
   meter_.begin(round_, looks);
   const auto of_rank = [&](std::size_t r) { return selected(static_cast<rank>(r), round_); };
   if (looks) {

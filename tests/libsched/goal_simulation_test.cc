@@ -240,18 +240,19 @@ TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
         }
 }
 
-/// Two signals of a barrier in each round, and two messages in each other one.
+/// Two signals of a barrier in each round, and two messages in every third one, of which the first is round 2.
 TEST(goal_of_a_simulation, has_what_is_due_in_its_round) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);
     const buffer_id data = to.input(dtype::u8, 1), got = to.output(dtype::u8, 1);
     for (const op_id id : {to.send(1 - place.self, 0, {data, 0}, 1), to.recv(1 - place.self, 0, {got, 0}, 1)})
-      to.set_guard(id, {.every = 2});
+      to.set_guard(id, {.every = 3, .phase = 2});
     add_barrier(to, k_no_op);
     to.declare_synchronising();
     return to.compile();
   });
-  for (const auto& [instance, sends] : {std::pair<round_no, std::uint64_t>(1, 2 + 2), {2, 2}, {3, 2 + 2}}) {
+  for (const auto& [instance, sends] :
+       {std::pair<round_no, std::uint64_t>(1, 2), {2, 2 + 2}, {3, 2}, {4, 2}, {5, 2 + 2}}) {
     simulation_report report;
     const goal_export made = exported(ranks, {.where = goal_machine(), .instance = instance}, report);
     EXPECT_EQ(count_of(made.program, goal_kind::send), sends) << "round " << instance;

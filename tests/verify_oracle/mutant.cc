@@ -414,8 +414,10 @@ class mutant_list::enumeration {
   void change_guard(op_id id) {
     add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
     guard other = program_->guards()[at(id).guard - std::size_t{1}];
-    ++other.every;
-    add(mutation::change_guard, words(id) + " is void every " + std::to_string(other.every) + " rounds",
+    ++(other.every > 1 && id % 2 == 1 ? other.phase : other.every);
+    other.phase %= other.every;
+    add(mutation::change_guard,
+        words(id) + " has a guard of phase " + std::to_string(other.phase) + " in " + std::to_string(other.every),
         [id, other](draft& in) {
           in.head.guards.push_back(other);
           in.head.ops[id].guard = in.head.guards.size() & k_most_guards;

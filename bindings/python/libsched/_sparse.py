@@ -26,6 +26,7 @@ class Sparse(Schedule):
         nans        "propagate", "ignore" or "error": then a round raises NotFinite
         capacity    "strict", or "defer": a rank sends and receives at most 6 k (P-1)/P words
         period, boundaries, balance, selection, reuse, bucket    as in lsched_sparse_desc
+        image       what save() gave: rounds go on from there; all ranks give images of one round
     The update is written as a whole in the first round and then where it changes: do not write to it.
     """
 
@@ -40,10 +41,6 @@ class Sparse(Schedule):
         """All that lives from round to round, for a checkpoint of this rank. Between rounds."""
         return _core.sparse_save(self)
 
-    def load(self, image: bytes) -> None:
-        """Such an image, into a schedule that was made alike. All ranks load images of one round. Between rounds."""
-        _core.sparse_load(self, image)
-
     def statistics(self) -> dict[str, int]:
         """What this rank has sent and received; the members of lsched_sparse_stats."""
         return _core.sparse_stats(self)
@@ -51,7 +48,8 @@ class Sparse(Schedule):
 
 def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans: str = "propagate",
                capacity: str = "strict", period: int = 0, boundaries: str = "pooled", balance: str = "cost",
-               selection: str = "exact", reuse: int = 0, bucket: int = 0) -> _core.SparseRequest:
+               selection: str = "exact", reuse: int = 0, bucket: int = 0,
+               image: bytes | None = None) -> _core.SparseRequest:
     request = _core.SparseRequest()
     request.k = k
     request.algorithm = algorithm
@@ -64,6 +62,8 @@ def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans
     request.selection = number_of(SELECTIONS, selection, "selection")
     request.reuse = reuse
     request.bucket = bucket
+    if image is not None:
+        request.image = image
     return request
 
 

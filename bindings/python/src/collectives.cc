@@ -129,10 +129,6 @@ nb::bytes image_of(Save&& save) {
   return nb::bytes(image.data(), image.size());
 }
 
-void sparse_load(const schedule& of, const nb::bytes& image) {
-  expect(unlocked([&, one = of.get()] { return lsched_sparse_load(one, image.c_str(), image.size()); }));
-}
-
 void pending_load(const schedule& of, const nb::bytes& image) {
   expect(unlocked([&, one = of.get()] { return lsched_pending_load(one, image.c_str(), image.size()); }));
 }
@@ -195,7 +191,13 @@ void add_collectives(nb::module_& module) {
           "selection", [](const lsched_sparse_desc& all) { return static_cast<int>(all.selection); },
           [](lsched_sparse_desc& all, int one) { all.selection = static_cast<lsched_selection>(one); })
       .def_rw("reuse", &lsched_sparse_desc::reuse)
-      .def_rw("bucket", &lsched_sparse_desc::bucket);
+      .def_rw("bucket", &lsched_sparse_desc::bucket)
+      .def_prop_rw(
+          "image", [](const lsched_sparse_desc&) { return nb::none(); },
+          [](lsched_sparse_desc& all, const nb::bytes& one) {
+            all.image = one.c_str();
+            all.image_bytes = one.size();
+          });
   module.def("sparse", sparse);
   module.def("sparse_stats", sparse_stats);
   module.def("sparse_residual", residual);
@@ -204,7 +206,6 @@ void add_collectives(nb::module_& module) {
       return lsched_sparse_save(one, image, bytes, needed);
     });
   });
-  module.def("sparse_load", sparse_load);
   module.def("pending_save", [](const schedule& of) {
     return image_of([one = of.get()](void* image, std::size_t bytes, std::size_t* needed) {
       return lsched_pending_save(one, image, bytes, needed);

@@ -9,8 +9,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_workspace = 4;               // times k: a pass over the residual will mostly do
-constexpr std::uint64_t k_strays = ~std::uint64_t{0};  // a tally of nothing: items of another region have come
+constexpr std::uint64_t k_workspace = 4;  // times k: a pass over the residual will mostly do
 
 std::uint64_t selection_room(const sparse_problem& problem) {
   return std::min(problem.count, k_workspace * most_items(problem));
@@ -103,22 +102,13 @@ void oktopk_steps::count_drift(std::span<std::uint64_t> bins) {
 void oktopk_steps::follow_drift(std::span<const std::uint64_t> sums) { parts_.move(sums, boundaries_); }
 
 std::uint64_t oktopk_steps::split(round_no round, std::byte* items, std::span<std::uint64_t> lengths) {
-  sent_count_ = lsched::split(problem_, round, {selected_.data(), selected_count_}, boundaries_, sent_.data(), lengths);
+  const item_list selected{selected_.data(), selected_count_};
+  sent_count_ = lsched::split(problem_, problem_.rounds_before + round, selected, boundaries_, sent_.data(), lengths);
   if (sent_count_ > 0) std::memcpy(items, sent_.data(), sent_count_ * item_size(problem_.type));
   return sent_count_;
 }
 
-bool oktopk_steps::is_of_own_region(std::span<const item_list> lists) const {
-  const auto region = static_cast<std::size_t>(problem_.place.self);
-  return std::ranges::all_of(lists, [&](const item_list& list) {
-    return items_below(problem_.type, list, 0, boundaries_[region]) == 0 &&
-           items_below(problem_.type, list, 0, boundaries_[region + 1]) == list.count;
-  });
-}
-
 std::uint64_t oktopk_steps::fold(std::span<const item_list> lists, std::byte* sums) {
-  has_strays_ = !is_of_own_region(lists);
-  if (has_strays_) return 0;
   for (const item_list& list : lists) sum_.add(list);
   const auto region = static_cast<std::size_t>(problem_.place.self);
   return sum_.take(boundaries_[region], boundaries_[region + 1], sums);
@@ -132,28 +122,20 @@ void oktopk_steps::count_magnitudes(unsigned pass, item_list sums, std::span<con
 void oktopk_steps::tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers) {
   const magnitude_tally mine = reuses() ? magnitude_tally{.above = items_from(problem_.type, sums, least_gathered())}
                                         : threshold_.finish(sums, last);
-  numbers[0] = has_strays_ ? k_strays : mine.above;
+  numbers[0] = mine.above;
   numbers[1] = mine.equal;
 }
 
 void oktopk_steps::plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces,
                         std::span<std::uint64_t> sources, std::span<std::uint64_t> shares) {
-  are_regions_alike_ = true;
   std::uint64_t above = 0;
-  for (std::size_t r = 0; r < kept_.size(); ++r) {
-    above += tallies[2 * r];
-    if (tallies[2 * r] == k_strays) are_regions_alike_ = false;
-  }
+  for (std::size_t r = 0; r < kept_.size(); ++r) above += tallies[2 * r];
   std::uint64_t ties = reuses() ? 0 : most_items(problem_) - above;  // that there is room for
   for (std::size_t r = 0; r < kept_.size(); ++r) {
     const std::uint64_t taken = std::min(ties, tallies[2 * r + 1]);
     if (r == static_cast<std::size_t>(problem_.place.self)) ties_ = taken;
     kept_[r] = tallies[2 * r] + taken;
     ties -= taken;
-  }
-  if (!are_regions_alike_) {
-    std::ranges::fill(kept_, 0);
-    ties_ = 0;
   }
   plan_.make(kept_, problem_.balance);
   plan_.pieces_of(problem_.place.self, pieces);
@@ -212,7 +194,6 @@ status oktopk_steps::call(std::uint32_t number, round_no round, const function_i
     case oktopk_step::cut: cut(list_of(source), target.data); return lay_out(target, pieces_);
     case oktopk_step::share: return copy(whole(source), target);
     case oktopk_step::settle:
-      if (!are_regions_alike()) return status::mismatch;  // on all ranks
       settle(whole(source), target.data);
       note(round, non_finite_element());
       break;

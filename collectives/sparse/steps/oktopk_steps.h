@@ -55,9 +55,9 @@ constexpr std::uint32_t number_of(oktopk_step step, unsigned pass = 0) {
   return static_cast<std::uint32_t>(step) + pass;
 }
 
-/// Whether a round begins with a look at the boundaries: rounds 1, 1 + period, ….
-constexpr bool looks_at_boundaries(const sparse_problem& problem, round_no round) {
-  return is_due({.every = problem.period}, round);
+/// The rounds that begin with a look at the boundaries: 1, 1 + period, … of those of the state.
+constexpr guard looks_of(const sparse_problem& problem) {
+  return {.every = problem.period, .phase = static_cast<std::uint32_t>(problem.rounds_before % problem.period)};
 }
 
 class oktopk_steps final : public sparse_functions, public round_end {
@@ -90,8 +90,6 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
   /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
   /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
-  /// Where ranks have loaded states that do not belong together, there may be items of another region among them: then
-  /// nothing is added, and its tally says so.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
   /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(problem) - 1. sums: what
@@ -111,9 +109,6 @@ class oktopk_steps final : public sparse_functions, public round_end {
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
-  /// After plan: whether every rank has got items of its own region only. Else nobody keeps anything, all ranks know,
-  /// and the round is not to be settled.
-  bool are_regions_alike() const { return are_regions_alike_; }
 
   /// Writes what this rank keeps of the sums, by index, and answers how many items it is: all that the plan's pieces
   /// are, one behind the other. kept: room for that; may be sums.items.
@@ -134,7 +129,6 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
  private:
   bool reuses() const { return problem_.selection == selection_rule::reused; }
-  bool is_of_own_region(std::span<const item_list> lists) const;
   /// The least magnitude that is gathered of sums, where thresholds are reused.
   std::uint64_t least_gathered() const;
   std::uint64_t select_largest(const accumulation& from);
@@ -150,8 +144,6 @@ class oktopk_steps final : public sparse_functions, public round_end {
   std::vector<std::byte> sent_;  ///< what split gave away
   std::uint64_t sent_count_ = 0;
   region_sum sum_;
-  bool has_strays_ = false;  ///< fold was given items of another region
-  bool are_regions_alike_ = true;
   global_threshold threshold_;
   std::vector<std::uint64_t> kept_;  ///< P: by owners
   std::uint64_t ties_ = 0;           ///< that this rank keeps

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "libsched/schedule/draw.h"
 #include "libsched/schedule/geometry.h"
 #include "libsched/schedule/schedule.h"
 
@@ -43,6 +44,13 @@ sparse_state::header sparse_state::current_header() const {
           .rounds = rounds_,
           .least = hint.least,
           .thresholds = thresholds_};
+}
+
+std::uint64_t sparse_state::common_hash() const {
+  std::uint64_t hash = mix(rounds_);
+  for (const std::uint64_t number : {thresholds_.global, thresholds_.left}) hash = mix(hash ^ number);
+  for (const std::uint64_t position : boundaries_) hash = mix(hash ^ position);
+  return hash;
 }
 
 std::vector<std::byte> sparse_state::save() const {

@@ -44,6 +44,9 @@ class sparse_state {
   /// Where the k-th magnitude was: saves a pass, and changes no result.
   top_k_hint hint{};
 
+  /// The same on ranks whose states belong together: a hash of all but the residual and what is the rank's own.
+  std::uint64_t common_hash() const;
+
   /// The state as bytes, for a machine of the same byte order.
   std::vector<std::byte> save() const;
   /// Takes over what save() gave. An image that is none, or is short or long, or of another version, type, count or

@@ -94,8 +94,9 @@ outcome train(lsched::world& world, const options& how) {
     if (step == how.steps) break;
     if (step == how.steps / 2) {
       const std::vector<std::byte> checkpoint = sparse.training().save();
-      resumed.emplace(world, sparse.data(), sparse.weights(), k, recipe);
-      resumed->training().load(checkpoint);
+      lsched::sparse_sgd_options from_there = recipe;
+      from_there.allreduce.image = checkpoint;
+      resumed.emplace(world, sparse.data(), sparse.weights(), k, from_there);
     }
     dense.step();
     sparse.step();

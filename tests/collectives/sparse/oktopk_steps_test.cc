@@ -59,7 +59,7 @@ class lonely_rank {
   /// Of what is sent, only what the rank owns itself arrives; the others' regions sum up to nothing.
   void run(round_no round, const void* gradient, void* update) {
     steps.select(gradient);
-    if (looks_at_boundaries(of_, round)) {
+    if (is_due(looks_of(of_), round)) {
       const std::span bins = std::span(bins_).first(position_bins(of_));
       steps.count_positions(bins);
       steps.set_boundaries(bins);

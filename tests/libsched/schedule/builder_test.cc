@@ -81,6 +81,9 @@ TEST(builder, shares_equal_guards_and_refuses_periods_without_sense) {
     wrong.set_guard(wrong.nop(), {.every = every});
     EXPECT_TRUE(says(wrong, "a guard that holds every " + std::to_string(every) + " rounds"));
   }
+  builder late({0, 2});
+  late.set_guard(late.nop(), {.every = 4, .phase = 4});
+  EXPECT_TRUE(says(late, "a guard whose phase is not less than its period"));
 }
 
 TEST(builder, ignores_a_dep_on_or_of_no_op) {

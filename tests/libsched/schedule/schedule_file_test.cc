@@ -97,7 +97,7 @@ TEST(schedule_file, gives_back_lists_and_guards) {
   const op_id ready = b.lay_out({lengths, 0}, packed, {b.measure({apart, 0}, {lengths, 0}, 2)});
   const op_id got = b.recv(0, 0, {packed, 0}, 2, {ready});
   b.set_guard(got, {.every = 4, .skips_empty = true});
-  b.set_guard(sent, {.every = 2});
+  b.set_guard(sent, {.every = 2, .phase = 1});
   b.declare_synchronising();
   const auto made = b.compile();
   ASSERT_TRUE(made) << made.error().text;

@@ -778,21 +778,23 @@ TEST(verify, looks_at_rounds_in_which_guards_are_not_due) {
 }
 
 TEST(verify, notices_ends_of_an_edge_with_different_guards) {
-  const auto of = [](std::uint32_t one, std::uint32_t other) {
+  const auto of = [](const guard& one, const guard& other) {
     return verify(write_world(2,
                               [&](builder& to) {
                                 const buffer_id s = to.scratch(dtype::i32, 1);
                                 const op_id filled = to.copy({to.input(dtype::i32, 1), 0}, {s, 0}, 1);
                                 const op_id it = to.place().self == 0 ? to.send(1, 7, {s, 0}, 1, {filled})
                                                                       : to.recv(0, 7, {s, 0}, 1, {filled});
-                                to.set_guard(it, {.every = to.place().self == 0 ? one : other});
+                                to.set_guard(it, to.place().self == 0 ? one : other);
                                 add_barrier(to, it);
                                 to.declare_synchronising();
                               }),
                   {});
   };
-  EXPECT_TRUE(of(2, 2).holds()) << text_of(of(2, 2));
-  expect_finding(of(2, 3), property::matching, "has another guard than rank 1");
+  const guard late{.every = 2, .phase = 1};
+  EXPECT_TRUE(of(late, late).holds()) << text_of(of(late, late));
+  expect_finding(of({.every = 2}, {.every = 3}), property::matching, "has another guard than rank 1");
+  expect_finding(of({.every = 2}, late), property::matching, "has another guard than rank 1");
 }
 
 /// A message that is void at times tells nobody that its sender has entered.

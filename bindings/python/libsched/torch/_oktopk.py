@@ -47,17 +47,26 @@ class OkTopkState(Hook):
 
     def _change_to(self, k: int) -> None:
         """A schedule for that many elements; what was left out so far goes on with it."""
-        kept = self._residual().clone() if self._sparse is not None else None
+        state = self.state_dict() if self._loaded is None else self._loaded
+        self._close_sparse()
+        image = bytes(state["image"].numpy()) if (state["k"], state["ranks"]) == (k, self.world.size) else None
+        self._sparse = self.world.sparse_allreduce(self.gradient.flat, self.result.flat, k, image=image,
+                                                   **self._options)
+        self._sparse._create_wait(self.limit)
+        self.k = k
+        if image is None:
+            residual = self._residual()
+            for name, (begin, count) in zip(self.parameters.names, self.parameters.table()):
+                if name in state["residual"]:
+                    residual[begin:begin + count].copy_(state["residual"][name])
+        self._loaded = None
+
+    def _close_sparse(self) -> None:
+        """The next step makes another."""
         if self._sparse is not None:
             self._sparse.close()
-        self.k = k
-        self._sparse = self.world.sparse_allreduce(self.gradient.flat, self.result.flat, k, **self._options)
-        self._sparse._create_wait(self.limit)
-        if kept is not None:
-            self._residual().copy_(kept)
-        if self._loaded is not None:
-            self._restore(self._loaded)
-            self._loaded = None
+        self._sparse = None
+        self.k = 0
 
     def _residual(self) -> torch.Tensor:
         return torch.frombuffer(self._sparse.residual(), dtype=self.parameters.dtype)
@@ -82,19 +91,8 @@ class OkTopkState(Hook):
             if known.get(name) != each.numel():
                 raise ValueError(f"the state has a residual of {each.numel()} elements for {name}")
         self.steps = state["steps"]
-        if self._sparse is None:
-            self._loaded = state
-        else:
-            self._restore(state)
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        if state["image"] is not None and (state["k"], state["ranks"]) == (self.k, self.world.size):
-            self._sparse.load(bytes(state["image"].numpy()))
-            return
-        residual = self._residual()
-        for name, (begin, count) in zip(self.parameters.names, self.parameters.table()):
-            if name in state["residual"]:
-                residual[begin:begin + count].copy_(state["residual"][name])
+        self._loaded = state
+        self._close_sparse()
 
     def statistics(self) -> dict[str, int]:
         """What this rank has sent and received since the density was last changed; as of libsched.Sparse."""
