@@ -856,7 +856,8 @@ LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input
  *   "all_of(M)"    the last call of M such ranks
  *   "quorum(K)"    the K-th call
  *   "deadline(T)"  every rank's own call starts its part, as "full"; but a rank that has waited in lsched_collect for T
- *                  microseconds since its call starts the parts of all
+ *                  microseconds since its call starts the parts of all. T may be "auto": of each rank a fifth of the
+ *                  median time between two of its last 64 calls; before there are 8 such times it waits for all
  * followed by "+every(T)" or nothing: rounds T, 2T, … wait for every rank's call, so that none falls further behind.
  * A rank that has left is not drawn, and is not waited for. */
 

@@ -133,10 +133,9 @@ result<creation> dense_request::make(lsched_world& world) const {
   return all;
 }
 
-// As where ranks have left: if there are fewer than it takes, it takes all.
 result<creation> dense_request::make_for_survivors(lsched_world& world) const {
   dense_request of_fewer = *this;
-  of_fewer.starts.number = std::min(starts.number, static_cast<std::uint32_t>(world.place().size));
+  of_fewer.starts = among(starts, world.place().size);
   return of_fewer.make(world);
 }
 

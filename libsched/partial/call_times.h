@@ -4,6 +4,7 @@
 // round to its place meanwhile; whoever reads the newer time also sees that.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -33,6 +34,19 @@ class call_times {
     const std::uint64_t time_ns = times_[round % k_kept].load(std::memory_order_acquire);
     if (last() + 1 >= round + k_kept) return std::nullopt;  // the next one may be written in its place
     return time_ns;
+  }
+
+  /// Application: the median time between two of its last calls, up to 64; none before there were 8 such times.
+  std::optional<std::uint64_t> median_between() const {
+    constexpr round_no k_most = 64, k_least = 8;
+    const round_no newest = last_.load(std::memory_order_relaxed),
+                   count = std::min(newest - std::min(newest, round_no{1}), k_most);
+    if (count < k_least) return std::nullopt;
+    std::array<std::uint64_t, k_most> between{};
+    for (round_no i = 0; i < count; ++i) between[i] = *of(newest - i) - *of(newest - i - 1);
+    const auto middle = between.begin() + static_cast<std::ptrdiff_t>(count / 2);
+    std::nth_element(between.begin(), middle, between.begin() + static_cast<std::ptrdiff_t>(count));
+    return *middle;
   }
 
  private:

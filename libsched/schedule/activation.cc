@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, 8> k_names{"none",     "full",   "solo", 
 failure refused(std::string_view words) {
   return {status::argument, "\"" + std::string(words) +
                                 "\" starts no rounds: full, solo, majority, first_of(M), all_of(M), quorum(K) or "
-                                "deadline(microseconds), and perhaps +every(T), with numbers from 1 on"};
+                                "deadline(microseconds or auto), and perhaps +every(T), with numbers from 1 on"};
 }
 
 /// The number in "name(number)", if that is what it is.
@@ -37,10 +37,7 @@ std::optional<failure> validate(const activation& starts, rank size) {
     if (starts.number == 0) return std::nullopt;
     return failure{status::argument, name + " takes no number of ranks"};
   }
-  if (starts.policy == activation_policy::deadline) {
-    if (starts.number > 0) return std::nullopt;
-    return failure{status::argument, "a deadline takes microseconds, 1 or more"};
-  }
+  if (!has_number_of_ranks(starts.policy)) return std::nullopt;
   if (starts.number >= 1 && starts.number <= static_cast<std::uint32_t>(size)) return std::nullopt;
   return failure{status::argument, name + "(" + std::to_string(starts.number) + ") needs a number from 1 to " +
                                        std::to_string(size) + ", the ranks there are"};
@@ -48,7 +45,8 @@ std::optional<failure> validate(const activation& starts, rank size) {
 
 std::string words_for(const activation& starts) {
   std::string words(name_of(starts.policy));
-  if (has_number(starts.policy)) words += "(" + std::to_string(starts.number) + ")";
+  const bool is_auto = starts.policy == activation_policy::deadline && starts.number == k_auto_deadline;
+  if (has_number(starts.policy)) words += "(" + (is_auto ? "auto" : std::to_string(starts.number)) + ")";
   if (starts.full_every != 0) words += "+every(" + std::to_string(starts.full_every) + ")";
   return words;
 }
@@ -64,6 +62,7 @@ result<activation> read_activation(std::string_view words) {
     const auto number = number_in<std::uint32_t>(policy, k_names[i]);
     if (number) starts.policy = named, starts.number = *number;
   }
+  if (policy == "deadline(auto)") starts.policy = activation_policy::deadline, starts.number = k_auto_deadline;
   if (starts.policy == activation_policy::none) return refused(words);
   if (plus == words.npos) return starts;
   const auto every = number_in<std::uint64_t>(words.substr(plus + 1), "every");

@@ -7,12 +7,14 @@
 //   first_of(M)   M                                        1
 //   all_of(M)     M                                        M
 //   quorum(K)     all                                      K
-//   deadline(T)   all that wait for T us                   1    or else every rank begins with its own call
+//   deadline(T)   all that wait for T us                   1    or else every rank begins with its own call; T may be
+//                                                               auto: every rank's own, by when it has called
 //
 // Ranks that have left are no candidates; where fewer than k stay, all of them have to call. A round is a function of
 // (activation, round, who is still there), so all ranks know it without a message.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,11 +40,17 @@ std::string_view name_of(activation_policy policy);
 
 /// Whether it comes with a number: of ranks, or of microseconds.
 constexpr bool has_number(activation_policy policy) { return policy >= activation_policy::first_of; }
+constexpr bool has_number_of_ranks(activation_policy policy) {
+  return has_number(policy) && policy != activation_policy::deadline;
+}
+
+/// The T of deadline(auto).
+inline constexpr std::uint32_t k_auto_deadline = 0;
 
 struct activation {
   activation_policy policy = activation_policy::none;
-  std::uint64_t seed = 0;        ///< of the draws
-  std::uint32_t number = 0;      ///< M of first_of and all_of, K of quorum, T of deadline; 0 for others
+  std::uint64_t seed = 0;    ///< of the draws
+  std::uint32_t number = 0;  ///< M of first_of and all_of, K of quorum, T of deadline or k_auto_deadline; 0 for others
   std::uint64_t full_every = 0;  ///< rounds that are multiples of it wait for every rank's call; 0: none does
 
   /// Whether signals start rounds.
@@ -56,6 +64,12 @@ struct activation {
   }
   friend bool operator==(const activation&, const activation&) = default;
 };
+
+/// Among those who are left of a larger world: where there are fewer than it takes, it takes all.
+constexpr activation among(activation starts, rank size) {
+  if (has_number_of_ranks(starts.policy)) starts.number = std::min(starts.number, static_cast<std::uint32_t>(size));
+  return starts;
+}
 
 /// Who may start a round, and how many of them it takes.
 struct quota {
@@ -85,7 +99,7 @@ inline constexpr rank k_coordinator = 0;
 /// deadline the second is the call, and the first says that it has waited long enough.
 inline constexpr std::uint32_t k_call_tag = 0, k_full_call_tag = 1;
 
-/// ARGUMENT: M or K is not from 1 to `size`, T is 0, or a number is given to a policy that has none.
+/// ARGUMENT: M or K is not from 1 to `size`, or a number is given to a policy that has none.
 std::optional<failure> validate(const activation& starts, rank size);
 
 /// "quorum(3)+every(100)"; of none "none". The seed is not in it.

@@ -158,9 +158,12 @@ class session {
   collect_report hand_out(std::span<const target_part> into);
   static call_progress await(const instance& one, round_no round);
   call_progress await_own(round_no round);
+  std::optional<std::uint64_t> longest_wait_ns(round_no round);
 
   engine& engine_;
   session_instances all_;
+  round_no auto_round_ = 0;  ///< for which this was worked out:
+  std::optional<std::uint64_t> auto_wait_ns_{};
   divisor divisor_;
   std::uint64_t ranks_;  ///< of the world that the session was made in
   std::vector<source_part> offered_;

@@ -450,6 +450,8 @@ result<simulation_report> simulate_round(const packed_world& ranks, const simula
   const picoseconds width = lookahead(what.where, ranks.longest_message(), what.noise && what.noise->has_fast_ranks);
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
+  if (ranks.starts().policy == activation_policy::deadline && ranks.starts().number == k_auto_deadline)
+    return failure{status::argument, "deadline(auto) goes by earlier rounds, and here is one: name the microseconds"};
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
                       : world_engine<picoseconds>(ranks, what, record, width).run();

@@ -120,6 +120,14 @@ TEST(c_simulate, a_partial_round_goes_by_its_callers) {
   }
 }
 
+TEST(c_simulate, a_round_alone_cannot_choose_a_deadline) {
+  auto desc = describe("partial_allreduce", "tree", 3, 40);
+  desc.activation = "deadline(auto)";
+  const answer it = ask(desc);
+  EXPECT_EQ(it.status, LSCHED_ERR_ARGUMENT);
+  EXPECT_NE(std::string(it.why.text).find("name the microseconds"), std::string::npos) << it.why.text;
+}
+
 TEST(c_simulate, the_schedules_of_a_text_take_what_they_take_unprinted) {
   for (const rank ranks : {1, 3, 5, 6, 7})
     for (const std::uint64_t count : {0u, 1u, 1000u}) {

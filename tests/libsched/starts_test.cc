@@ -12,8 +12,9 @@ namespace lsched {
 namespace {
 
 TEST(starts, words_are_read_back) {
-  for (const char* words : {"full", "solo", "majority", "first_of(1)", "all_of(17)", "quorum(4294967295)",
-                            "solo+every(1)", "full+every(3)", "quorum(2)+every(18446744073709551615)"}) {
+  for (const char* words :
+       {"full", "solo", "majority", "first_of(1)", "all_of(17)", "quorum(4294967295)", "solo+every(1)", "full+every(3)",
+        "deadline(1)", "deadline(auto)", "deadline(auto)+every(9)", "quorum(2)+every(18446744073709551615)"}) {
     const auto starts = read_activation(words);
     ASSERT_TRUE(starts) << words;
     EXPECT_EQ(words_for(*starts), words);
@@ -38,6 +39,9 @@ TEST(starts, other_words_are_refused) {
                             "quorum(1 )",
                             "quorum(0x2)",
                             "quorum(4294967296)",
+                            "quorum(auto)",
+                            "deadline(0)",
+                            "deadline()",
                             "solo(1)",
                             "solo+",
                             "solo+every",
@@ -56,11 +60,20 @@ TEST(starts, other_words_are_refused) {
   }
 }
 
+TEST(starts, take_all_where_fewer_are_left_but_wait_as_long_as_ever) {
+  const auto of = [](const char* words) { return words_for(among(*read_activation(words), 3)); };
+  EXPECT_EQ(of("quorum(5)+every(9)"), "quorum(3)+every(9)");
+  EXPECT_EQ(of("all_of(2)"), "all_of(2)");
+  EXPECT_EQ(of("majority"), "majority");
+  EXPECT_EQ(of("deadline(5000)"), "deadline(5000)");
+  EXPECT_EQ(of("deadline(auto)"), "deadline(auto)");
+}
+
 TEST(starts, a_number_is_of_ranks_that_exist) {
   EXPECT_FALSE(validate({.policy = activation_policy::quorum, .number = 3}, 3));
   EXPECT_FALSE(validate({.policy = activation_policy::solo}, 1));
   EXPECT_FALSE(validate({.policy = activation_policy::deadline, .number = 1'000'000}, 2));
-  EXPECT_TRUE(validate({.policy = activation_policy::deadline}, 2));
+  EXPECT_FALSE(validate({.policy = activation_policy::deadline, .number = k_auto_deadline}, 2));
   EXPECT_TRUE(validate({.policy = activation_policy::quorum, .number = 4}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::all_of}, 3));
   EXPECT_TRUE(validate({.policy = activation_policy::solo, .number = 1}, 3));

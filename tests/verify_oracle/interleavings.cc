@@ -25,7 +25,7 @@ struct scene {
   bool sends_wait = false;     ///< a send completes after its receive has fired, and its reader where it holds
   bool delays_entries = true;  ///< entries come in every order; else as soon as they can
   bool is_rest = false;        ///< too few call in a partial round, and nobody may be woken by that
-  bool is_full = false;        ///< a round that waits for everybody
+  bool is_full = false;        ///< a round that waits for everybody: of that kind, or before any deadline
   round_no round = 1;          ///< of which guards speak
 };
 
@@ -492,8 +492,7 @@ std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
     some[r] = false;
     all.push_back({.calls = some, .delays_entries = !is_reduced, .is_rest = true});
   }
-  if (starts.is_woken() && starts.full_every != 0)
-    all.push_back({.calls = everybody, .delays_entries = !is_reduced, .is_full = true});
+  if (starts.has_full_call()) all.push_back({.calls = everybody, .delays_entries = !is_reduced, .is_full = true});
   const std::size_t scenes = all.size();
   for (round_no round = 2; round <= on.period(); ++round)
     for (std::size_t i = 0; i < scenes; ++i) {

@@ -122,8 +122,10 @@ CLI::Validator activation_words() {
     const auto starts = read_activation(words);
     return starts ? std::string() : starts.error().text;
   };
-  return {check, "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds), perhaps +every(T)",
-          ""};
+  return {
+      check,
+      "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds or auto), perhaps +every(T)",
+      ""};
 }
 
 activation activation_of(const std::string& words, std::uint64_t seed) {

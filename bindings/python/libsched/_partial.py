@@ -43,7 +43,7 @@ class Partial(Schedule):
         buckets           elements of the parts of an allreduce's vector that are reduced side by side
         op                how contributions combine
         activation        what starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)", "quorum(K)",
-                          "deadline(microseconds)", perhaps followed by "+every(T)"
+                          "deadline(microseconds or auto)", perhaps followed by "+every(T)"
         seed              of the draws
         lag               what becomes of results that were not collected: "latest", "accumulate", "history"
         history           how many are kept of the last, 1 to 60

@@ -188,6 +188,30 @@ def test_proofs_and_simulations_need_no_world():
         libsched.verify(collective="allreduce", ranks=3, count=1, dtype="f32", op="add")
 
 
+def test_a_deadline_that_a_rank_chooses_itself():
+    """Steps of 50 ms: a rank that is late by more than a second is waited for some 10 ms."""
+
+    def body(world):
+        one, told = np.ones(4, "f4"), np.zeros(4, "f4")
+        with world.partial(4, "f4", activation="deadline(auto)", lag="accumulate") as sums, world.barrier() as come:
+            for _ in range(15):
+                come.run(LIMIT)
+                time.sleep(0.05)
+                assert sums.collect(sums.offer(one), told, LIMIT).ranks == world.size
+            come.run(LIMIT)
+            if world.rank == 2:
+                time.sleep(1.5)
+            begin = time.monotonic()
+            sums.collect(sums.offer(one), told, LIMIT)
+            waited = time.monotonic() - begin
+            come.run(LIMIT)
+            sums.flush(told, LIMIT)
+            return waited
+
+    answers = as_threads(3, body)
+    assert max(answers[:2]) < 1 and max(answers[:2]) >= 0.005, answers
+
+
 def test_a_deadline():
     """All in time: at once. One late: after the deadline, without it; its contribution is in a later round."""
 

@@ -60,6 +60,19 @@ TEST(call_times, one_call_stands_for_those_left_out_and_never_for_earlier_ones) 
   EXPECT_EQ(it.of(2), 40u);
 }
 
+TEST(call_times, have_a_median_of_the_time_between_two_once_there_are_enough) {
+  call_times it;
+  std::uint64_t now_ns = 1000;
+  for (round_no round = 1; round <= 8; ++round) {
+    it.note(round, now_ns += round == 4 ? 1'000'000 : 10 * round);
+    EXPECT_EQ(it.median_between(), std::nullopt);
+  }
+  it.note(9, now_ns += 90);
+  EXPECT_EQ(it.median_between(), 70u) << "of 20 30 50 60 70 80 90, and a long one";
+  for (round_no round = 10; round <= 2 * k_kept; ++round) it.note(round, now_ns += round <= 2 * k_kept - 40 ? 7 : 5);
+  EXPECT_EQ(it.median_between(), 5u) << "of the last 64, 40 times";
+}
+
 TEST(call_times, are_those_of_their_round_while_more_are_noted) {
   const round_no rounds = testing::sampled() ? 200'000 : 2'000'000;
   call_times it;

@@ -537,7 +537,8 @@ activation draw_activation(rank size, std::uint64_t seed) {
                                     {.policy = activation_policy::solo, .full_every = 2},
                                     {.policy = activation_policy::deadline, .number = 1},
                                     {.policy = activation_policy::deadline, .number = 1'000'000'000},
-                                    {.policy = activation_policy::deadline, .number = 20, .full_every = 3}};
+                                    {.policy = activation_policy::deadline, .number = 20, .full_every = 3},
+                                    {.policy = activation_policy::deadline, .number = k_auto_deadline}};
   return all[seed % all.size()];
 }
 

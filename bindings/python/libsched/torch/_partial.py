@@ -27,7 +27,7 @@ class PartialOptimizer(Wrapper):
 
     Made by all ranks, with the same arguments but for lag and divisor:
         activation     who starts a round: "full", "solo", "majority", "quorum(K)",
-                       "deadline(microseconds)" and so on, perhaps with "+every(T)"
+                       "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"
         lag            what becomes of results this rank was too late for: "latest": the newest alone counts, as in the
                        paper; "accumulate": their sum; "history": an inner step for each of the last 60
         divisor        what sums are divided by: "ranks", "contributors" or "offers"
