@@ -42,8 +42,10 @@ demo: packages ## build the command, run the main benchmark on 32 ranks, plot it
 test: build ## build, then run all tests (about 8 minutes on 2 cores)
 	@cd build && $(CTEST) -LE soak $(call within,600)
 
-test-torch: build ## the backend of torch.distributed, with torch's own suite (about 3 minutes; installs torch)
-	@.ci/install-python build/venv-torch bindings/python/tests/torch/requirements.txt
+test-torch: build ## the backend of torch.distributed, with torch's own suite (about 4 minutes; installs torch)
+	@.ci/install-packages bindings/python/tests/torch/packages.txt
+	@.ci/install-python build/venv-torch bindings/python/tests/torch/requirements.txt \
+	  bindings/python/tests/torch/data.txt
 	@bindings/python/tests/torch/run build/venv-torch/bin/python
 
 wheel: packages $(venv) ## the Python package as a wheel, into build/wheel

@@ -1,6 +1,7 @@
 """The papers' training figures at small scale.
 
     python microbench/convergence x1 [--ranks] [--seeds N] [--fast] [--json FILE] [--csv FILE] [--plot FILE]
+    python microbench/convergence all --fast
 
 Without --ranks the ranks are simulated, with the same numbers on every machine; with it they are processes. Prints a
 table, and a line for each thing that must hold; the status is 1 where one does not. docs/training.md tells of them.
@@ -16,11 +17,17 @@ import pathlib
 import torch
 
 import adasum
+import decentralised
+import hessian
+import hyperplane
+import language
+import orthogonality
 import partial
 import sparse
 from result import Result
 
-FIGURES = {**adasum.FIGURES, **partial.FIGURES, **sparse.FIGURES}
+FIGURES = {**partial.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
+           **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **language.FIGURES}
 
 
 def table(result: Result) -> None:
@@ -62,10 +69,32 @@ def plot(file: str, title: str, result: Result) -> None:
     figure.savefig(file, dpi=120, bbox_inches="tight")
 
 
+def show(name: str, given: argparse.Namespace) -> bool:
+    """Whether all holds."""
+    figure = FIGURES[name]
+    seeds = given.seeds or (1 if given.fast else figure.seeds)
+    result = figure.run(seeds, by_ranks=given.ranks, is_fast=given.fast)
+
+    title = f"{name}: {figure.about}, {'processes' if given.ranks else 'simulated'}, seeds 0 to {seeds - 1}"
+    print(f"{title}\n{figure.paper}\n")
+    table(result)
+    for text, holds in result.rules:
+        print(f"{'PASS' if holds else 'FAIL'}  {text}")
+    if given.json:
+        told = {"figure": name, "rows": result.rows, "rules": result.rules, "trainings": result.trainings}
+        pathlib.Path(given.json).write_text(json.dumps(told))
+    if given.csv:
+        write_csv(given.csv, result)
+    if given.plot:
+        plot(given.plot, title, result)
+    return all(holds for _, holds in result.rules)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="convergence", description=__doc__.split("\n")[0])
-    parser.add_argument("figure", choices=sorted(FIGURES), metavar="FIGURE",
-                        help=", ".join(f"{name}: {each.about}" for name, each in sorted(FIGURES.items())))
+    parser = argparse.ArgumentParser(prog="convergence", description=__doc__.split("\n")[0],
+                                     formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     epilog="\n".join(f"{name:14}  {each.about}" for name, each in FIGURES.items()))
+    parser.add_argument("figure", choices=(*FIGURES, "all"), metavar="FIGURE", help="one of those below, or all")
     parser.add_argument("--ranks", action="store_true", help="processes instead of a simulation")
     parser.add_argument("--seeds", type=int, help="trainings of each row")
     parser.add_argument("--fast", action="store_true", help="one seed, and the rows that matter most")
@@ -75,24 +104,15 @@ def main() -> int:
     if given.seeds is not None and given.seeds < 1:
         parser.error("--seeds is at least 1")
 
-    torch.set_num_threads(1)
-    figure = FIGURES[given.figure]
-    seeds = given.seeds or (1 if given.fast else figure.seeds)
-    result = figure.run(seeds, by_ranks=given.ranks, is_fast=given.fast)
+    if given.figure == "all" and (given.ranks or given.json or given.csv or given.plot):
+        parser.error("--ranks, --json, --csv and --plot are of one figure")
 
-    title = f"{given.figure}: {figure.about}, {'processes' if given.ranks else 'simulated'}, seeds 0 to {seeds - 1}"
-    print(f"{title}\n{figure.paper}\n")
-    table(result)
-    for text, holds in result.rules:
-        print(f"{'PASS' if holds else 'FAIL'}  {text}")
-    if given.json:
-        told = {"figure": given.figure, "rows": result.rows, "rules": result.rules, "trainings": result.trainings}
-        pathlib.Path(given.json).write_text(json.dumps(told))
-    if given.csv:
-        write_csv(given.csv, result)
-    if given.plot:
-        plot(given.plot, title, result)
-    return 0 if all(holds for _, holds in result.rules) else 1
+    if given.ranks and not FIGURES[given.figure].has_ranks:
+        parser.error(f"{given.figure} is simulated only: leave out --ranks")
+
+    torch.set_num_threads(1)
+    names = FIGURES if given.figure == "all" else [given.figure]
+    return 0 if all([show(name, given) for name in names]) else 1
 
 
 if __name__ == "__main__":

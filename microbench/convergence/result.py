@@ -8,7 +8,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from typing import Any, Iterator
+from typing import Any, ClassVar, Iterator
 
 HERE = pathlib.Path(__file__).parent
 
@@ -19,14 +19,25 @@ class Result:
     rules: list[tuple[str, bool]]  # what must hold, and whether it does
     trainings: Any  # all there is to tell of each
     axes: tuple[str, str]  # columns of the plot
+    are_curves: bool = False  # rows are named by a line of the plot, a comma and a point of it; else each is a point
 
     def lines(self) -> dict[str, list[str]]:
-        """Rows that make one line of the plot: those whose names begin alike, up to a comma and a number."""
+        """Of the plot, with the names of their rows."""
         found: dict[str, list[str]] = {}
         for name in self.rows:
-            line, _, last = name.rpartition(", ")
-            found.setdefault(line if last.endswith("ranks") else name, []).append(name)
+            found.setdefault(name.rpartition(", ")[0] if self.are_curves else name, []).append(name)
         return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    about: str
+    paper: str  # whose figure, and what it found
+    seeds: int
+    has_ranks: ClassVar[bool] = False  # whether it can be run by processes
+
+    def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
+        raise NotImplementedError
 
 
 def progress(done: int, all: int, what: str) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from libsched.torch._parameters import Parameters
-from result import Result, lines_of_ranks, progress
-from tasks import Sparse
+from result import Figure, Result, lines_of_ranks, progress
+from tasks import Sparse, Task
 
 RANKS = 8
 
@@ -20,6 +20,7 @@ class Row:
     algorithm: str  # "dense", "oktopk", "topka"
     density: float = 1.0
     has_residual: bool = True
+    warmup: int = 0  # steps that are dense
 
     def __str__(self) -> str:
         if self.algorithm == "dense":
@@ -50,8 +51,7 @@ def combine(residuals: list[torch.Tensor], row: Row, k: int) -> torch.Tensor:
     return total * kept / len(residuals)
 
 
-def train(task: Sparse, row: Row) -> tuple[float, float]:
-    """(accuracy, loss of all that was trained with)"""
+def trained(task: Task, row: Row) -> torch.nn.Module:
     model = task.model()
     opt = task.optimizer(model)
     parameters = Parameters(model.named_parameters())
@@ -64,10 +64,16 @@ def train(task: Sparse, row: Row) -> tuple[float, float]:
             task.loss(model, rank, step).backward()
             gradient.take_gradients()
             residual += gradient.flat
-        gradient.flat.copy_(combine(residuals, row, k))
+        gradient.flat.copy_(combine(residuals, DENSE if step < row.warmup else row, k))
         gradient.be_gradients()
         opt.param_groups[0]["lr"] = task.rate_of(step + 1)
         opt.step()
+    return model
+
+
+def train(task: Sparse, row: Row) -> tuple[float, float]:
+    """(accuracy, loss of all that was trained with)"""
+    model = trained(task, row)
     return task.accuracy(model), loss_of_all(task, model)
 
 
@@ -80,14 +86,13 @@ DENSE, TWO, ONE, TENTH = Row("dense"), Row("oktopk", 0.02), Row("oktopk", 0.01),
 TOPKA, DROPPED = Row("topka", 0.01), Row("oktopk", 0.01, False)
 
 
-@dataclasses.dataclass(frozen=True)
-class Figure:
-    about: str
-    paper: str
-    seeds: int
+class Densities(Figure):
+    has_ranks = True
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         rows = (DENSE, TWO, ONE) if by_ranks else (DENSE, TWO, ONE, TENTH, TOPKA, DROPPED)
+        if is_fast and not by_ranks:
+            rows = (DENSE, ONE, DROPPED)
         found: dict[Row, list[tuple[float, float]]] = {row: [] for row in rows}
         told: list[dict[str, Any]] = []
         for seed in range(seeds):
@@ -97,12 +102,14 @@ class Figure:
                     told += lines_of_ranks(RANKS, "sparse_ranks.py", wanted)
                     found[row].append((told[-1]["accuracy"], told[-1]["loss"]))
                 else:
-                    found[row].append(train(Sparse(seed, torch.float64), row))
+                    task = Sparse(seed, torch.float64)
+                    task.steps //= 2 if is_fast else 1
+                    found[row].append(train(task, row))
                 progress(sum(map(len, found.values())), len(rows) * seeds, str(row))
         accuracy = {row: statistics.mean(each for each, _ in all) for row, all in found.items()}
         loss = {row: statistics.mean(each for _, each in all) for row, all in found.items()}
         rules = [(f"{row}: at most 1 point below dense", accuracy[row] >= accuracy[DENSE] - 0.010)
-                 for row in (TWO, ONE)]
+                 for row in (TWO, ONE) if row in found]
         rules.append((f"{ONE}: at most twice the loss of dense, and 0.005", loss[ONE] <= 2 * loss[DENSE] + 0.005))
         if by_ranks:
             rules.append(("no rank sends or receives more than 6 k (P-1)/P words",
@@ -116,6 +123,6 @@ class Figure:
                       {str(row): all for row, all in found.items()}, axes=("loss", "accuracy"))
 
 
-FIGURES = {"x6": Figure("digits, the largest 2, 1 and 0.1 % of the gradient",
-                        "Li and Hoefler, PPoPP 2022, Fig. 9: VGG-16 on CIFAR-10, 16 ranks, 1 and 2 %; the accuracy of "
-                        "dense training within 0.7 points", 3)}
+FIGURES = {"x6": Densities("digits, the largest 2, 1 and 0.1 % of the gradient",
+                           "Li and Hoefler, PPoPP 2022, Fig. 9: VGG-16 on CIFAR-10, 16 ranks, 1 and 2 %; the accuracy "
+                           "of dense training within 0.7 points", 3)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import importlib.util
 import pathlib
@@ -54,6 +55,11 @@ class Task:
     def units(self, rank: int, step: int) -> float:
         """How long the step takes, in units of the load."""
         raise NotImplementedError
+
+    def late_rank(self, step: int) -> int:
+        """Drawn from all, for loads that make one rank late in each step."""
+        drawn = torch.Generator().manual_seed(104729 * self.seed + step)
+        return int(torch.randint(self.ranks, (1,), generator=drawn).item())
 
     def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         return torch.optim.SGD(model.parameters(), lr=self.rate, momentum=self.momentum)
@@ -122,8 +128,7 @@ class DigitsOneLate(Digits):
     late = 300.0
 
     def units(self, rank: int, step: int) -> float:
-        drawn = torch.Generator().manual_seed(104729 * self.seed + step)
-        return self.base + (self.late if torch.randint(self.ranks, (1,), generator=drawn).item() == rank else 0.0)
+        return self.base + (self.late if self.late_rank(step) == rank else 0.0)
 
 
 class Vowels(Task):
@@ -256,4 +261,58 @@ class Sparse(Digits):
     rate = 0.1
 
 
-TASKS: dict[str, Any] = {"digits": Digits, "digits_one_late": DigitsOneLate, "vowels": Vowels}
+class Hyperplane(Task):
+    """The regression of docs/examples/hyperplane at an eighth of its size, y = a x + b and noise; one random rank of
+    the eight late in each step by `late` units. `accuracy` is the mean squared error, of which less is better."""
+
+    base = 320.0
+    batch = 32
+    epochs = 12
+    rate = 0.3
+    momentum = 0.0
+    dimensions = 1024
+    examples = 4096
+    tests = 2048
+    noise = 2.0  # at most; its variance, 4/3, is in every loss
+
+    def __init__(self, late: float, seed: int, dtype: torch.dtype) -> None:
+        self.late = late
+        super().__init__(seed, dtype)
+
+    def load(self) -> None:
+        (x, y), known = self._points(self.seed, self.dtype), self.examples
+        self.train_set, self.test_set = (x[:known], y[:known]), (x[known:], y[known:])
+
+    @classmethod
+    @functools.lru_cache(maxsize=4)
+    def _points(cls, seed: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same for all delays."""
+        drawn = torch.Generator().manual_seed(15485863 * seed + 11)
+
+        def uniform(*shape: int) -> torch.Tensor:
+            return 2 * torch.rand(*shape, generator=drawn, dtype=torch.float64) - 1
+
+        count = cls.examples + cls.tests
+        x = uniform(count, cls.dimensions)
+        y = x @ (10 * uniform(cls.dimensions)) + 10 * uniform(1) + cls.noise * uniform(count)
+        return x.to(dtype), y.to(dtype)
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(self.seed)
+        return nn.Sequential(nn.Linear(self.dimensions, 1), nn.Flatten(0)).to(self.dtype)
+
+    def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
+        these = self.places(rank, step)
+        return nn.functional.mse_loss(model(self.train_set[0][these]), self.train_set[1][these])
+
+    @torch.no_grad()
+    def accuracy(self, model: nn.Module) -> float:
+        x, y = self.test_set
+        return nn.functional.mse_loss(model(x), y).item()
+
+    def units(self, rank: int, step: int) -> float:
+        return self.base + (self.late if self.late_rank(step) == rank else 0.0)
+
+
+TASKS: dict[str, Any] = {"digits": Digits, "digits_one_late": DigitsOneLate, "vowels": Vowels,
+                         **{f"hyperplane_{late}": functools.partial(Hyperplane, late) for late in (200, 300, 400)}}

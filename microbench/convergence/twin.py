@@ -32,6 +32,7 @@ class Rank:
         self.step = 0
         self.seen = 0
         self.is_waiting = False
+        self.called: list[float] = []  # when
 
 
 class Twin:
@@ -42,8 +43,9 @@ class Twin:
         self.results: list[torch.Tensor | None] = [None]  # by round
         self.outcome = Outcome()
         self._draws = random.Random(task.seed)
-        found = re.fullmatch(r"deadline\((\d+)\)", policy.activation)
-        self._deadline = float(found[1]) * 1e-6 / unit if found else None
+        found = re.fullmatch(r"deadline\((\d+|auto)\)", policy.activation)
+        self._has_deadline = found is not None
+        self._deadline = float(found[1]) * 1e-6 / unit if found and found[1] != "auto" else None
         # Time, rank, and 0 for a call, or the step whose deadline it is.
         self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
@@ -60,7 +62,7 @@ class Twin:
             self._candidates, self._needed = [self._draws.choice(all)], 1
         elif found := re.fullmatch(r"quorum\((\d+)\)", name):
             self._needed = int(found[1])
-        elif name != "full" and self._deadline is None:
+        elif name != "full" and not self._has_deadline:
             raise ValueError(f"the twin does not know {name}")
 
     def run(self) -> Outcome:
@@ -92,13 +94,22 @@ class Twin:
         rank.pending.flat += rank.gradient.flat
         rank.step += 1
         rank.calls.append(rank.step)
+        rank.called.append(now)
         if rank.step < self._open:
             return self._resume(now, number)
         rank.is_waiting = True
         if sum(self._has_called(each) for each in self._candidates) >= self._needed:
             self._end_and_resume(now)
-        elif self._deadline is not None:
-            heapq.heappush(self._events, (now + self._deadline, number, rank.step))
+        elif self._has_deadline and (wait := self._longest_wait(rank)) is not None:
+            heapq.heappush(self._events, (now + wait, number, rank.step))
+
+    def _longest_wait(self, rank: Rank) -> float | None:
+        """None: until all have called. deadline(auto): a fifth of the median time between two of the last 64 calls."""
+        if self._deadline is not None:
+            return self._deadline
+        last = rank.called[-65:]
+        between = sorted(later - earlier for earlier, later in zip(last, last[1:]))
+        return between[len(between) // 2] / 5 if len(between) >= 8 else None
 
     def _end_and_resume(self, now: float) -> None:
         self._end_round(now)

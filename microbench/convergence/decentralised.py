@@ -1,0 +1,193 @@
+"""Training without an allreduce: weights exchanged with few ranks, beside eager-SGD (Li et al., PPoPP 2020, Table 2).
+
+D-PSGD averages with both neighbours on a ring (Lian et al., NeurIPS 2017), SGP pushes half of a rank's weights to
+another rank, which changes from step to step (Assran et al., ICML 2019). In virtual time, as twin.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+from typing import Callable
+
+import torch
+
+from partial import AVERAGED, FULL, MAJORITY_PAST, PAST, SOLO
+from policy import Outcome, Policy
+from result import Figure, Result, progress
+from tasks import TASKS, Task
+from twin import COMMUNICATION, Rank, Twin
+
+
+class Spread:
+    """How far apart the replicas are: of the weights with which the ranks compute the last step of each epoch, the
+    distance from their average, relative to its length."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._seen: dict[int, list[torch.Tensor]] = {}
+
+    def see(self, rank: Rank, step: int) -> None:
+        if (step + 1) % self._task.epoch == 0:
+            rank.weights.take_weights()
+            self._seen.setdefault(step, []).append(rank.weights.flat.clone())
+
+    def mean(self) -> float:
+        return statistics.mean(self._of(torch.stack(all)) for all in self._seen.values())
+
+    @staticmethod
+    def _of(replicas: torch.Tensor) -> float:
+        average = replicas.mean(0)
+        return ((replicas - average).square().sum(1).mean().sqrt() / average.norm()).item()
+
+
+class SeenTwin(Twin):
+    def __init__(self, task: Task, policy: Policy) -> None:
+        super().__init__(task, policy, unit=1.0)
+        self.spread = Spread(task)
+
+    def _call(self, now: float, number: int) -> None:
+        self.spread.see(self.ranks[number], self.ranks[number].step)
+        super()._call(now, number)
+
+
+@dataclasses.dataclass(frozen=True)
+class Gossip:
+    """After each step a rank keeps a share of its weights, and pushes the same share to each of those who hear it."""
+
+    name: str
+    heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> whose messages of the step a rank takes
+    delay: int = 0  # steps until it waits for them
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _ring(rank: int, step: int, ranks: int) -> list[int]:
+    return [(rank - 1) % ranks, (rank + 1) % ranks]
+
+
+def _exponential(rank: int, step: int, ranks: int) -> list[int]:
+    return [(rank - 2 ** (step % (ranks - 1).bit_length())) % ranks]
+
+
+class GossipTwin:
+    """Whom a rank waits for is known beforehand, so its time follows from theirs without a queue of events.
+
+    A replica is a sum of weights over the number that was pushed along with them; the number is 1 unless messages are
+    delayed, where some are always on their way."""
+
+    def __init__(self, task: Task, how: Gossip) -> None:
+        self.task, self.how = task, how
+        self.spread = Spread(task)
+        self.ranks = [Rank(task) for _ in range(task.ranks)]
+        for rank in self.ranks:
+            rank.weights.take_weights()
+        self._sums = torch.stack([rank.weights.flat for rank in self.ranks])
+        self._counts = torch.ones(task.ranks, 1, dtype=task.dtype)
+        self._begin = [0.0] * task.ranks  # of the next step
+        self._ends: list[list[float]] = []  # by step and rank
+        self._on_their_way: list[tuple[torch.Tensor, torch.Tensor]] = []  # of the last steps
+
+    def run(self) -> Outcome:
+        for step in range(self.task.steps):
+            self._ends.append([begin + self.task.units(rank, step) for rank, begin in enumerate(self._begin)])
+            for number in range(self.task.ranks):
+                self._descend(number, step)
+            self._push(step)
+            if step >= self.how.delay:
+                self._hear(step - self.how.delay)
+        for step in range(self.task.steps - self.how.delay, self.task.steps):
+            self._hear(step)
+        outcome = Outcome(time=max(self._ends[-1]))
+        outcome.accuracy = statistics.mean(self._accuracy(*each) for each in zip(self._sums, self._counts))
+        outcome.averaged = self._accuracy(self._sums.sum(0), self._counts.sum())
+        return outcome
+
+    def _accuracy(self, sum: torch.Tensor, count: torch.Tensor) -> float:
+        rank = self.ranks[0]
+        rank.weights.flat.copy_(sum / count)
+        rank.weights.give_weights()
+        return self.task.accuracy(rank.model)
+
+    def _descend(self, number: int, step: int) -> None:
+        rank = self.ranks[number]
+        before = self._sums[number] / self._counts[number]
+        rank.weights.flat.copy_(before)
+        rank.weights.give_weights()
+        self.spread.see(rank, step)
+        rank.optimizer.zero_grad()
+        self.task.loss(rank.model, number, step).backward()
+        rank.optimizer.param_groups[0]["lr"] = self.task.rate_of(step + 1)
+        rank.optimizer.step()
+        rank.weights.take_weights()
+        self._sums[number] += rank.weights.flat - before
+
+    def _push(self, step: int) -> None:
+        shares = 1 + len(self.how.heard(0, step, self.task.ranks))
+        self._sums /= shares
+        self._counts /= shares
+        self._on_their_way.append((self._sums.clone(), self._counts.clone()))
+
+    def _hear(self, step: int) -> None:
+        """What was pushed in the step."""
+        sums, counts = self._on_their_way.pop(0)
+        for rank in range(self.task.ranks):
+            heard = self.how.heard(rank, step, self.task.ranks)
+            self._sums[rank] += sums[heard].sum(0)
+            self._counts[rank] += counts[heard].sum(0)
+            last = max(self._ends[step][each] for each in (rank, *heard))
+            self._begin[rank] = max(self._ends[-1][rank], last + COMMUNICATION)
+
+
+Row = Policy | Gossip
+RING, PUSH = Gossip("D-PSGD", _ring), Gossip("SGP", _exponential)
+LATE_PUSH = Gossip("SGP, a step later", _exponential, 1)  # as the paper configures it
+ROWS: tuple[Row, ...] = (FULL, RING, PUSH, LATE_PUSH, AVERAGED, PAST, MAJORITY_PAST, SOLO)
+
+
+def train(row: Row, seed: int, is_fast: bool) -> dict[str, float]:
+    task = TASKS["digits_one_late"](seed, torch.float64)
+    task.steps //= 2 if is_fast else 1
+    twin = GossipTwin(task, row) if isinstance(row, Gossip) else SeenTwin(task, row)
+    outcome = twin.run()
+    return {"accuracy": outcome.accuracy, "averaged": outcome.averaged, "time": outcome.time,
+            "spread": twin.spread.mean()}
+
+
+def _rules(of: dict[Row, dict[str, float]]) -> list[tuple[str, bool]]:
+    rules = [(f"{row}: at least {times} times as fast as {other}", {row, other},
+              lambda row=row, other=other, times=times: of[row]["speed"] >= times * of[other]["speed"])
+             for row, other, times in ((RING, FULL, 1.1), (AVERAGED, RING, 1.1), (LATE_PUSH, PUSH, 1.05),
+                                       (PAST, LATE_PUSH, 1.05))]
+    rules += [(f"{row}: at most {100 * most:.1f} points below full", {row, FULL},
+               lambda row=row, most=most: of[FULL]["accuracy"] - of[row]["accuracy"] <= most)
+              for row, most in ((RING, 0.010), (PUSH, 0.010), (LATE_PUSH, 0.010), (AVERAGED, 0.015))]
+    rules += [(f"{row}: replicas at most a third as far apart as those of {SOLO}", {row, SOLO},
+               lambda row=row: 3 * of[row]["spread"] <= of[SOLO]["spread"]) for row in (RING, PUSH, LATE_PUSH)]
+    return [(text, holds()) for text, needs, holds in rules if needs <= set(of)]
+
+
+class Decentralised(Figure):
+    def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
+        found: dict[Row, list[dict[str, float]]] = {row: [] for row in ((FULL, RING, AVERAGED) if is_fast else ROWS)}
+        for row, all in found.items():
+            for seed in range(seeds):
+                all.append(train(row, seed, is_fast))
+                progress(sum(map(len, found.values())), len(found) * seeds, str(row))
+        of = {row: self._summary(all, found[FULL]) for row, all in found.items()}
+        return Result({str(row): each for row, each in of.items()}, _rules(of),
+                      {str(row): all for row, all in found.items()}, axes=("speed", "accuracy"))
+
+    @staticmethod
+    def _summary(all: list[dict[str, float]], first: list[dict[str, float]]) -> dict[str, float]:
+        def mean(name: str, of: list[dict[str, float]] = all) -> float:
+            return statistics.mean(each[name] for each in of)
+
+        return {"accuracy": mean("accuracy"), "+-": statistics.pstdev(each["accuracy"] for each in all),
+                "averaged": mean("averaged"), "speed": mean("time", first) / mean("time"), "spread": mean("spread")}
+
+
+PAPER = ("Li et al., PPoPP 2020, Table 2: ResNet-50 on ImageNet, 64 processes of which 4 are late in each step; steps "
+         "a second: D-PSGD 0.94, SGP 1.02, solo 1.19. Its parameter server (0.45) has no row here")
+FIGURES = {"decentralised": Decentralised("digits, one random rank late, weights exchanged with neighbours", PAPER, 3)}
