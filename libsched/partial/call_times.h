@@ -36,16 +36,21 @@ class call_times {
     return time_ns;
   }
 
-  /// Application: the median time between two of its last calls, up to 64; none before there were 8 such times.
+  /// Application: the median time between two of its last calls, up to 64; none before there were 8 such times. Rounds
+  /// that a call has left out are no calls.
   std::optional<std::uint64_t> median_between() const {
-    constexpr round_no k_most = 64, k_least = 8;
-    const round_no newest = last_.load(std::memory_order_relaxed),
-                   count = std::min(newest - std::min(newest, round_no{1}), k_most);
-    if (count < k_least) return std::nullopt;
+    constexpr std::size_t k_most = 64;
+    constexpr std::ptrdiff_t k_least = 8;
+    const round_no newest = last_.load(std::memory_order_relaxed);
     std::array<std::uint64_t, k_most> between{};
-    for (round_no i = 0; i < count; ++i) between[i] = *of(newest - i) - *of(newest - i - 1);
-    const auto middle = between.begin() + static_cast<std::ptrdiff_t>(count / 2);
-    std::nth_element(between.begin(), middle, between.begin() + static_cast<std::ptrdiff_t>(count));
+    auto end = between.begin();
+    for (round_no i = newest; i > 1 && i + k_most > newest; --i) {
+      const std::uint64_t one = *of(i) - *of(i - 1);
+      if (one != 0) *end++ = one;
+    }
+    if (end - between.begin() < k_least) return std::nullopt;
+    const auto middle = between.begin() + (end - between.begin()) / 2;
+    std::nth_element(between.begin(), middle, end);
     return *middle;
   }
 

@@ -107,6 +107,9 @@ def main() -> int:
     if given.figure == "all" and (given.ranks or given.json or given.csv or given.plot):
         parser.error("--ranks, --json, --csv and --plot are of one figure")
 
+    for file in filter(None, (given.json, given.csv, given.plot)):
+        if not pathlib.Path(file).parent.is_dir():
+            parser.error(f"{file}: there is no such directory")
     if given.ranks and not FIGURES[given.figure].has_ranks:
         parser.error(f"{given.figure} is simulated only: leave out --ranks")
 

@@ -1746,6 +1746,9 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", rank 1) since ")) << asked.out;
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
+  // Who is killed later than rank 1 may learn of its death, and its round is over then: all stand still before.
+  for (const json& each : json::parse(run(lsched({"postmortem", "--json", file.path})).out)["ranks"])
+    kill(each["pid"].get<pid_t>(), SIGSTOP);
   it.send(SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL);
   const outcome after = postmortem_with("rank 1 (pid " + std::to_string(victim) + ", ended): ", file.path);

@@ -68,11 +68,18 @@ class AdasumOptimizer(Wrapper):
         self.exchange.run(self._limit)
         flags = self.exchange.non_finite_tensors()
         self.spoilt = [name for name, flag in zip(self.parameters.names, flags) if flag]
-        for part, flag in zip(self._move.parts, flags):
+        for part, tensor, flag in zip(self._move.parts, self.parameters.tensors, flags):
             if flag:
                 part.zero_()
+                self._mend_state(tensor)
         self._move.flat.add_(self._before.flat)
         self._move.give_weights()
+
+    def _mend_state(self, of: torch.nn.Parameter) -> None:
+        """Otherwise what is not finite there would spoil every later step."""
+        for each in self.inner.state.get(of, {}).values():
+            if torch.is_tensor(each) and each.is_floating_point():
+                each.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's on this rank, and where in a window of local steps it is."""

@@ -5,6 +5,7 @@ from typing import Any, Callable
 import torch
 import torch.distributed as dist
 
+from .._errors import NotFinite
 from ._hook import Hook
 
 
@@ -18,7 +19,8 @@ class OkTopkState(Hook):
     bits on all ranks; what was left out is added to the next gradient.
         density       a share of the elements, or a function of the number of the step
         warmup_steps  steps with the dense mean at the beginning
-        nans          "error": backward() raises NotFinite; "ignore", "propagate"
+        nans          "error": backward() raises an error that tells of NotFinite; "skip": gradients are NaN on all
+                      ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
         capacity, period, boundaries, balance, selection, reuse   as of libsched.Sparse
     """
 
@@ -27,7 +29,8 @@ class OkTopkState(Hook):
         super().__init__(ddp, timeout)
         self._density = density if callable(density) else lambda _: density
         self._warmup = warmup_steps
-        self._options = dict(options, algorithm="oktopk", nans=nans, capacity=capacity)
+        self._skips, self._is_skipped = nans == "skip", False
+        self._options = dict(options, algorithm="oktopk", nans="error" if self._skips else nans, capacity=capacity)
         self.steps = 0
         self._dense: Any = None
         self._sparse: Any = None
@@ -35,6 +38,7 @@ class OkTopkState(Hook):
         self._loaded: dict[str, Any] | None = None
 
     def _begin(self) -> Any:
+        self._is_skipped = False
         self.steps += 1
         if self.steps <= self._warmup:
             if self._dense is None:
@@ -43,13 +47,21 @@ class OkTopkState(Hook):
         k = max(1, min(self.parameters.count, round(self._density(self.steps) * self.parameters.count)))
         if k != self.k:
             self._change_to(k)
-        return self._sparse.start()
+        return _Skipping(self, self._sparse.start()) if self._skips else self._sparse.start()
+
+    @torch.no_grad()
+    def _give_back(self, taken: list[tuple[torch.Tensor, int]]) -> None:
+        if not self._is_skipped:
+            return super()._give_back(taken)
+        for each, _ in taken:
+            each.fill_(float("nan"))
 
     def _change_to(self, k: int) -> None:
         """A schedule for that many elements; what was left out so far goes on with it."""
         state = self.state_dict() if self._loaded is None else self._loaded
         self._close_sparse()
-        image = bytes(state["image"].numpy()) if (state["k"], state["ranks"]) == (k, self.world.size) else None
+        is_alike = state["image"] is not None and (state["k"], state["ranks"]) == (k, self.world.size)
+        image = bytes(state["image"].numpy()) if is_alike else None
         self._sparse = self.world.sparse_allreduce(self.gradient.flat, self.result.flat, k, image=image,
                                                    **self._options)
         self._sparse._create_wait(self.limit)
@@ -75,8 +87,10 @@ class OkTopkState(Hook):
 
     def state_dict(self) -> dict[str, Any]:
         """Between steps: this rank's residual by parameter, and all else that lives from step to step."""
-        told: dict[str, Any] = {"version": 1, "steps": self.steps, "k": self.k, "ranks": self.world.size,
-                                "residual": {}, "image": None}
+        if self._loaded is not None:
+            return {**self._loaded, "steps": self.steps}
+        told: dict[str, Any] = {"version": 1, "rank": self.world.rank, "ranks": self.world.size, "steps": self.steps,
+                                "k": self.k, "residual": {}, "image": None}
         if self._sparse is not None:
             parts = zip(self.parameters.names, self.parameters.table())
             residual = self._residual()
@@ -86,6 +100,8 @@ class OkTopkState(Hook):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Such a state, by all ranks. Of another number of ranks or density the residuals alone live on."""
+        if (state["ranks"] == self.world.size) and state["rank"] != self.world.rank:
+            raise ValueError(f"the state is of rank {state['rank']}, and this is {self.world.rank}")
         known = {name: each.numel() for name, each in zip(self.parameters.names, self.parameters.tensors)}
         for name, each in state["residual"].items():
             if known.get(name) != each.numel():
@@ -102,6 +118,23 @@ class OkTopkState(Hook):
         for each in (self._dense, self._sparse):
             if each is not None:
                 each.close()
+
+
+class _Skipping:
+    """A round that ends well where its sum is not finite, as a Work waits for it."""
+
+    def __init__(self, of: OkTopkState, ticket: Any) -> None:
+        self._of = of
+        self._ticket = ticket
+
+    def wait(self, timeout: float) -> None:
+        try:
+            self._ticket.wait(timeout)
+        except NotFinite:
+            self._of._is_skipped = True
+
+    def test(self) -> bool:
+        return False  # whether it is finite, wait() says
 
 
 def oktopk_hook(state: OkTopkState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -14,6 +14,8 @@ class Parameters:
         self.names: list[str] = []
         self.tensors: list[torch.nn.Parameter] = []
         for name, tensor in named:
+            if tensor.requires_grad and tensor.is_complex():
+                raise ValueError(f"{name} is complex, and sums here are of real numbers")
             if tensor.requires_grad:
                 self.names.append(name)
                 self.tensors.append(tensor)

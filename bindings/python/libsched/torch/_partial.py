@@ -54,10 +54,14 @@ class PartialOptimizer(Wrapper):
         self._mine, self._result = self.parameters.vector(), self.parameters.vector()
         self._ticket: Any = None
         self.report: Report | None = None
-        self.round = 0
-        self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
-                                       history=60 if lag == "history" else 0, divisor=divisor, seed=seed,
-                                       averages_weights=True)
+        self.round = self._rounds_before = 0
+        self._has_left = False
+        self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
+                             seed=seed, averages_weights=True)
+        self._open()
+
+    def _open(self) -> None:
+        self.sums = self.world.partial(self.parameters.count, self.parameters.word, **self._options)
         self.sums._create_wait(self._limit)
 
     # --- one rank alone ------------------------------------------------------------------------------------------
@@ -92,7 +96,7 @@ class PartialOptimizer(Wrapper):
             has_more = True
 
     def _step_by(self, report: Report) -> None:
-        self.report, self.round = report, report.to
+        self.report, self.round = report, self._rounds_before + report.to
         if report.from_ < report.to and report.has_result:
             self._result.be_gradients()
             if self._on_round is not None:
@@ -100,8 +104,12 @@ class PartialOptimizer(Wrapper):
             self.inner.step()
 
     def leave(self) -> None:
-        """This rank has no more data: from now on it counts as having called in every round."""
+        """This rank has no more data: from now on it counts as having called in every round.
+
+        Replicas differ until average_parameters(), by all ranks once all have left; then they go on together.
+        """
         self.sums.leave()
+        self._has_left = True
 
     @contextlib.contextmanager
     def join(self) -> Iterator[None]:
@@ -124,12 +132,28 @@ class PartialOptimizer(Wrapper):
         `buffers`: of the model, of floating dtypes, are averaged too.
         """
         self._mine.take_weights()
-        self.sums.model_sync(self._mine.flat, self._limit)
+        if self._has_left:
+            self._begin_anew()
+        else:
+            self.sums.model_sync(self._mine.flat, self._limit)
         self._mine.give_weights()
         for each in buffers:
             if each.is_floating_point() and each.numel():
                 with self.world.allreduce(each, divisor="ranks") as step:
                     step.run(self._limit)
+
+    def _begin_anew(self) -> None:
+        """All ranks have left: the mean of `_mine`, and a schedule whose rounds count on."""
+        self.sums.close(self._limit)
+        with self.world.allreduce(self._mine.flat, divisor="ranks") as mean:
+            mean.run(self._limit)
+        last = torch.tensor([self.round])
+        with self.world.allreduce(last, op="max") as most:
+            most.run(self._limit)
+        self.round = self._rounds_before = int(last)
+        self._has_left = False
+        self._ticket = None
+        self._open()
 
     def shrink(self) -> World:
         """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned; docs/shrink.md.
@@ -160,12 +184,19 @@ class PartialOptimizer(Wrapper):
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, and what this rank has offered and no round has taken: of each rank its own."""
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
-        return self._state_with(ranks=self.world.size, rank=self.world.rank, pending=pending)
+        return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Such a state, before the first step. What was pending is dropped where the number of ranks is another."""
+        """Such a state, before the first step. What was pending is dropped where the number of ranks is another.
+
+        Rounds count on. What others had that this rank had not collected is in no state: flush() before saving.
+        """
         mine = self._load_inner(state)
-        if mine is not None and (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
+        if mine is None:
+            return
+        self.round = self._rounds_before = mine["round"]
+        self.sums.withdraw()
+        if (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
             self.sums.load_pending(bytes(mine["pending"].numpy()))
 
 

@@ -26,12 +26,17 @@ class Wrapper(torch.optim.Optimizer):
         if its != {id(each) for each in self.parameters.tensors}:
             raise ValueError("named_parameters and the parameters of the optimizer are not the same")
         self._syncs = True
-        self.param_groups = inner.param_groups
         self.defaults = inner.defaults
+        self.register_step_pre_hook = inner.register_step_pre_hook
+        self.register_step_post_hook = inner.register_step_post_hook
 
     @property
     def state(self) -> Any:
         return self.inner.state
+
+    @property
+    def param_groups(self) -> Any:  # others after each load_state_dict()
+        return self.inner.param_groups
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"

@@ -116,8 +116,13 @@ def check_nothing_is_lost_without_waiting(its):
 def check_uneven_data(its):
     model = its.net()
     opt = its.partial(model, activation="majority", lag="history")
-    with opt.join():
-        its.train(model, opt, range(5 + 5 * its.rank))
+    last = 0
+    for _ in range(2):
+        with opt.join():
+            its.train(model, opt, range(5 + 5 * its.rank))
+        opt.average_parameters()
+        assert are_alike(model) and opt.round > last, "the next epoch goes on from there"
+        last = opt.round
     opt.close()
 
 
@@ -189,6 +194,24 @@ def check_a_checkpoint_of_what_is_pending(its):
     assert torch.equal(*ends)
 
 
+def check_rounds_and_groups_of_a_state_that_was_loaded(its):
+    model, seen = its.net(), []
+    opt = its.partial(model, activation="full", on_round=lambda _: seen.append(opt.round))
+    its.train(model, opt, range(3))
+    state = copy.deepcopy(opt.state_dict())
+    opt.close()
+    opt = its.partial(model, activation="full", on_round=lambda _: seen.append(opt.round))
+    opt.load_state_dict(state)
+    called = []
+    opt.register_step_post_hook(lambda *_: called.append(1))
+    for group in opt.param_groups:
+        group["lr"] = 0.0
+    before = weights(model)
+    its.train(model, opt, range(2))
+    assert seen == [1, 2, 3, 4, 5] and len(called) == 2 and torch.equal(weights(model), before), seen
+    opt.close()
+
+
 def check_adasum_is_what_its_definition_says(its):
     """Of two ranks; others contribute nothing, as their learning rate is 0."""
     model, alone = its.net(), []
@@ -212,6 +235,16 @@ def check_adasum_is_what_its_definition_says(its):
         inner.param_groups[0]["lr"] = float("nan")
     its.train(model, opt, range(1))
     assert len(opt.spoilt) == 4 and torch.isfinite(weights(model)).all() and are_alike(model)
+    inner.param_groups[0]["lr"] = 0.1
+    opt.zero_grad()
+    its.loss(model, 0).backward()
+    if its.rank == 1:
+        next(model.parameters()).grad.view(-1)[0] = float("nan")
+    opt.step()
+    assert opt.spoilt == ["0.weight"], opt.spoilt
+    before = weights(model)
+    its.train(model, opt, range(1))
+    assert not opt.spoilt and are_alike(model) and (weights(model) != before).any(), "momentum was spoilt, too"
     opt.close()
 
 
@@ -277,17 +310,42 @@ def check_a_sparse_checkpoint_goes_on_with_the_same_bits(its):
     _, half = life(None, range(STEPS // 2))
     again, _ = life(half, range(STEPS // 2, STEPS))
     assert torch.equal(whole, again)
+    _, same = life(half, range(0))
+    assert torch.equal(same[2]["image"], half[2]["image"]) and same[2]["residual"].keys() == half[2]["residual"].keys()
+
+
+def check_a_sparse_step_that_is_not_finite_is_left_out_by_all(its):
+    model, state = its.hooked(lst.OkTopkState, lst.oktopk_hook, density=0.3, nans="skip")
+    opt, scaler = sgd(model), torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1000)
+    scales = []
+    for i in range(8):
+        opt.zero_grad()
+        loss = its.loss(model, i) * (float("inf") if i == 3 and its.rank == 1 else 1)
+        before = weights(model)
+        scaler.scale(loss).backward()
+        scaler.step(opt)
+        scaler.update()
+        scales.append(scaler.get_scale())
+        assert torch.equal(weights(model), before) == (i == 3) and are_alike(model), i
+    assert scales == 3 * [8.0] + 5 * [4.0], scales
+    assert all(torch.isfinite(each).all() for each in state.state_dict()["residual"].values())
+    state.close()
 
 
 def check_what_is_refused(its):
     model = torch.nn.Sequential(its.net(), torch.nn.BatchNorm1d(1))
     ddp = DistributedDataParallel(model)
     plain = DistributedDataParallel(its.net(), broadcast_buffers=False)
+    sparse = lst.OkTopkState(plain)
+    others = {**sparse.state_dict(), "rank": (its.rank + 1) % its.size}
+    complex_one = torch.nn.Parameter(torch.ones(1, dtype=torch.complex64))
     named = list(model.named_parameters())
     for make, text in ((lambda: lst.PartialState(ddp), "broadcast_buffers"),
                        (lambda: lst.PartialState(plain, lag="history"), "one result"),
                        (lambda: lst.PartialOptimizer(sgd(model), its.net().named_parameters()), "not the same"),
                        (lambda: lst.AdasumOptimizer(sgd(model), named, local_steps=0), "at least 1"),
+                       (lambda: sparse.load_state_dict(others), "the state is of rank"),
+                       (lambda: lst.PartialOptimizer(torch.optim.SGD([complex_one]), [("z", complex_one)]), "z is"),
                        (lambda: lst.PartialOptimizer(sgd(model), named, activation="none"), "none"),
                        (lambda: lst.PartialOptimizer(sgd(model), named, process_group=3), "no process group")):
         try:
