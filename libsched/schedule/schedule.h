@@ -62,7 +62,7 @@ struct buffer {
 /// know beforehand: the number of the round, and lengths that are laid out at both.
 struct guard {
   std::uint32_t every = 1;   ///< only in every so many-th round; up to k_longest_period
-  std::uint32_t phase = 0;   ///< of these rounds, that have passed before the first: then it is not the first; < every
+  std::uint32_t phase = 0;   ///< rounds of the period that were over before round 1; less than `every`
   bool skips_empty = false;  ///< only if the lists that the op moves have items; those it receives are laid out
   friend bool operator==(const guard&, const guard&) = default;
 };

@@ -198,8 +198,8 @@ collect_report session::hand_out(std::span<const target_part> into) {
   return report;
 }
 
-/// That its deadline allows this rank in the round; nothing: until all have called. deadline(auto) is a fifth of what
-/// lies between two of its calls, waits included, so that a quarter of a step at most is added to each.
+/// How long this rank waits in the round at most; nothing: until all ranks have called. With deadline(auto) a fifth of
+/// the median time between two of its calls. That time includes the wait, so a wait adds a quarter to a step at most.
 std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   constexpr std::uint64_t k_share = 5;
   const instance& rounds = *all_.rounds;

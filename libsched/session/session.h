@@ -162,8 +162,8 @@ class session {
 
   engine& engine_;
   session_instances all_;
-  round_no auto_round_ = 0;  ///< for which this was worked out:
-  std::optional<std::uint64_t> auto_wait_ns_{};
+  round_no auto_round_ = 0;                      ///< the round that auto_wait_ns_ is of
+  std::optional<std::uint64_t> auto_wait_ns_{};  ///< of deadline(auto)
   divisor divisor_;
   std::uint64_t ranks_;  ///< of the world that the session was made in
   std::vector<source_part> offered_;

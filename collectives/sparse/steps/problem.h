@@ -54,7 +54,7 @@ struct sparse_problem {
   capacity_policy capacity = capacity_policy::strict;
   boundary_rule boundaries = boundary_rule::pooled;
   std::uint32_t period = 64;  ///< rounds between two looks at the boundaries: 1, 1 + period, …, of those of the state
-  std::uint64_t rounds_before = 0;  ///< that the state, an image, has behind it: the first goes on from there
+  std::uint64_t rounds_before = 0;  ///< rounds of the image that the state was loaded from; 0: none
   double scale = 1;                 ///< of gradients as they enter the residual: 1, or the learning rate
   nan_policy nans = nan_policy::propagate;
   balance_rule balance = balance_rule::cost;
