@@ -60,6 +60,8 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
   libsched/transport/shm)
+room(offload/cuda/kernels)
+room(offload/cuda ops libsched/engine offload/cuda/kernels)
 room(bindings ops collectives)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)
@@ -106,8 +108,8 @@ set(header_of_json  "^nlohmann/")
 set(home_of_json    "^(bindings/cli|microbench)/")
 set(header_of_gtest "^g(test|mock)/")
 set(home_of_gtest   "^tests/")
-set(header_of_cuda  "^(cuda|nccl)[a-z_]*\\.h$")
-set(home_of_cuda    "^(offload/cuda/.*|bindings/c/lsched_cuda\\.h)$")
+set(header_of_cuda  "^((cuda|nccl)[A-Za-z0-9_]*\\.h$|(cub|cuda|thrust|nv)/)")
+set(home_of_cuda    "^offload/cuda/.*$")
 set(header_of_nanobind "^nanobind/")
 set(home_of_nanobind   "^bindings/python/src/")
 

@@ -19,7 +19,7 @@ struct promise {
 };
 
 // Copied from the C API on purpose: a number or a name that changes breaks programs already compiled.
-constexpr std::array<promise, 19> k_promises{{
+constexpr std::array<promise, 20> k_promises{{
     {0, "LSCHED_OK"},
     {1, "LSCHED_PENDING"},
     {-1, "LSCHED_ERR_ARGUMENT"},
@@ -39,6 +39,7 @@ constexpr std::array<promise, 19> k_promises{{
     {-15, "LSCHED_ERR_INTERNAL"},
     {-16, "LSCHED_ERR_NOT_FINITE"},
     {-17, "LSCHED_ERR_CANCELLED"},
+    {-18, "LSCHED_ERR_DEVICE"},
 }};
 
 TEST(status, numbers_and_names_never_change) {

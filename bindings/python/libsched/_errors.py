@@ -71,6 +71,10 @@ class Cancelled(Error):
     """A rank has given the schedule up. `rank` says which."""
 
 
+class DeviceError(Error):
+    """A GPU or its driver has failed: this process can use it no more."""
+
+
 # By the numbers of lsched_status.
 _STATUSES: dict[int, tuple[str, type[Error]]] = {
     -1: ("LSCHED_ERR_ARGUMENT", ArgumentError),
@@ -90,6 +94,7 @@ _STATUSES: dict[int, tuple[str, type[Error]]] = {
     -15: ("LSCHED_ERR_INTERNAL", Error),
     -16: ("LSCHED_ERR_NOT_FINITE", NotFinite),
     -17: ("LSCHED_ERR_CANCELLED", Cancelled),
+    -18: ("LSCHED_ERR_DEVICE", DeviceError),
 }
 
 _NO_OP = 2**32 - 1

@@ -1,0 +1,101 @@
+// The CUDA driver, found at run time: no part of libsched is linked to it. (docs/device.md)
+//
+// Each function is asked for by the version of its interface that this was compiled with. Nothing is loaded before
+// load_cuda_driver() is called, and a driver that a process has is never given back.
+#pragma once
+
+#include <cudaTypedefs.h>
+
+#include <string_view>
+
+#include "ops/status.h"
+
+namespace lsched {
+
+/// The oldest driver whose streams can wait for memory without being told to at start.
+inline constexpr int k_least_cuda_driver = 12000;
+
+// What every driver of that version has: NAME(function, version of its interface).
+#define LSCHED_CUDA_FUNCTIONS(NAME)              \
+  NAME(cuInit, 2000)                             \
+  NAME(cuDeviceGetCount, 2000)                   \
+  NAME(cuDeviceGet, 2000)                        \
+  NAME(cuDeviceGetName, 2000)                    \
+  NAME(cuDeviceGetAttribute, 2000)               \
+  NAME(cuDevicePrimaryCtxRetain, 7000)           \
+  NAME(cuDevicePrimaryCtxRelease, 11000)         \
+  NAME(cuCtxPushCurrent, 4000)                   \
+  NAME(cuCtxPopCurrent, 4000)                    \
+  NAME(cuCtxGetCurrent, 4000)                    \
+  NAME(cuCtxGetDevice, 2000)                     \
+  NAME(cuCtxGetStreamPriorityRange, 5050)        \
+  NAME(cuThreadExchangeStreamCaptureMode, 10010) \
+  NAME(cuGetErrorName, 6000)                     \
+  NAME(cuGetErrorString, 6000)                   \
+  NAME(cuModuleLoadData, 2000)                   \
+  NAME(cuModuleGetFunction, 2000)                \
+  NAME(cuModuleUnload, 2000)                     \
+  NAME(cuLaunchKernel, 4000)                     \
+  NAME(cuMemAlloc, 3020)                         \
+  NAME(cuMemFree, 3020)                          \
+  NAME(cuMemHostAlloc, 2020)                     \
+  NAME(cuMemFreeHost, 2000)                      \
+  NAME(cuMemHostRegister, 6050)                  \
+  NAME(cuMemHostUnregister, 4000)                \
+  NAME(cuMemcpyAsync, 4000)                      \
+  NAME(cuPointerGetAttributes, 7000)             \
+  NAME(cuStreamCreateWithPriority, 5050)         \
+  NAME(cuStreamDestroy, 4000)                    \
+  NAME(cuStreamSynchronize, 2000)                \
+  NAME(cuStreamWaitEvent, 3020)                  \
+  NAME(cuStreamIsCapturing, 10000)               \
+  NAME(cuStreamGetCtx, 9020)                     \
+  NAME(cuStreamWaitValue64, 11070)               \
+  NAME(cuStreamWriteValue64, 11070)              \
+  NAME(cuLaunchHostFunc, 10000)                  \
+  NAME(cuEventCreate, 2000)                      \
+  NAME(cuEventDestroy, 4000)                     \
+  NAME(cuEventRecord, 2000)                      \
+  NAME(cuEventQuery, 2000)
+
+// What some drivers, or some machines, lack: null then.
+#define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
+  NAME(cuFuncLoad, 12040)                     \
+  NAME(cuIpcGetMemHandle, 4010)               \
+  NAME(cuIpcOpenMemHandle, 11000)             \
+  NAME(cuIpcCloseMemHandle, 4010)             \
+  NAME(cuMemGetAllocationGranularity, 10020)  \
+  NAME(cuMemCreate, 10020)                    \
+  NAME(cuMemRelease, 10020)                   \
+  NAME(cuMemAddressReserve, 10020)            \
+  NAME(cuMemAddressFree, 10020)               \
+  NAME(cuMemMap, 10020)                       \
+  NAME(cuMemUnmap, 10020)                     \
+  NAME(cuMemSetAccess, 10020)                 \
+  NAME(cuMemExportToShareableHandle, 10020)   \
+  NAME(cuMemImportFromShareableHandle, 10020) \
+  NAME(cuMemRetainAllocationHandle, 11000)    \
+  NAME(cuMemGetAllocationPropertiesFromHandle, 10020)
+
+struct cuda_driver {
+  int version = 0;  ///< CUDA's, as 13000
+#define LSCHED_CUDA_MEMBER(function, interface) PFN_##function##_v##interface function = nullptr;
+  LSCHED_CUDA_FUNCTIONS(LSCHED_CUDA_MEMBER)
+  LSCHED_CUDA_OPTIONAL_FUNCTIONS(LSCHED_CUDA_MEMBER)
+#undef LSCHED_CUDA_MEMBER
+};
+
+/// The driver of this process, loaded and initialised, the same at every call. UNSUPPORTED: why there is none. Any
+/// thread.
+result<const cuda_driver*> load_cuda_driver();
+
+/// Likewise, but only if somebody else in the process has loaded it: nullptr otherwise. Any thread.
+const cuda_driver* find_cuda_driver();
+
+/// What an answer of the driver means for a call of ours. Of an answer after which no other call succeeds: DEVICE.
+status status_of(CUresult answer);
+
+/// The same in words: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+failure failure_of(const cuda_driver& driver, std::string_view call, CUresult answer);
+
+}  // namespace lsched
