@@ -59,8 +59,19 @@ constexpr dtype item_of(dtype value) {
   return static_cast<dtype>(static_cast<int>(dtype::item_f16) + static_cast<int>(value) - static_cast<int>(dtype::f16));
 }
 
-/// Where a buffer's bytes live. Only host memory can be bound today; a schedule over device
-/// memory is refused with `unsupported` at commit.
-enum class memory_space : std::uint8_t { host, device };
+/// Where a buffer's bytes live, and who can touch them. (docs/device.md)
+enum class memory_space : std::uint8_t {
+  host,
+  device,   ///< of a GPU, which alone touches it
+  staging,  ///< of the host, and pinned: both touch it
+};
+
+inline constexpr std::array<memory_space, 3> k_all_spaces{memory_space::host, memory_space::device,
+                                                          memory_space::staging};
+
+constexpr std::string_view name_of(memory_space space) {
+  constexpr std::array<std::string_view, 3> names{"host", "device", "staging"};
+  return names[static_cast<std::size_t>(space)];
+}
 
 }  // namespace lsched

@@ -135,6 +135,7 @@ enum class trait : std::uint8_t {
   merges,       ///< offers that missed their round are combined by it with later ones
   function,     ///< the instance brings a function (functions.h), which takes whole buffers of any type
   elementwise,  ///< operands may be cut anywhere without changing bits: a lane may compute the parts
+  on_devices,   ///< a device computes it, too, and makes the same bits
 };
 
 /// Laws that the bits of results obey, whatever the elements are, NaNs, zeros of either sign and subnormals among them.
@@ -203,14 +204,14 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .null = null_rule::either,
           .symbol = symbolic_rule::joined,
           .passes = 3,
-          .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise}),
+          .traits = bits_of(std::array{trait::reduction, trait::merges, trait::elementwise, trait::on_devices}),
           .laws = laws};
 }
 
 /// The caller's arithmetic may go by units of several elements.
 constexpr kernel_row user_reduction() {
   kernel_row row = reduction(kernel::user, "user", k_numbers, k_no_law);
-  row.traits &= ~bits_of(std::array{trait::elementwise});
+  row.traits &= ~bits_of(std::array{trait::elementwise, trait::on_devices});
   return row;
 }
 
@@ -236,7 +237,8 @@ inline constexpr std::array k_rows{
                .dtypes = k_any,
                .null = null_rule::either,
                .symbol = symbolic_rule::copy,
-               .passes = 2},
+               .passes = 2,
+               .traits = bits_of(std::array{trait::on_devices})},
     reduction(kernel::sum, "sum", k_numbers, k_arithmetic),
     reduction(kernel::prod, "prod", k_numbers, k_arithmetic),
     reduction(kernel::min, "min", k_numbers, k_lattice),
@@ -256,7 +258,8 @@ inline constexpr std::array k_rows{
                .dtypes = k_floats,
                .null = null_rule::present,
                .symbol = symbolic_rule::sums,
-               .passes = 2},
+               .passes = 2,
+               .traits = bits_of(std::array{trait::on_devices})},
     kernel_row{.what = kernel::adasum,
                .name = "adasum",
                .a = k_elements,
@@ -267,7 +270,7 @@ inline constexpr std::array k_rows{
                .null = null_rule::either,
                .symbol = symbolic_rule::weighted,
                .passes = 3,
-               .traits = bits_of(std::array{trait::merges, trait::elementwise})},
+               .traits = bits_of(std::array{trait::merges, trait::elementwise, trait::on_devices})},
     kernel_row{.what = kernel::divide,
                .name = "divide",
                .a = k_elements,
@@ -277,7 +280,7 @@ inline constexpr std::array k_rows{
                .null = null_rule::keep,
                .symbol = symbolic_rule::quotient,
                .passes = 2,
-               .traits = bits_of(std::array{trait::elementwise})},
+               .traits = bits_of(std::array{trait::elementwise, trait::on_devices})},
     kernel_row{.what = kernel::measure,
                .name = "measure",
                .a = k_elements,
@@ -355,10 +358,10 @@ struct kernel_call {
 };
 using kernel_fn = void (*)(const kernel_call& call);
 
-/// The best kernel this machine can run where operands are in that memory. nullptr where `supports` says no or nothing
-/// is installed for that memory; and for what is not arithmetic: copy, and what concerns lists or calls functions.
-/// Thread-safe, cheap, no allocation: commit looks a kernel up once, the data path calls the pointer.
-kernel_fn find(kernel what, dtype type, memory_space space);
+/// The best kernel that this machine's processor can run. nullptr where `supports` says no; and for what is not
+/// arithmetic: copy, and what concerns lists or calls functions. Thread-safe, cheap, no allocation: commit looks a
+/// kernel up once, the data path calls the pointer.
+kernel_fn find(kernel what, dtype type);
 
 /// A reduction that `find` calls, as a function of its operands; nullptr where `find` answers that, and for `user`.
 reduce_fn find_reduce(kernel what, dtype type);

@@ -78,7 +78,8 @@ engine::engine(endpoint& net, lane* beside)
       long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
 
 engine::~engine() {
-  if (jobs_ != 0) lane_->drain();
+  if (jobs_ != device_jobs_) lane_->drain();
+  if (device_jobs_ != 0) device_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
       net_.detach(inst->id);  // a transport may copy unread messages out of the memory here
@@ -103,7 +104,7 @@ bool engine::step() {
   moved = poll_lane() || moved;
   if (!tasks_.empty()) moved = advance_tasks() || moved;
   net_.flush();
-  return moved || (jobs_ != 0 && lane_->help());
+  return moved || (jobs_ != device_jobs_ && lane_->help());
 }
 
 bool engine::advance_tasks() {
@@ -156,7 +157,8 @@ bool engine::poll_endpoint() {
 bool engine::poll_lane() {
   if (jobs_ == 0) return false;
   std::array<std::uint64_t, 16> ended;
-  const std::size_t count = lane_->poll(ended);
+  std::size_t count = jobs_ == device_jobs_ ? 0 : lane_->poll(ended);
+  if (device_jobs_ != 0) count += poll_device(std::span(ended).subspan(count));
   for (std::size_t i = 0; i < count; ++i) {
     instance& inst = *instances_[ended[i] >> 32];  // remove() waits for its jobs
     const auto id = static_cast<op_id>(ended[i]);
@@ -306,16 +308,21 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   inst.pinned[id] = !news.null && o.in_place ? inst.payloads[id].readers : 0;
   if (!news.null) target.data = inst.pinned[id] != 0 ? news.data : target.storage;
   if (has_lists && !note_lengths(inst, o, news.bytes)) return outcome::failed;
-  if (inst.pinned[id] != 0 && !inst.program->is_holding()) copy_to_storage(inst, id, o);
+  if (inst.pinned[id] != 0 && !may_stay(inst, id, o, news)) copy_to_storage(inst, id, o);
   return outcome::done;
 }
 
 // The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire with
 // the receive's token, what the reader still waits for may in turn wait for that sender: so the payload is copied and
-// released. So it is where there are several readers, of whom one may wait for another.
-void engine::copy_to_storage(instance& inst, op_id id, const op& o) {
+// released. So it is where there are several readers, of whom one may wait for another; and where a device is to read
+// what it cannot.
+bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
-  if (readers == 1 && has_fired(inst, reader, 1)) return;
+  if (is_out_of_reach(inst, o, news)) return false;
+  return inst.program->is_holding() || (readers == 1 && has_fired(inst, reader, 1));
+}
+
+void engine::copy_to_storage(instance& inst, op_id id, const op& o) {
   cell& target = inst.cells[o.c.buffer()];
   if (const std::uint64_t bytes = run_of(inst, o.c, o.count).count * size_of(o.type); bytes > 0)
     std::memcpy(target.storage, target.data, bytes);
@@ -328,6 +335,7 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
   const bound_kernel& mine = inst.kernels[id];
   if (mine.way == compute_way::function) return call_function(inst, id, o);
   if (mine.way == compute_way::lists) return compute_lists(inst, id, o);
+  if (mine.way == compute_way::device) return compute_on_device(inst, id, o);
   const std::size_t width = size_of(o.type);
   const auto operand = [&](region part, std::size_t bytes) {
     return part.exists() ? inst.cells[part.buffer()].data + part.offset() * bytes : nullptr;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "libsched/engine/device.h"
 #include "libsched/engine/engine_task.h"
 #include "libsched/engine/instance.h"
 #include "libsched/engine/lane.h"
@@ -39,7 +40,8 @@ struct engine_counters {
   std::uint64_t nulls_sent = 0;  ///< of messages_sent: without payload
   std::uint64_t bytes_sent = 0;
   std::uint64_t signals_sent = 0;
-  std::uint64_t lane_jobs = 0;  ///< of ops: computed by the lane
+  std::uint64_t lane_jobs = 0;    ///< of ops: computed by the lane
+  std::uint64_t device_jobs = 0;  ///< of ops: carried out by the device
 };
 
 class engine {
@@ -51,6 +53,9 @@ class engine {
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
+
+  /// From now on schedules over device memory can be added. Once; outlives the engine.
+  void use(lsched::device& gpu) { device_ = &gpu; }
 
   // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
 
@@ -116,8 +121,11 @@ class engine {
   /// One pass. Answers whether anything moved.
   bool step();
 
-  /// Whether a message, or the end of a job on the lane, could make something happen.
+  /// Whether a message, or the end of a job on the lane or the device, could make something happen.
   bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening(); }
+
+  /// Whether something that is under way has to be looked for: nobody rings when it ends.
+  bool is_time_driven() const { return net_.is_time_driven() || device_jobs_ != 0; }
 
   /// Whether a round, a task or a message is under way: something is due soon, unlike with a partial instance that
   /// merely serves.
@@ -229,6 +237,14 @@ class engine {
   null_operands settle_nulls(instance& inst, op_id id, const op& o);
   bool is_taken_by_lane(instance& inst, op_id id, const op& o, const kernel_call& call);
   outcome call_function(instance& inst, op_id id, const op& o);
+
+  // engine_device.cc
+  std::optional<failure> reserve_device(instance& inst);
+  std::byte* own_on_device(instance& inst, const buffer& what);
+  void release_device(instance& inst);
+  outcome compute_on_device(instance& inst, op_id id, const op& o);
+  std::size_t poll_device(std::span<std::uint64_t> ended);
+  bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
   outcome combined(instance& inst, const op& o);
   outcome released(instance& inst, const op& o);
   static segment_state segment_state_of_result(const instance& inst);
@@ -239,6 +255,7 @@ class engine {
   void select(instance& inst, const op& o, region from, op_id payload, bool may_swap);
   void release_payload(instance& inst, op_id receive);
   outcome arrived(instance& inst, op_id id, const op& o, const arrival& news);
+  bool may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const;
   void copy_to_storage(instance& inst, op_id id, const op& o);
   void note_firing(const instance& inst, op_id id, std::uint64_t begin_ns);
   void note_end(const instance& inst, op_id id);
@@ -265,6 +282,7 @@ class engine {
 
   endpoint& net_;
   lane* const lane_;
+  lsched::device* device_ = nullptr;
   const membership_ptr home_;       ///< the world of all ranks
   const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
   std::vector<std::unique_ptr<instance>> instances_;
@@ -279,7 +297,8 @@ class engine {
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances
-  std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane
+  std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane or the device
+  std::uint64_t device_jobs_ = 0;  ///< of jobs_: on the device
   std::uint64_t messages_ = 0;     ///< of sinks, that are waited for
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;

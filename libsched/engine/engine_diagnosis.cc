@@ -136,7 +136,9 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
     if (!ranks.empty()) text += "; waits for " + listed(ranks, "rank");
     if (!ranks.empty()) neighbour = ranks.front();
-    if (inst.jobs != 0) text += "; " + std::to_string(inst.jobs) + " on the lane";
+    if (inst.jobs != 0)
+      text += "; " + std::to_string(inst.jobs) +
+              (inst.most_device_jobs == 0 ? " on the lane" : " on the device or the lane");
     if (inst.phase == phase::idle) text += " not started here";
     if (inst.phase == phase::closing)
       text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";

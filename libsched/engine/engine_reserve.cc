@@ -86,9 +86,12 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   std::vector<bool> stays_in_place(program.buffers().size());
   for (const op& o : program.ops())
     if (o.kind == op_kind::recv && o.in_place && program.is_holding()) stays_in_place[o.c.buffer()] = true;
+  if (auto why = reserve_device(inst)) return why;
   for (std::size_t b = 0; b < inst.cells.size(); ++b) {
-    if (program.buffers()[b].role != buffer_role::scratch || stays_in_place[b]) continue;
-    inst.cells[b].storage = own(inst, program.buffers()[b].bytes());
+    const buffer& what = program.buffers()[b];
+    const bool is_host = what.space == memory_space::host;
+    if (what.role != buffer_role::scratch || (stays_in_place[b] && is_host)) continue;
+    inst.cells[b].storage = is_host ? own(inst, what.bytes()) : own_on_device(inst, what);
     inst.cells[b].data = inst.cells[b].storage;  // a schedule by hand may read what was never written
     inst.cells[b].exchangeable = true;
     if (inst.cells[b].storage == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
@@ -119,9 +122,10 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
       return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
                      id};
     const kernel_row& row = row_of(o.what);
-    inst.kernels[id] = {.run = find(o.what, o.type, inst.program->buffers()[o.c.buffer()].space),
+    inst.kernels[id] = {.run = find(o.what, o.type),
                         .with = &inst.program->parameters_of(o),
-                        .way = is_function(o.what)                              ? compute_way::function
+                        .way = is_on_device(o, inst.program->buffers())         ? compute_way::device
+                               : is_function(o.what)                            ? compute_way::function
                                : !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists
                                                                                 : compute_way::kernel,
                         .null = row.null,
@@ -213,7 +217,8 @@ status engine::remove(instance& inst) {
   rank reader = k_no_rank;
   const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
   if (readers == status::pending) return status::busy;
-  if (readers == status::unsupported) inst.owned.clear();  // the medium may still write there: never given back
+  if (readers == status::unsupported)
+    inst.owned.clear(), inst.device_owned.clear();  // never given back: the medium may still write there
   net_.detach(inst.id);
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;
@@ -238,6 +243,7 @@ void engine::drop_sink(const message_sink& gone) {
 void engine::release_memory(instance& inst) {
   for (std::byte* place : inst.owned) net_.deallocate(place);
   inst.owned.clear();
+  release_device(inst);
 }
 
 }  // namespace lsched

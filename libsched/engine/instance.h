@@ -38,7 +38,7 @@ struct segment_state {
 };
 
 /// Who carries out a compute.
-enum class compute_way : std::uint8_t { kernel, lists, function };
+enum class compute_way : std::uint8_t { kernel, lists, function, device };
 
 /// What a compute calls, as its kernel's row has it.
 struct bound_kernel {
@@ -125,7 +125,7 @@ struct instance {
   round_no round = 0;
   enum phase phase = phase::committing;
   std::uint32_t outstanding = 0;    ///< ops fired and not completed
-  std::uint32_t jobs = 0;           ///< of these: on the lane, which reads and writes the instance's memory
+  std::uint32_t jobs = 0;           ///< of these: on the lane or the device, which use the instance's memory
   status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
   bool is_given_up = false;  ///< all ranks were told
@@ -148,8 +148,10 @@ struct instance {
   std::vector<payload_use> payloads;  ///< by op: of an in-place receive
   std::vector<std::uint32_t> pinned;  ///< by op: so many readers still await the in-place receive's payload
   std::vector<op_id> signal_receives;
-  std::vector<std::byte*> owned;  ///< memory from the endpoint
-  std::string label;              ///< for people: "allreduce.recursive_doubling #3"
+  std::vector<std::byte*> owned;         ///< memory from the endpoint
+  std::vector<std::byte*> device_owned;  ///< device and staging memory
+  std::uint32_t most_device_jobs = 0;    ///< at a time, that the device has room for; 0: it has no part in this
+  std::string label;                     ///< for people: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
   instance* predecessor = nullptr;  ///< until this one is open: then what follows here is taken over from it

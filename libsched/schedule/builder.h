@@ -135,8 +135,8 @@ class builder {
   /// Checks and freezes. Errors: the first one met while building; CYCLE; BOUNDS (a region or bound leaves
   /// its buffer); ARGUMENT (peer out of range, self-message, tag used twice, need above the in-degree, mixed
   /// dtypes, reduction without a kernel, operands that overlap in part, a dep added twice, a write to an input
-  /// other than by capture, a capture without an activation policy); UNSUPPORTED (device memory). The failure's op is
-  /// the number handed out here.
+  /// other than by capture, a capture without an activation policy, an op of the host in device memory). The failure's
+  /// op is the number handed out here.
   result<schedule_ptr> compile() const;
 
  private:

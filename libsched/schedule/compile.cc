@@ -36,11 +36,6 @@ class compiler {
       error_ = {status::argument, why, k_no_rank, k_no_op};
       return false;
     }
-    for (std::size_t i = 0; i < source_.buffers.size(); ++i) {
-      if (source_.buffers[i].space == memory_space::host) continue;
-      error_ = {status::unsupported, "buffer " + std::to_string(i) + " is not in host memory", k_no_rank, k_no_op};
-      return false;
-    }
     return true;
   }
 

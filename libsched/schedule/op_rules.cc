@@ -28,7 +28,7 @@ class op_check {
 
   std::optional<failure> run() {
     const bool is_sound = check_peer() && check_count() && check_kernel() && check_regions() && check_operands() &&
-                          check_capture() && check_guard() && check_lists() && check_overlap();
+                          check_capture() && check_guard() && check_lists() && check_spaces() && check_overlap();
     return is_sound ? std::nullopt : std::optional(why_);
   }
 
@@ -112,6 +112,23 @@ class op_check {
     std::string why = validate_regions();
     if (why.empty() && op_.guard != 0) why = validate_guard(in_.guards[op_.guard - std::size_t{1}]);
     return why.empty() || refuse(why);
+  }
+
+  /// The host touches no device memory. A device touches its own and staging memory; the sums that it makes lie in the
+  /// latter, and those that it goes by the host reads.
+  bool check_spaces() {
+    const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
+    if (!is_on_device(op_, in_.buffers)) return true;
+    if (op_.kind != op_kind::compute || !row_of(op_.what).is(trait::on_devices))
+      return refuse("touches device memory, which only a device does, and no device carries it out");
+    for (const operand& part : parts_) {
+      const memory_space space = space_of(part);
+      const bool is_read_by_host = part.is_sums && !part.is_written;
+      if (part.is_sums && space == memory_space::device) return refuse("has sums in device memory");
+      if (space == memory_space::host && !is_read_by_host)
+        return refuse("a device carries it out, which cannot touch its " + name_of(part.which) + ", in host memory");
+    }
+    return true;
   }
 
   bool check_overlap() {
@@ -210,7 +227,9 @@ std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops) {
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial) {
   const auto crosses = [](const buffer& b) { return b.has_lists() && b.role != buffer_role::scratch; };
+  const auto is_elsewhere = [](const buffer& b) { return b.has_lists() && b.space != memory_space::host; };
   if (is_partial && std::ranges::any_of(buffers, crosses)) return "a partial schedule takes and gives no lists";
+  if (std::ranges::any_of(buffers, is_elsewhere)) return "lists are in host memory";
   if (!guards.empty() && !is_synchronising) return "guards are for synchronising schedules";
   return {};
 }

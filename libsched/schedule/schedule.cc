@@ -39,6 +39,13 @@ operand_list operands_of(const op& o, std::span<const buffer> buffers) {
   return all;
 }
 
+bool is_on_device(const op& o, std::span<const buffer> buffers) {
+  const auto is_device = [&](region part) {
+    return part.exists() && part.buffer() < buffers.size() && buffers[part.buffer()].space == memory_space::device;
+  };
+  return is_device(o.a) || is_device(o.b) || is_device(o.c) || is_device(o.s);
+}
+
 std::uint64_t most_bytes(const schedule& program, const op& o) {
   const buffer* const under = source_of(program, o);
   return under == nullptr ? 0 : under->most_items(elements_of(o, *under)) * size_of(under->type);

@@ -141,6 +141,9 @@ std::uint64_t typical_bytes(const schedule& program, const op& o);
 /// What an op touches. Its buffers exist, or are left out.
 operand_list operands_of(const op& o, std::span<const buffer> buffers);
 
+/// Whether a device carries the op out, for it touches device memory: a compute then (validate_op in op_rules.h).
+bool is_on_device(const op& o, std::span<const buffer> buffers);
+
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);
 

@@ -272,7 +272,6 @@ class text_reader {
     buffer described;
     bool has_lists = false;
     if (!word(std::to_string(number)) || !buffer_words(*this, described, has_lists)) return false;
-    if (described.space == memory_space::device) on_device_ = at;
     if (has_lists)
       made_.lists(described.role, described.type, described.count, described.lists);
     else
@@ -344,7 +343,7 @@ class text_reader {
       if (!is_sound(lines_[before])) return false;
     }
     const auto made = made_.compile();
-    if (!made) return fail(made.error().op < lines_.size() ? lines_[made.error().op] : on_device_, made.error());
+    if (!made) return fail(made.error().op < lines_.size() ? lines_[made.error().op] : begin_, made.error());
     program_ = *made;
     return true;
   }
@@ -370,7 +369,6 @@ class text_reader {
   std::size_t begin_ = in_.next().at;
   builder made_{world{}};
   unsigned version_ = k_text_version;
-  std::size_t on_device_ = begin_;  ///< where a buffer was said to be in device memory
   std::vector<guard> guards_{};
   std::vector<std::size_t> lines_{};  ///< where each op begins
   std::vector<std::pair<op_id, op_id>> deps_{};

@@ -88,9 +88,7 @@ bool list_words(Io& io, list_layout& lists) {
 template <class Io>
 bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   if (!io.choice(k_all_roles, "a role", described.role)) return false;
-  const bool is_device = io.option("device", described.space == memory_space::device);
-  if (!is_device && !io.word("host")) return false;
-  described.space = is_device ? memory_space::device : memory_space::host;
+  if (!io.choice(k_all_spaces, "a memory space", described.space)) return false;
   if (!io.choice(k_types, "a dtype", described.type) || !io.number(described.count, k_max_count)) return false;
   has_lists = io.option("lists", has_lists);
   return !has_lists || list_words(io, described.lists);

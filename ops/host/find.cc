@@ -12,8 +12,8 @@ void call_user(const kernel_call& call) {
 
 }  // namespace
 
-kernel_fn find(kernel what, dtype type, memory_space space) {
-  if (space != memory_space::host || !supports(what, type)) return nullptr;
+kernel_fn find(kernel what, dtype type) {
+  if (!supports(what, type)) return nullptr;
   if (what == kernel::user) return &call_user;
   if (what == kernel::dot_norms || what == kernel::adasum) return find_adaptive(what, type);
   return is_reduction(what) || what == kernel::divide ? find_elementwise(what, type) : nullptr;

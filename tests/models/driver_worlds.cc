@@ -13,6 +13,7 @@
 #include "libsched/analysis/segments.cc"
 #include "libsched/engine/engine.cc"
 #include "libsched/engine/engine_carry.cc"
+#include "libsched/engine/engine_device.cc"
 #include "libsched/engine/engine_diagnosis.cc"
 #include "libsched/engine/engine_failure.cc"
 #include "libsched/engine/engine_lists.cc"
@@ -33,8 +34,9 @@ namespace lsched {
 // What the engine needs of files that this program has under the library's own name.
 std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
 std::uint64_t typical_bytes(const schedule& program, const op& what) { return most_bytes(program, what); }
+bool is_on_device(const op&, std::span<const buffer>) { return false; }
 operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
-kernel_fn find(kernel, dtype, memory_space) {  // the other threads run in the middle of it
+kernel_fn find(kernel, dtype) {  // the other threads run in the middle of it
   return [](const kernel_call& call) {
     models::point();
     *call.c = std::byte{1};

@@ -47,7 +47,7 @@ struct sample {
         b(random_bytes(count * size_of(type), ~seed)),
         c(a.size()),
         expected(a.size()) {
-    job = {.run = find(what, type, memory_space::host),
+    job = {.run = find(what, type),
            .call = {.a = a.data(), .b = b.data(), .c = expected.data(), .count = count},
            .element_bytes = size_of(type),
            .cookie = seed};

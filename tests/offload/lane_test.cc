@@ -71,7 +71,7 @@ TEST(tbb_lane, workers_without_a_job_sleep) {
   tbb_lane beside(bell, 2);
   std::vector<float> a(1 << 20, 1), b(1 << 20, 2), c(1 << 20);
   const auto bytes = [](std::vector<float>& of) { return reinterpret_cast<std::byte*>(of.data()); };
-  ASSERT_TRUE(beside.submit({.run = find(kernel::sum, dtype::f32, memory_space::host),
+  ASSERT_TRUE(beside.submit({.run = find(kernel::sum, dtype::f32),
                              .call = {.a = bytes(a), .b = bytes(b), .c = bytes(c), .count = a.size()},
                              .element_bytes = 4,
                              .cookie = 9}));

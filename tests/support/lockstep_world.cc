@@ -22,6 +22,12 @@ lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options ne
   }
 }
 
+fake_device& lockstep_world::give_device(rank r) {
+  devices_.push_back(std::make_unique<fake_device>(mix(seed_ + 2) ^ static_cast<std::uint64_t>(r)));
+  at(r).use(*devices_.back());
+  return *devices_.back();
+}
+
 lockstep_world::~lockstep_world() { EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_; }
 
 std::uint64_t lockstep_world::draw() { return mix(mix(seed_ + 1) ^ ++draws_); }

@@ -313,10 +313,40 @@ TEST(compile, refuses_a_capture_that_nobody_offers_to) {
   EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule captures"));
 }
 
-TEST(compile, refuses_device_memory) {
-  bench b;
-  b.declare(buffer_role::input, dtype::f32, 1, memory_space::device);
-  EXPECT_TRUE(refuses(b, status::unsupported, k_no_op, "buffer 3 is not in host memory"));
+/// The same with buffers in device memory, d, and in staging memory, p.
+struct device_bench : bench {
+  buffer_id d = declare(buffer_role::input, dtype::f32, 4, memory_space::device);
+  buffer_id p = declare(buffer_role::scratch, dtype::f32, 4, memory_space::staging);
+  buffer_id sums = declare(buffer_role::scratch, dtype::f64, 3, memory_space::staging);
+};
+
+TEST(compile, refuses_that_the_host_touches_device_memory) {
+  device_bench sends, receives, calls, mixes, splits;
+  sends.send(0, 0, {sends.d, 0}, 4);
+  const buffer_id target = receives.declare(buffer_role::output, dtype::f32, 4, memory_space::device);
+  receives.recv(0, 0, {target, 0}, 4);
+  calls.compute(kernel::user, {.a = {calls.d, 0}, .b = {calls.p, 0}, .c = {calls.p, 0}}, 4);
+  mixes.reduce(kernel::sum, {mixes.d, 0}, {mixes.s, 0}, {mixes.p, 0}, 4);
+  splits.apply(kernel::split, 0, splits.d, k_no_buffer, splits.p);
+  for (const builder* one : {&sends, &receives, &calls, &splits})
+    EXPECT_TRUE(refuses(*one, status::argument, 0, "no device carries it out"));
+  EXPECT_TRUE(refuses(mixes, status::argument, 0, "cannot touch its region b, in host memory"));
+}
+
+TEST(compile, takes_computes_of_a_device_on_its_memory_and_on_staging_memory) {
+  device_bench b;
+  const op_id dots = b.dot_norms({b.d, 0}, {b.p, 0}, {b.sums, 0}, 4);
+  b.adasum({b.d, 0}, {b.p, 0}, {b.sums, 0}, {b.p, 0}, 4, {dots});
+  EXPECT_EQ(refusal_of(b).code, status::ok) << refusal_of(b).text;
+}
+
+TEST(compile, refuses_sums_that_only_one_of_host_and_device_reaches) {
+  device_bench host, device;
+  host.dot_norms({host.d, 0}, {host.p, 0}, {host.scratch(dtype::f64, 3), 0}, 4);
+  const buffer_id sums = device.declare(buffer_role::scratch, dtype::f64, 3, memory_space::device);
+  device.dot_norms({device.d, 0}, {device.p, 0}, {sums, 0}, 4);
+  EXPECT_TRUE(refuses(host, status::argument, 0, "cannot touch its region c, in host memory"));
+  EXPECT_TRUE(refuses(device, status::argument, 0, "has sums in device memory"));
 }
 
 TEST(compile, refuses_a_need_above_the_in_degree) {

@@ -1,0 +1,75 @@
+// The contract of a device: what carries out the ops of placed schedules that touch device memory (libsched/place), and
+// whose memory that is. (docs/device.md)
+//
+// The engine's owner calls it, nobody else, unless a function says "any thread". Ends are reported by value; there are no
+// callbacks. A job that is taken is done once and reported once, and nothing blocks but drain(). All that jobs need is
+// reserved at commit, so none is ever refused.
+//
+// A device that fails does so once and for all: health() says so from then on, all its jobs are reported as ended, and
+// none of them writes any more.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "libsched/transport/endpoint.h"
+#include "ops/kernel.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+/// A compute: operands in device memory, or in memory that the device reaches. Sums that it goes by are the host's.
+struct device_job {
+  kernel what = kernel::none;
+  dtype type = dtype::u8;
+  kernel_call call{};
+  std::uint64_t cookie = 0;  ///< handed back when it has ended
+};
+
+class device {
+ public:
+  virtual ~device() = default;
+
+  /// For people: "NVIDIA H100 80GB HBM3 (device 0)".
+  virtual std::string name() const = 0;
+
+  /// Where the caller's memory is: host or device. ARGUMENT: parts of it are in different places, on another device, or
+  /// gone. Any thread.
+  virtual result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const = 0;
+
+  // --- cold: commit and removal ---------------------------------------------------------------------------------
+
+  /// Memory of that space, 256-byte aligned, contents unspecified; staging memory from the endpoint, if it can be. null:
+  /// there is none left. Never waits for what the device does.
+  virtual std::byte* allocate(memory_space space, std::uint64_t bytes, endpoint& net) = 0;
+  virtual void deallocate(std::byte* memory, endpoint& net) = 0;
+
+  /// Makes room for so many more jobs at a time, each of operands of `most_elements` at most. NO_MEMORY: nothing has
+  /// changed. DEVICE.
+  virtual status reserve(std::uint32_t jobs, std::uint64_t most_elements) = 0;
+  /// Takes back the room for so many.
+  virtual void unreserve(std::uint32_t jobs) = 0;
+
+  // --- data path --------------------------------------------------------------------------------------------------
+
+  /// Whether the device can read host memory where it is: staging memory of its own, or of a peer's.
+  virtual bool reaches(const std::byte* memory, std::uint64_t bytes) = 0;
+
+  virtual void submit(const device_job& job) = 0;
+
+  /// The cookies of up to `out.size()` jobs that have ended since. What they have written in staging memory is visible
+  /// to the caller.
+  virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
+
+  /// OK; DEVICE once it has failed, with the reason in failure_words().
+  virtual status health() const = 0;
+  virtual std::string failure_words() const = 0;
+
+  /// Waits until every job has ended, for some seconds at most: a job that takes longer hangs, and memory that it may
+  /// still write is never given back. For the end of an engine.
+  virtual void drain() = 0;
+};
+
+}  // namespace lsched

@@ -1,0 +1,88 @@
+// What the engine does about ops that a device carries out.
+#include <algorithm>
+
+#include "libsched/engine/engine.h"
+
+namespace lsched {
+namespace {
+
+/// Elements of the longest operand of any op of the device.
+std::uint64_t most_device_elements(const schedule& program) {
+  std::uint64_t most = 0;
+  for (const op& o : program.ops())
+    if (is_on_device(o, program.buffers())) most = std::max(most, o.count);
+  return most;
+}
+
+bool is_elsewhere(const buffer& what) { return what.space != memory_space::host; }
+
+}  // namespace
+
+// --- commit and removal -----------------------------------------------------------------------------------------------
+
+std::optional<failure> engine::reserve_device(instance& inst) {
+  const schedule& program = *inst.program;
+  if (std::ranges::none_of(program.buffers(), is_elsewhere)) return std::nullopt;
+  if (device_ == nullptr)
+    return failure{status::unsupported, "the schedule is for device memory, and this rank has no device"};
+  if (device_->health() != status::ok) return failure{status::device, device_->failure_words()};
+  const auto jobs = static_cast<std::uint32_t>(
+      std::ranges::count_if(program.ops(), [&](const op& o) { return is_on_device(o, program.buffers()); }));
+  if (const status answer = device_->reserve(jobs, most_device_elements(program)); answer != status::ok)
+    return failure{answer,
+                   answer == status::device ? device_->failure_words() : "no memory left for jobs of the device"};
+  inst.most_device_jobs = jobs;
+  return std::nullopt;
+}
+
+std::byte* engine::own_on_device(instance& inst, const buffer& what) {
+  std::byte* const place = device_->allocate(what.space, std::max<std::uint64_t>(what.bytes(), 1), net_);
+  if (place != nullptr) inst.device_owned.push_back(place);
+  return place;
+}
+
+void engine::release_device(instance& inst) {
+  for (std::byte* place : inst.device_owned) device_->deallocate(place, net_);
+  inst.device_owned.clear();
+  if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
+}
+
+// --- rounds -----------------------------------------------------------------------------------------------------------
+
+// Sums lie in staging memory or the host's, and so do those that the device makes.
+outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
+  const bound_kernel& mine = inst.kernels[id];
+  const auto operand = [&](region part, std::size_t width) {
+    return part.exists() ? inst.cells[part.buffer()].data + part.offset() * width : nullptr;
+  };
+  const std::size_t width = size_of(o.type);
+  const kernel_call call{.a = operand(o.a, width),
+                         .b = operand(o.b, width),
+                         .s = operand(o.s, sizeof(double)),
+                         .c = inst.cells[o.c.buffer()].storage + o.c.offset() * mine.target_bytes,
+                         .count = o.count,
+                         .with = mine.with};
+  device_->submit({.what = o.what, .type = o.type, .call = call, .cookie = cookie_of(inst, id)});
+  ++counters_.device_jobs;
+  ++inst.jobs, ++jobs_, ++device_jobs_;
+  return outcome::pending;
+}
+
+// A device that has failed ends all schedules that it has a part in, before its jobs end for nothing.
+std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
+  const std::size_t count = device_->poll(ended);
+  device_jobs_ -= count;
+  if (device_->health() == status::ok) return count;
+  for (const auto& inst : instances_)
+    if (inst != nullptr && inst->most_device_jobs != 0 && inst->phase != phase::closed)
+      fail(*inst, status::device, k_no_rank);
+  return count;
+}
+
+// A payload in the transport's memory, or in a peer's, that a device is to read.
+bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
+  if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
+  return !device_->reaches(news.data, news.bytes);
+}
+
+}  // namespace lsched

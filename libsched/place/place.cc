@@ -1,0 +1,262 @@
+#include "libsched/place/place.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "libsched/schedule/builder.h"
+
+namespace lsched {
+namespace {
+
+// --- where buffers go ------------------------------------------------------------------------------------------------
+
+/// Decides the space of each buffer.
+class space_choice {
+ public:
+  space_choice(const schedule& program, const caller_spaces& where) : program_(program) {
+    std::size_t inputs = 0, outputs = 0;
+    for (const buffer& each : program.buffers()) {
+      buffers_.push_back(each);
+      if (each.role == buffer_role::input) buffers_.back().space = where.inputs.at(inputs++);
+      if (each.role == buffer_role::output) buffers_.back().space = where.outputs.at(outputs++);
+    }
+    find_landings();
+  }
+
+  std::vector<buffer> run() {
+    while (spread()) continue;
+    for (const op& o : program_.ops())
+      if (is_on_device(o, buffers_)) stage_scratch_of(o);
+    return std::move(buffers_);
+  }
+
+ private:
+  bool is_scratch(region part) const { return buffers_[part.buffer()].role == buffer_role::scratch; }
+
+  /// Buffers in which short messages land and that nothing else writes: a device reads them there.
+  void find_landings() {
+    is_landing_.assign(buffers_.size(), true);
+    for (const op& o : program_.ops())
+      for (const operand& part : operands_of(o, program_.buffers()))
+        if (part.is_written && (o.kind != op_kind::recv || most_bytes(program_, o) > k_most_read_from_staging))
+          is_landing_[part.at.buffer()] = false;
+  }
+
+  /// Arithmetic that has an operand in device memory is the device's, and so are its operands. A copy is nobody's: it
+  /// goes from one space to another. False: nothing has changed.
+  bool spread() {
+    bool has_changed = false;
+    for (const op& o : program_.ops()) {
+      if (o.kind != op_kind::compute || o.what == kernel::copy || !is_on_device(o, buffers_)) continue;
+      for (const operand& part : operands_of(o, program_.buffers())) {
+        buffer& under = buffers_[part.at.buffer()];
+        const bool stays = part.is_sums || (is_landing_[part.at.buffer()] && !part.is_written);
+        if (stays || !is_scratch(part.at) || under.space == memory_space::device) continue;
+        under.space = memory_space::device;
+        has_changed = true;
+      }
+    }
+    return has_changed;
+  }
+
+  void stage_scratch_of(const op& o) {
+    for (const operand& part : operands_of(o, program_.buffers()))
+      if (buffer& under = buffers_[part.at.buffer()]; is_scratch(part.at) && under.space == memory_space::host)
+        under.space = memory_space::staging;
+  }
+
+  const schedule& program_;
+  std::vector<buffer> buffers_;
+  std::vector<bool> is_landing_;  ///< by buffer
+};
+
+// --- the schedule with its copies ------------------------------------------------------------------------------------
+
+/// What an op becomes: one that the deps to it lead to, and one that the deps from it start at.
+struct chain {
+  op_id first = k_no_op;
+  op_id last = k_no_op;
+};
+
+class placer {
+ public:
+  placer(const schedule& program, const caller_spaces& where)
+      : program_(program), made_(program.place(), program.name()), buffers_(space_choice(program, where).run()) {}
+
+  result<schedule_ptr> run() {
+    for (const buffer& each : buffers_) declare(each);
+    reserve_outgoing();
+    for (op_id id = 0; id < program_.ops().size(); ++id) chains_.push_back(write(program_.ops()[id]));
+    for (op_id id = 0; id < program_.ops().size(); ++id)
+      for (const op_id next : program_.successors(id)) made_.dep(chains_[id].last, chains_[next].first);
+    for (op_id id = 0; id < program_.ops().size(); ++id)
+      if (program_.ops()[id].need != 0) made_.set_need(chains_[id].first, program_.ops()[id].need);
+    made_.set_exit(chains_[program_.exit()].last);
+    if (program_.is_synchronising()) made_.declare_synchronising();
+    if (program_.is_holding()) made_.declare_holding();
+    return made_.compile();
+  }
+
+ private:
+  static constexpr std::size_t k_types = k_all_dtypes.size() + k_all_items.size();
+
+  memory_space space_of(region part) const { return buffers_[part.buffer()].space; }
+
+  void declare(const buffer& each) {
+    if (each.has_lists())
+      made_.lists(each.role, each.type, each.count, each.lists);
+    else
+      made_.declare(each.role, each.type, each.count, each.space);
+  }
+
+  /// All messages from device memory leave from one buffer of each type.
+  void reserve_outgoing() {
+    std::array<std::optional<std::uint64_t>, k_types> elements{};
+    for (const op& o : program_.ops())
+      if (o.kind == op_kind::send && space_of(o.a) == memory_space::device) {
+        std::optional<std::uint64_t>& so_far = elements[static_cast<std::size_t>(o.type)];
+        so_far = so_far.value_or(0) + o.count;
+      }
+    for (std::size_t i = 0; i < k_types; ++i)
+      if (elements[i]) outgoing_[i] = staging_place(static_cast<dtype>(i), *elements[i]);
+  }
+
+  /// The next place there.
+  region outgoing_place(const op& o) {
+    region& next = outgoing_[static_cast<std::size_t>(o.type)];
+    return std::exchange(next, region{next.buffer(), next.offset() + o.count});
+  }
+
+  region staging_place(dtype type, std::uint64_t count) {
+    return {made_.declare(buffer_role::scratch, type, count, memory_space::staging), 0};
+  }
+
+  // --- ops -----------------------------------------------------------------------------------------------------------
+
+  /// The op as it is, with its guard.
+  op_id append(const op& o) {
+    const auto id = append_bare(o);
+    if (o.guard != 0) made_.set_guard(id, *program_.guard_of(o));
+    return id;
+  }
+
+  op_id append_bare(const op& o) {
+    switch (o.kind) {
+      case op_kind::nop: return made_.nop();
+      case op_kind::send: return made_.send(o.peer, o.tag, o.a, o.count);
+      case op_kind::recv: return made_.recv(o.peer, o.tag, o.c, o.count);
+      case op_kind::signal_send: return made_.signal_send(o.peer, o.tag);
+      case op_kind::signal_recv: return made_.signal_recv(o.peer, o.tag);
+      case op_kind::capture: return made_.capture(o.what, o.c, o.count);
+      case op_kind::compute: break;
+    }
+    return made_.compute(o.what, {.a = o.a, .b = o.b, .s = o.s, .c = o.c}, o.count, program_.parameters_of(o));
+  }
+
+  /// A copy behind the last op of a chain, with the guard of the op that it is for.
+  void copy(chain& so_far, const op& whose, region from, region to, std::uint64_t count) {
+    const op_id id = made_.copy(from, to, count);
+    if (whose.guard != 0) made_.set_guard(id, *program_.guard_of(whose));
+    link(so_far, id);
+  }
+
+  void link(chain& so_far, op_id id) {
+    if (so_far.first == k_no_op) so_far.first = id;
+    made_.dep(so_far.last, id);
+    so_far.last = id;
+  }
+
+  chain write(const op& o) {
+    if (o.kind == op_kind::send && space_of(o.a) == memory_space::device) return write_send(o);
+    if (o.kind == op_kind::recv && space_of(o.c) == memory_space::device) return write_receive(o);
+    if (o.kind == op_kind::compute && is_on_device(o, buffers_)) return write_compute(o);
+    const op_id id = append(o);
+    return {id, id};
+  }
+
+  chain write_send(op o) {
+    chain made;
+    const region from = std::exchange(o.a, outgoing_place(o));
+    copy(made, o, from, o.a, o.count);
+    link(made, append(o));
+    return made;
+  }
+
+  chain write_receive(op o) {
+    chain made;
+    const region to = std::exchange(o.c, staging_place(o.type, o.count));
+    link(made, append(o));
+    copy(made, o, o.c, to, o.count);
+    return made;
+  }
+
+  /// Operands of the caller's in host memory are copied before, and results are copied behind: the device reaches
+  /// neither. Sums that a compute goes by the host reads.
+  chain write_compute(op o) {
+    chain made;
+    std::optional<operand> result;
+    for (const operand& part : operands_of(o, program_.buffers())) {
+      if (space_of(part.at) != memory_space::host || (part.is_sums && !part.is_written)) continue;
+      o.*part.which = staging_place(part.type, part.count);
+      if (part.is_written)
+        result = part;
+      else
+        copy(made, o, part.at, o.*part.which, part.count);
+    }
+    link(made, append(o));
+    if (result) copy(made, o, o.*result->which, result->at, result->count);
+    return made;
+  }
+
+  const schedule& program_;
+  builder made_;
+  std::vector<buffer> buffers_;             ///< of the program, in their spaces
+  std::array<region, k_types> outgoing_{};  ///< by type: the next free place
+  std::vector<chain> chains_;               ///< by op of the program
+};
+
+// --- what cannot be placed -------------------------------------------------------------------------------------------
+
+bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
+
+/// Of a program that says itself where its buffers are.
+bool fits(const schedule& program, const caller_spaces& where) {
+  std::size_t inputs = 0, outputs = 0;
+  return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
+    if (each.role == buffer_role::input) return each.space == where.inputs.at(inputs++);
+    return each.role != buffer_role::output || each.space == where.outputs.at(outputs++);
+  });
+}
+
+failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
+
+std::optional<failure> find_unsupported(const schedule& program) {
+  if (program.is_partial()) return unsupported("a partial schedule has no buffers");
+  if (std::ranges::any_of(program.buffers(), &buffer::has_lists)) return unsupported("lists cannot be");
+  for (const op& o : program.ops()) {
+    if (o.kind != op_kind::compute || row_of(o.what).is(trait::on_devices)) continue;
+    return unsupported(o.what == kernel::user ? "the application's arithmetic cannot be done"
+                                              : std::string(name_of(o.what)) + " cannot be done");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where) {
+  if (std::ranges::any_of(program->buffers(), is_elsewhere)) {
+    if (fits(*program, where)) return program;
+    return failure{status::argument,
+                   "the schedule was made for other memory: device memory is given for host memory, or "
+                   "the other way round"};
+  }
+  const auto is_device = [](memory_space space) { return space == memory_space::device; };
+  if (std::ranges::none_of(where.inputs, is_device) && std::ranges::none_of(where.outputs, is_device)) return program;
+  if (auto why = find_unsupported(*program)) return *why;
+  return placer(*program, where).run();
+}
+
+}  // namespace lsched

@@ -1,0 +1,147 @@
+// A device without a GPU, for worlds that are stepped: when a job is done, in which order, and what it reaches is drawn
+// from a seed. Its kernels are the host's. Until a job ends, its target holds a pattern, unless the target is an operand
+// as well.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "libsched/engine/device.h"
+#include "libsched/schedule/draw.h"
+#include "tests/support/device_memory.h"
+
+namespace lsched::testing {
+
+class fake_device final : public device {
+ public:
+  explicit fake_device(std::uint64_t seed) : seed_(seed) {}
+  ~fake_device() override {
+    EXPECT_TRUE(jobs_.empty()) << "a job outlives its engine";
+    EXPECT_EQ(allocated_, 0u) << "memory was not given back";
+    EXPECT_EQ(room_, 0u) << "room for jobs was not given back";
+  }
+  fake_device(const fake_device&) = delete;
+  fake_device& operator=(const fake_device&) = delete;
+
+  /// Memory for a test's own buffers; it goes with the device.
+  std::byte* take(std::size_t bytes) {
+    std::byte* const place = memory_.begin() + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    EXPECT_LE(used_, k_bytes);
+    return place;
+  }
+  /// Where a test sees what lies there.
+  std::byte* seen(const std::byte* place) const { return memory_.seen(place); }
+
+  /// From now on it has failed. Jobs under way have not written anything, or all.
+  void fail() { has_failed_ = true; }
+  /// Held, no job ends.
+  void hold(bool is_held) { is_held_ = is_held; }
+  /// So many more allocations and reservations of jobs succeed, and no others.
+  void refuse_after(int number) { left_ = number; }
+
+  std::uint64_t done() const { return done_; }
+  std::uint64_t read_in_place() const { return in_reach_; }
+
+  // --- as a device -----------------------------------------------------------------------------------------------
+
+  std::string name() const override { return "fake"; }
+
+  result<memory_space> space_of(const std::byte* memory, std::uint64_t) const override {
+    return memory_.holds(memory) ? memory_space::device : memory_space::host;
+  }
+
+  std::byte* allocate(memory_space space, std::uint64_t bytes, endpoint& net) override {
+    if (left_-- <= 0) return nullptr;
+    std::byte* const place = space == memory_space::device ? take(bytes) : net.allocate(bytes);
+    ++allocated_;
+    if (space == memory_space::staging) staging_.push_back({place, bytes});
+    return place;
+  }
+
+  void deallocate(std::byte* memory, endpoint& net) override {
+    --allocated_;
+    if (memory_.holds(memory)) return;
+    std::erase_if(staging_, [&](const auto& one) { return one.data() == memory; });
+    net.deallocate(memory);
+  }
+
+  status reserve(std::uint32_t jobs, std::uint64_t) override {
+    if (left_-- <= 0) return status::no_memory;
+    room_ += jobs;
+    return status::ok;
+  }
+  void unreserve(std::uint32_t jobs) override { room_ -= jobs; }
+
+  /// Of memory that is not its own staging memory, drawn.
+  bool reaches(const std::byte* memory, std::uint64_t bytes) override {
+    const bool can = is_staging(memory, bytes) || below(2) == 0;
+    in_reach_ += can ? 1 : 0;
+    return can;
+  }
+
+  void submit(const device_job& what) override {
+    ASSERT_LT(jobs_.size(), room_) << "more jobs than were reserved";
+    if (has_failed_) return jobs_.push_back(what);
+    const bool is_operand = what.call.c == what.call.a || what.call.c == what.call.b;
+    const std::size_t width = size_of(row_of(what.what).c.type_in(what.type));
+    const std::uint64_t count = what.what == kernel::dot_norms ? k_dot_sums : what.call.count;
+    if (!is_operand) std::memset(seen(what.call.c), 0xA5, count * width);
+    jobs_.push_back(what);
+  }
+
+  std::size_t poll(std::span<std::uint64_t> out) override {
+    std::size_t count = 0;
+    while (count < out.size() && !jobs_.empty() && (has_failed_ || (!is_held_ && below(3) == 0)))
+      out[count++] = end_one();
+    return count;
+  }
+
+  status health() const override { return has_failed_ ? status::device : status::ok; }
+  std::string failure_words() const override { return "the fake device has failed"; }
+
+  void drain() override { jobs_.clear(); }
+
+ private:
+  static constexpr std::size_t k_bytes = std::size_t{64} << 20;
+
+  bool is_staging(const std::byte* memory, std::uint64_t bytes) const {
+    return std::ranges::any_of(
+        staging_, [&](const auto& one) { return memory >= one.data() && memory + bytes <= one.data() + one.size(); });
+  }
+
+  std::uint64_t end_one() {
+    const auto which = jobs_.begin() + static_cast<std::ptrdiff_t>(below(jobs_.size()));
+    const device_job job = *which;
+    jobs_.erase(which);
+    if (!has_failed_) compute(job), ++done_;
+    return job.cookie;
+  }
+
+  void compute(const device_job& job) const {
+    kernel_call call = job.call;
+    call.a = seen(call.a), call.b = seen(call.b), call.c = seen(call.c);
+    if (job.what == kernel::copy) {
+      if (call.count > 0) std::memmove(call.c, call.a, call.count * size_of(job.type));
+    } else {
+      find(job.what, job.type)(call);
+    }
+  }
+
+  std::size_t below(std::size_t limit) { return mix(mix(seed_) + ++draws_) % limit; }
+
+  std::uint64_t seed_;
+  std::uint64_t draws_ = 0;
+  device_memory memory_{k_bytes};
+  std::size_t used_ = 0;
+  std::uint64_t allocated_ = 0, room_ = 0, done_ = 0, in_reach_ = 0;
+  bool has_failed_ = false, is_held_ = false;
+  int left_ = 1 << 30;
+  std::vector<std::span<std::byte>> staging_;
+  std::vector<device_job> jobs_;
+};
+
+}  // namespace lsched::testing
