@@ -1,9 +1,9 @@
 // The contract of a device: what carries out the ops of placed schedules that touch device memory (libsched/place), and
 // whose memory that is. (docs/device.md)
 //
-// The engine's owner calls it, nobody else, unless a function says "any thread". Ends are reported by value; there are no
-// callbacks. A job that is taken is done once and reported once, and nothing blocks but drain(). All that jobs need is
-// reserved at commit, so none is ever refused.
+// The engine's owner calls it, nobody else, unless a function says "any thread". Ends are reported by value; there are
+// no callbacks. A job that is taken is done once and reported once, and nothing blocks but drain(). All that jobs need
+// is reserved at commit, so none is ever refused.
 //
 // A device that fails does so once and for all: health() says so from then on, all its jobs are reported as ended, and
 // none of them writes any more.
@@ -41,8 +41,8 @@ class device {
 
   // --- cold: commit and removal ---------------------------------------------------------------------------------
 
-  /// Memory of that space, 256-byte aligned, contents unspecified; staging memory from the endpoint, if it can be. null:
-  /// there is none left. Never waits for what the device does.
+  /// Memory of that space, 256-byte aligned, contents unspecified; staging memory from the endpoint, if it can be.
+  /// null: there is none left. Never waits for what the device does.
   virtual std::byte* allocate(memory_space space, std::uint64_t bytes, endpoint& net) = 0;
   virtual void deallocate(std::byte* memory, endpoint& net) = 0;
 

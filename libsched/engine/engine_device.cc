@@ -18,7 +18,7 @@ bool is_elsewhere(const buffer& what) { return what.space != memory_space::host;
 
 }  // namespace
 
-// --- commit and removal -----------------------------------------------------------------------------------------------
+// --- commit and removal --------------------------------------------------------------------------------------------
 
 std::optional<failure> engine::reserve_device(instance& inst) {
   const schedule& program = *inst.program;
@@ -47,7 +47,7 @@ void engine::release_device(instance& inst) {
   if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
 }
 
-// --- rounds -----------------------------------------------------------------------------------------------------------
+// --- rounds --------------------------------------------------------------------------------------------------------
 
 // Sums lie in staging memory or the host's, and so do those that the device makes.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {

@@ -3,8 +3,8 @@
 //
 // Device memory is touched by computes alone, which a device carries out. So what is sent from there, or received into
 // it, goes through staging memory, by copies that are ops like any other; and a compute on the device has its operands
-// in device or staging memory. Computes stay where their operands are. Which ranks use devices is not part of what ranks
-// agree upon: messages stay as they are.
+// in device or staging memory. Computes stay where their operands are. Which ranks use devices is not part of what
+// ranks agree upon: messages stay as they are.
 //
 // Pure. What comes out is an ordinary schedule: verify proves it, and it holds the rules of op_rules.h.
 #pragma once
@@ -21,8 +21,8 @@ struct caller_spaces {
   std::vector<memory_space> inputs, outputs;
 };
 
-/// A message of up to so many bytes is read by a device where it has arrived; a longer one is copied to the device first,
-/// beside whatever the device computes meanwhile. (docs/cuda.md, 11)
+/// A message of up to so many bytes is read by a device where it has arrived; a longer one is copied to the device
+/// first, beside whatever the device computes meanwhile. (docs/cuda.md, 11)
 inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20;
 
 /// `program` itself where all is in host memory. UNSUPPORTED: it is partial, or has lists, functions or arithmetic of

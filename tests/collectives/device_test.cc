@@ -1,5 +1,5 @@
-// Schedules over device memory, run: worlds in which some ranks use a device, some of their buffers or none, end with the
-// bits of a world that uses none. The device's memory is one that the host cannot touch.
+// Schedules over device memory, run: worlds in which some ranks use a device, some of their buffers or none, end with
+// the bits of a world that uses none. The device's memory is one that the host cannot touch.
 #include <gtest/gtest.h>
 
 #include <cstring>

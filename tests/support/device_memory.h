@@ -1,5 +1,5 @@
-// Memory as a device has it: the host cannot touch it where it is said to be, and crashes. What plays the device sees the
-// same bytes at another address.
+// Memory as a device has it: the host cannot touch it where it is said to be, and crashes. What plays the device sees
+// the same bytes at another address.
 #pragma once
 
 #include <gtest/gtest.h>

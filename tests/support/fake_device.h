@@ -1,6 +1,6 @@
 // A device without a GPU, for worlds that are stepped: when a job is done, in which order, and what it reaches is drawn
-// from a seed. Its kernels are the host's. Until a job ends, its target holds a pattern, unless the target is an operand
-// as well.
+// from a seed. Its kernels are the host's. Until a job ends, its target holds a pattern, unless the target is an
+// operand as well.
 #pragma once
 
 #include <gtest/gtest.h>
