@@ -8,7 +8,7 @@ RANKS   ?= 32
 MPIEXEC ?= mpiexec.mpich
 OPENMPI ?= mpiexec.openmpi --allow-run-as-root --oversubscribe --bind-to none
 CTEST   := ctest --output-on-failure --no-tests=error -j$(JOBS)
-SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.h' '*.hpp' '*.c'
+SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*.c'
 
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)

@@ -62,7 +62,7 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
   libsched/transport/shm)
 room(offload/cuda/kernels)
-room(offload/cuda ops libsched/engine offload/cuda/kernels)
+room(offload/cuda ops ops/adasum libsched/engine offload/cuda/kernels)
 room(bindings ops collectives)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)

@@ -176,10 +176,15 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
   const element* lower = static_cast<const element*>(a);
   const element* upper = static_cast<const element*>(b);
   double dots[k_dots] = {};
-  for (std::size_t done = 0; done < count; done += k_dot_block) {
-    const std::size_t left = count - done;
-    const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // to the next block, if that is whole
-    add_dots_of_block<Format>({lower + done, upper + done}, ahead, left < k_dot_block ? left : k_dot_block, dots);
+  for (std::size_t done = 0; done < count;) {
+    double of_group[k_dots] = {};
+    for (std::size_t block = 0; block < k_dot_group && done < count; ++block) {
+      const std::size_t left = count - done, length = left < k_dot_block ? left : k_dot_block;
+      const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // to the next block, if that is whole
+      add_dots_of_block<Format>({lower + done, upper + done}, ahead, length, of_group);
+      done += length;
+    }
+    for (std::size_t p = 0; p < k_dots; ++p) dots[p] += of_group[p];
   }
   sums[0] = canonical_number(dots[1]), sums[1] = canonical_number(dots[0]), sums[2] = canonical_number(dots[2]);
 }

@@ -15,17 +15,19 @@
 // of all kernels holds here; inputs may overlap each other, and the order of every summation depends on count alone.
 //
 // How dots are summed. A vector is cut into blocks of k_dot_block elements, the last one padded with zeros. In a block,
-// the product of element e goes to lane e modulo 16 and is added there; the 16 lanes are added as a balanced tree; the
-// results of the blocks are added from first to last. So the dots of two halves of a vector, added, need not be the
-// bits of the whole. All of it is f64, where products of f32 and bf16 are exact, but for f16: there the products, exact
-// in f32, are added in f32 in 32 lanes, a block of 32 to each, the two halves of the lanes are added in f32, and then
-// the 16 of them as above in f64.
+// the product of element e goes to lane e modulo 16 and is added there; the 16 lanes are added as a balanced tree. The
+// results of k_dot_group blocks are added from first to last, beginning with 0, and the sums of these groups likewise:
+// devices add groups side by side, and what is left to add in a row is short. So the dots of two halves of a vector,
+// added, need not be the bits of the whole. All of it is f64, where products of f32 and bf16 are exact, but for f16:
+// there the products, exact in f32, are added in f32 in 32 lanes, a block of 32 to each, the two halves of the lanes
+// are added in f32, and then the 16 of them as above in f64.
 //
-// With M = sum |a[i] b[i]| and u = 2^-53, a dot is off by at most
+// With M = sum |a[i] b[i]|, u = 2^-53 and n = the blocks of the first group + the number of groups, a dot is off by at
+// most
 //
-//     f32, bf16   (68 + blocks) u M
-//     f64         (69 + blocks) u M, and 2^-1074 for each product that underflows
-//     f16         (2^-19 + (5 + blocks) u) M, rounded up by less than one part in 2^18
+//     f32, bf16   (68 + n) u M
+//     f64         (69 + n) u M, and 2^-1074 for each product that underflows
+//     f16         (2^-19 + (5 + n) u) M, rounded up by less than one part in 2^18
 //
 // unless it overflows f64, which only dots of f64 can.
 #pragma once
@@ -36,6 +38,7 @@
 namespace lsched {
 
 inline constexpr std::size_t k_dot_block = 1024;  ///< elements
+inline constexpr std::size_t k_dot_group = 64;    ///< blocks
 
 /// sums[0] = a.b, sums[1] = a.a, sums[2] = b.b, in one pass. Three zeros where count is 0. Exchanging a and b exchanges
 /// sums[1] and sums[2], and changes no bits.

@@ -1,0 +1,38 @@
+# Included by offload/CMakeLists.txt where there is nvcc: the kernels become the device image, LSCHED_DEVICE_IMAGE, and
+# what the assembler of devices says of each kernel a report beside it, LSCHED_DEVICE_REPORT.
+#
+# LSCHED_CUDA_ARCHITECTURES: the first of them, the lowest, is also kept in a form that drivers translate for newer ones.
+execute_process(COMMAND ${LSCHED_NVCC} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[0-9]+" known "${known}")
+set(architectures 75 80 90 100 120)
+foreach(architecture IN LISTS architectures)
+  if(NOT architecture IN_LIST known)
+    list(REMOVE_ITEM architectures ${architecture})
+  endif()
+endforeach()
+set(LSCHED_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "Architectures of devices, the lowest first, as 90;100")
+
+list(GET LSCHED_CUDA_ARCHITECTURES 0 lowest)
+set(targets -gencode arch=compute_${lowest},code=compute_${lowest})
+foreach(architecture IN LISTS LSCHED_CUDA_ARCHITECTURES)
+  list(APPEND targets -gencode arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+
+set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels)
+set(LSCHED_DEVICE_IMAGE ${CMAKE_CURRENT_BINARY_DIR}/device_image.fatbin)
+set(LSCHED_DEVICE_REPORT ${CMAKE_CURRENT_BINARY_DIR}/device_image.txt)
+# A product is never fused with a sum unless the source says so, as on hosts.
+set(command ${LSCHED_NVCC} -fatbin -O3 -std=c++20 -fmad=false -I${PROJECT_SOURCE_DIR} ${targets}
+  -Xfatbin -compress-all -Xptxas -v --threads 2 -o ${LSCHED_DEVICE_IMAGE} ${kernels}/image.cu)
+if(LSCHED_WERROR)
+  list(APPEND command -Werror all-warnings)
+endif()
+file(GLOB kernel_sources CONFIGURE_DEPENDS ${kernels}/*.cu ${kernels}/*.h)
+add_custom_command(OUTPUT ${LSCHED_DEVICE_IMAGE} ${LSCHED_DEVICE_REPORT} VERBATIM
+  DEPENDS ${kernel_sources} ${CMAKE_CURRENT_LIST_DIR}/compile.cmake
+  COMMAND ${CMAKE_COMMAND} "-DCOMMAND=${command}" -DREPORT=${LSCHED_DEVICE_REPORT}
+    -P ${CMAKE_CURRENT_LIST_DIR}/compile.cmake
+  COMMENT "Compiling kernels for devices ${LSCHED_CUDA_ARCHITECTURES}")
+set_source_files_properties(cuda/image.S PROPERTIES OBJECT_DEPENDS ${LSCHED_DEVICE_IMAGE}
+  COMPILE_DEFINITIONS "LSCHED_DEVICE_IMAGE=\"${LSCHED_DEVICE_IMAGE}\"")
+set_property(GLOBAL PROPERTY lsched_device_report ${LSCHED_DEVICE_REPORT})

@@ -1,0 +1,17 @@
+// The device image: all kernels (offload/cuda/kernels) for the architectures that were asked for at build, as the
+// driver's cuModuleLoadData takes it. It is part of the library.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+extern "C" {
+extern const std::byte lsched_device_image[];
+extern const std::byte lsched_device_image_end[];
+}
+
+namespace lsched {
+
+inline std::span<const std::byte> device_image() { return {lsched_device_image, lsched_device_image_end}; }
+
+}  // namespace lsched

@@ -1,0 +1,61 @@
+// c[i] = x a[i] in another format: with the bits of find_convert (ops/elementwise/elementwise.h).
+#include <cstdint>
+#include <type_traits>
+
+#include "offload/cuda/kernels/formats.h"
+#include "offload/cuda/kernels/sweep.h"
+
+namespace lsched {
+namespace conversions {
+
+/// What is subnormal in bf16 is so in f32, too: without care it would be rounded twice on its way there. Beside 1.5 *
+/// 2^-81 the last place of an f64 is bf16's least, 2^-133, so that the adder rounds, once.
+LSCHED_DEVICE double round_subnormal_brain(double value) {
+  constexpr std::uint64_t sign = std::uint64_t{1} << 63;
+  const double magnitude = bits_as<double>(bits_as<std::uint64_t>(value) & ~sign);
+  if (!(magnitude < 0x1p-126)) return value;
+  const double rounded = (magnitude + 0x1.8p-81) - 0x1.8p-81;
+  return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
+}
+
+/// Whether f32 gives the same bits: where no product loses a bit that the output could show. A power of two loses none
+/// above the subnormals, which f16 does not have, and one that does not make smaller none at all.
+template <class To>
+LSCHED_DEVICE bool is_narrow_enough(double factor) {
+  const auto bits = bits_as<std::uint64_t>(factor);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1023;
+  const int least = std::is_same_v<To, brain> ? 0 : -126;
+  return bits << 12 == 0 && exponent >= least && exponent <= 127;
+}
+
+template <class From, class To>
+LSCHED_DEVICE void convert(const device_arguments& with) {
+  using from = typename From::element;
+  using to = typename To::element;
+  const double factor = with.x;
+  if constexpr (sizeof(typename From::number) == 4 && sizeof(typename To::number) == 4) {
+    if (is_narrow_enough<To>(factor)) {
+      const auto single = static_cast<float>(factor);
+      map_one<from, to>(with, [=](from a) { return To::narrow(single * From::widen(a)); });
+      return;
+    }
+  }
+  map_one<from, to>(with, [=](from a) {
+    double value = factor * static_cast<double>(From::widen(a));
+    if constexpr (std::is_same_v<To, brain>) value = round_subnormal_brain(value);
+    return narrow_double<To>(value);
+  });
+}
+
+}  // namespace conversions
+}  // namespace lsched
+
+#define LSCHED_CONVERSION(from, to)                                                 \
+  LSCHED_KERNEL(lsched_convert_##from##_##to) {                                     \
+    lsched::conversions::convert<lsched::format_##from, lsched::format_##to>(with); \
+  }
+
+LSCHED_OF_FLOATS(LSCHED_CONVERSION, f16)
+LSCHED_OF_FLOATS(LSCHED_CONVERSION, bf16)
+LSCHED_OF_FLOATS(LSCHED_CONVERSION, f32)
+LSCHED_OF_FLOATS(LSCHED_CONVERSION, f64)

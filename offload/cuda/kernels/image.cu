@@ -1,0 +1,5 @@
+// All kernels, as one module of the driver.
+#include "offload/cuda/kernels/convert.cu"
+#include "offload/cuda/kernels/divide.cu"
+#include "offload/cuda/kernels/elementwise.cu"
+#include "offload/cuda/kernels/linear.cu"

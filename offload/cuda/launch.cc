@@ -1,0 +1,127 @@
+#include "offload/cuda/launch.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "offload/cuda/kernels/dots.h"
+#include "ops/adasum/adasum.h"
+
+namespace lsched {
+namespace {
+
+static_assert(k_device_dots == k_dot_sums);
+static_assert(k_device_dot_block == k_dot_block && k_device_dot_group == k_dot_group);
+
+constexpr std::uint32_t k_threads = 256;      // of a block, at most
+constexpr std::uint32_t k_warp = 32;          // threads that cost as much as one
+constexpr std::uint32_t k_vector_bytes = 16;  // what one instruction moves, at most
+constexpr std::uint64_t k_most_blocks = std::numeric_limits<std::int32_t>::max();
+constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
+
+// ---- functions of the image
+
+constexpr bool runs_on_devices(kernel what, dtype type) {
+  const bool is_arithmetic = (is_reduction(what) && what != kernel::user) || what == kernel::divide ||
+                             what == kernel::dot_norms || what == kernel::adasum;
+  return is_arithmetic && supports(what, type) && type <= dtype::f64;
+}
+
+constexpr device_symbol symbol_of(std::string_view what, std::string_view type, std::string_view other = {}) {
+  device_symbol symbol;
+  auto end = symbol.text.begin();
+  for (const std::string_view word : {std::string_view("lsched"), what, type, other}) {
+    if (word.empty()) continue;
+    if (end != symbol.text.begin()) *end++ = '_';
+    end = std::copy(word.begin(), word.end(), end);
+  }
+  return symbol;
+}
+
+/// On a device an adaptive sum has its coefficients as arguments.
+constexpr std::string_view device_name_of(kernel what) { return what == kernel::adasum ? "scaled_add" : name_of(what); }
+
+struct function_table {
+  static constexpr std::size_t k_kernels = k_kernel_rows.size(), k_dtypes = k_all_dtypes.size();
+  std::array<device_symbol, 128> symbols{};
+  std::uint32_t number = 0;
+  std::array<std::array<std::uint32_t, k_dtypes>, k_kernels> of_kernel{};
+  std::array<std::array<std::uint32_t, k_floats.size()>, k_floats.size()> of_conversion{};
+  std::uint32_t end_of_dots = 0;
+
+  constexpr std::uint32_t add(const device_symbol& symbol) {
+    symbols[number] = symbol;
+    return number++;
+  }
+
+  constexpr function_table() {
+    for (std::size_t row = 0; row < k_kernels; ++row)
+      for (const dtype type : k_all_dtypes) {
+        const auto what = static_cast<kernel>(row);
+        of_kernel[row][static_cast<std::size_t>(type)] =
+            runs_on_devices(what, type) ? add(symbol_of(device_name_of(what), name_of(type))) : k_no_device_function;
+      }
+    for (std::size_t from = 0; from < k_floats.size(); ++from)
+      for (std::size_t to = 0; to < k_floats.size(); ++to)
+        of_conversion[from][to] = add(symbol_of("convert", name_of(k_floats[from]), name_of(k_floats[to])));
+    end_of_dots = add(symbol_of(name_of(kernel::dot_norms), "end"));
+  }
+};
+
+constexpr function_table k_functions;
+
+// ---- grids
+
+constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
+  return count / each + (count % each != 0 ? 1 : 0);
+}
+
+constexpr std::uint64_t groups_of(std::uint64_t count) { return parts(count, k_device_dot_group_elements); }
+
+/// Whole warps for so much that can be done at the same time.
+constexpr std::uint32_t threads_for(std::uint64_t wanted) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, k_warp) * k_warp, k_warp, k_threads));
+}
+
+constexpr device_grid grid_of(std::uint64_t blocks, std::uint32_t threads) {
+  return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, k_most_blocks)), threads};
+}
+
+constexpr std::uint32_t vector_of(std::size_t element_bytes) {
+  return static_cast<std::uint32_t>(k_vector_bytes / element_bytes);
+}
+
+}  // namespace
+
+device_grid device_kernel::grid_of_first(std::uint64_t count) const {
+  if (has_two_passes())
+    return grid_of(groups_of(count), threads_for(parts(count, k_device_dot_block) * k_threads_of_dot_block));
+  return grid_of(parts(parts(count, vector), k_threads), threads_for(parts(count, vector)));
+}
+
+device_grid device_kernel::grid_of_second(std::uint64_t count) const {
+  return {1, threads_for(groups_of(count) * k_device_dots)};
+}
+
+std::uint64_t device_kernel::workspace_bytes(std::uint64_t count) const {
+  return has_two_passes() ? groups_of(count) * k_device_dots * sizeof(double) : 0;
+}
+
+std::span<const device_symbol> device_symbols() { return {k_functions.symbols.data(), k_functions.number}; }
+
+std::optional<device_kernel> find_device_kernel(kernel what, dtype type) {
+  if (!runs_on_devices(what, type)) return std::nullopt;
+  device_kernel found{.first = k_functions.of_kernel[static_cast<std::size_t>(what)][static_cast<std::size_t>(type)],
+                      .vector = vector_of(size_of(type))};
+  if (what == kernel::dot_norms) found.second = k_functions.end_of_dots;
+  return found;
+}
+
+std::optional<device_kernel> find_device_conversion(dtype from, dtype to) {
+  if (!is_floating(from) || !is_floating(to)) return std::nullopt;
+  const auto row = static_cast<std::size_t>(from) - static_cast<std::size_t>(dtype::f16);
+  const auto column = static_cast<std::size_t>(to) - static_cast<std::size_t>(dtype::f16);
+  return device_kernel{.first = k_functions.of_conversion[row][column],
+                       .vector = vector_of(std::max(size_of(from), size_of(to)))};
+}
+
+}  // namespace lsched

@@ -1,0 +1,77 @@
+// That the host runs every device kernel, and that the thread sanitizer sees a barrier that is missing.
+#include "tests/offload/cuda/emulated.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "tests/offload/cuda/operands.h"
+
+namespace lsched::testing {
+namespace {
+
+TEST(emulated_kernels, are_those_that_the_host_launches) {
+  std::set<std::string_view> launched;
+  for (const device_symbol& symbol : device_symbols()) launched.insert(symbol);
+  const std::vector<std::string_view> all = emulated_names();
+  EXPECT_EQ(launched, std::set<std::string_view>(all.begin(), all.end()));
+  EXPECT_EQ(launched.size(), device_symbols().size());
+  EXPECT_EQ(find_emulated("lsched_sum_f128"), nullptr);
+}
+
+/// Both passes of dots, of so many elements that blocks of threads do everything more than once.
+void run_dots() {
+  const std::vector<float> numbers(100'000, 1.0F);
+  const device_kernel device = find_device_kernel(kernel::dot_norms, dtype::f32).value();
+  std::array<double, k_dot_sums> sums{};
+  std::vector<double> workspace(3 * 100, 1.0);
+  const device_arguments with{.a = numbers.data(),
+                              .b = numbers.data(),
+                              .c = sums.data(),
+                              .workspace = workspace.data(),
+                              .count = numbers.size()};
+  emulated(device.first).run(with, 1, 64);
+  device_arguments of_many = with;
+  of_many.count = 100 * 65536;
+  emulated(device.second).run(of_many, 1, 32);
+}
+
+/// How a copy of this program ends that runs the test below with a barrier left out; what it says in `said`.
+int run_without_barrier(unsigned number, std::string& said) {
+  const std::string command = "LSCHED_TEST_BARRIER=" + std::to_string(number) + " /proc/" + std::to_string(getpid()) +
+                              "/exe --gtest_also_run_disabled_tests "
+                              "--gtest_filter=emulated_kernels.DISABLED_dots_without_a_barrier 2>&1";
+  FILE* child = popen(command.c_str(), "r");
+  if (child == nullptr) return -1;
+  for (std::array<char, 4096> text{}; std::fgets(text.data(), text.size(), child) != nullptr;) said += text.data();
+  const int status = pclose(child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(emulated_kernels, DISABLED_dots_without_a_barrier) {
+  const char* number = std::getenv("LSCHED_TEST_BARRIER");
+  leave_out_barrier(number == nullptr ? 0 : static_cast<unsigned>(std::atoi(number)));
+  run_dots();
+  leave_out_barrier(0);
+}
+
+/// The first pass has two barriers in each turn, the second likewise.
+TEST(emulated_kernels, race_where_a_barrier_is_left_out) {
+#ifndef __SANITIZE_THREAD__
+  GTEST_SKIP() << "only the thread sanitizer sees a race for sure";
+#endif
+  std::string said;
+  EXPECT_EQ(run_without_barrier(0, said), 0) << said;
+  for (const unsigned number : {1u, 2u}) {
+    said.clear();
+    EXPECT_NE(run_without_barrier(number, said), 0) << "barrier " << number;
+    EXPECT_NE(said.find("data race"), std::string::npos) << "barrier " << number << ":\n" << said;
+  }
+}
+
+}  // namespace
+}  // namespace lsched::testing

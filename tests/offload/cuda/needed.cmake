@@ -1,0 +1,10 @@
+# cmake -DLIBRARY=<file> -DREADELF=<program> -P needed.cmake: fails if the library cannot be loaded without CUDA.
+cmake_minimum_required(VERSION 3.25)
+execute_process(COMMAND ${READELF} --dynamic --wide ${LIBRARY} OUTPUT_VARIABLE entries COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "NEEDED[^\n]*" needed "${entries}")
+if(NOT needed MATCHES "libstdc\\+\\+|libc\\.so")
+  message(FATAL_ERROR "this does not say what the library needs:\n${entries}")
+endif()
+if(needed MATCHES "libcuda|libcudart|libnv")
+  message(FATAL_ERROR "${LIBRARY} needs a library of CUDA:\n${needed}")
+endif()
