@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -34,6 +35,7 @@ idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& 
 runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around)
     : options_(std::move(options)),
       remark_(around.remark),
+      local_ranks_(around.ranks),
       net_(std::move(net)),
       lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
       engine_(*net_, lane_.get()),
@@ -62,6 +64,18 @@ runtime::~runtime() {
     watcher_.detach();  // in a forked child there is no such thread
 }
 
+std::optional<failure> runtime::attach(gpu_choice which) {
+  const std::lock_guard lock(attaching_);
+  if (device_ != nullptr) return failure{status::state, "this process's rank has a device already: " + device_->name()};
+  which.local_rank = static_cast<std::uint32_t>(net_->place().self) % std::max(local_ranks_, 1u);
+  auto opened = open_gpu(which, *net_);
+  if (!opened) return opened.error();
+  device_ = std::move(*opened);
+  driver_.with_engine([this] { engine_.use(*device_); });
+  gpu_.store(device_.get());
+  return std::nullopt;
+}
+
 std::string runtime::describe(const world& place) const {
   std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
                      std::string(net_->name()) + ", ";
@@ -70,6 +84,7 @@ std::string runtime::describe(const world& place) const {
     text += ", arithmetic from " + std::to_string(lane_->least_bytes() >> 10) + " KiB on with " + lane_->name();
   else
     text += ", arithmetic inline: " + std::string(why_inline(options_.arithmetic));
+  if (const device* const used = gpu()) text += ", device memory of " + used->name();
   if (!remark_.empty()) text += "; " + remark_;
   return text;
 }

@@ -4,7 +4,9 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -12,6 +14,7 @@
 #include "libsched/engine/engine.h"
 #include "libsched/trace/trace_buffer.h"
 #include "offload/driver.h"
+#include "offload/gpu.h"
 #include "offload/lane_choice.h"
 #include "offload/neighbourhood.h"
 #include "offload/progress_thread.h"
@@ -42,6 +45,11 @@ class runtime {
   bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
+  /// Opens a GPU, once: from then on buffers may be in its memory. STATE: there is one. Any thread.
+  std::optional<failure> attach(gpu_choice which);
+  /// null: none was attached. Any thread.
+  const device* gpu() const { return gpu_.load(); }
+
   /// One line for people, as a rank of a world.
   std::string describe(const world& place) const;
 
@@ -55,9 +63,13 @@ class runtime {
  private:
   const runtime_options options_;
   const std::string remark_;
+  const std::uint32_t local_ranks_;
   const int process_ = getpid();
   std::unique_ptr<endpoint> net_;
   std::unique_ptr<lane> lane_;
+  std::mutex attaching_;
+  std::unique_ptr<device> device_;
+  std::atomic<const device*> gpu_{nullptr};
   lsched::engine engine_;
   lsched::driver driver_;
   std::unique_ptr<trace_buffer> trace_;

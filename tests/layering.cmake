@@ -62,12 +62,12 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
   libsched/transport/shm)
 room(offload/cuda/kernels)
-room(offload/cuda ops ops/adasum libsched/engine offload/cuda/kernels)
+room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/kernels)
 room(bindings ops collectives)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
-room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/simulate libsched/session
+room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)

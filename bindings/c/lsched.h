@@ -604,7 +604,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
  * Thread: any, but not while somebody starts a round, or rebinds.  Blocks: never.  Memory: reads the output where it
  * lies; ask before changing it.
  * Errors: ARGUMENT (not made as "adasum" or "node_adasum", another number of tensors); STATE while a round runs, and
- * before one has ended since the create or the last lsched_rebind; UNSUPPORTED for partial schedules. */
+ * before one has ended since the create or the last lsched_rebind; UNSUPPORTED for partial schedules, and for an
+ * output in device memory. */
 LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count,
                                                        uint8_t* is_non_finite, uint64_t* number);
 

@@ -87,6 +87,14 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
                          output->type, schedule.extras.tensors, rule, is_non_finite);
 }
 
+/// The host cannot look at it there.
+bool is_result_on_device(const lsched_schedule& schedule) {
+  const auto is_there = [](const buffer& b) {
+    return b.role == buffer_role::output && b.space == memory_space::device;
+  };
+  return std::ranges::any_of(schedule.instance->program->buffers(), is_there);
+}
+
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
 /// Whose rounds start over the memory that is bound.
@@ -230,10 +238,8 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
   if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
   if (!is_startable(schedule)) return LSCHED_ERR_UNSUPPORTED;
   return guarded(nullptr, [&] {
-    const lsched::schedule& program = *schedule->instance->program;
-    const auto memory = read_pointers(program, inputs, outputs);
-    if (!memory) return LSCHED_ERR_ARGUMENT;
-    if (schedule->extras.layout.words_for_misfit(program, *memory)) return LSCHED_ERR_ARGUMENT;
+    const auto memory = read_next_memory(*schedule, inputs, outputs);
+    if (!memory) return static_cast<lsched_status>(memory.error().code);
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
         [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });
@@ -296,6 +302,7 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
   if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
   if (schedule->is_partial() || schedule->flights.size() > 1) return LSCHED_ERR_UNSUPPORTED;
   if (schedule->extras.tensors.empty()) return LSCHED_ERR_ARGUMENT;
+  if (is_result_on_device(*schedule)) return LSCHED_ERR_UNSUPPORTED;
   if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size()) return LSCHED_ERR_ARGUMENT;
   if (!has_result(*schedule)) return LSCHED_ERR_STATE;
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);

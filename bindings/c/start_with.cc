@@ -128,9 +128,8 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
   const lsched::schedule& program = *schedule.instance->program;
   if (schedule.extras.has_lists) return read_round_of_lists(program, next, inputs, outputs, counts);
   if (counts != nullptr) return argument("a schedule without a capacity takes no counts");
-  auto memory = read_pointers(program, inputs, outputs);
+  auto memory = read_next_memory(schedule, inputs, outputs);
   if (!memory) return memory.error();
-  if (auto why = schedule.extras.layout.words_for_misfit(program, *memory)) return argument(std::move(*why));
   next.memory = std::move(*memory);
   return std::nullopt;
 }

@@ -103,36 +103,11 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
-result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs) {
-  binding memory;
-  for (const buffer& data : program.buffers()) {
-    if (data.role == buffer_role::scratch) continue;
-    const bool is_input = data.role == buffer_role::input;
-    const void* const* const places = is_input ? inputs : outputs;
-    const std::size_t i = is_input ? memory.inputs.size() : memory.outputs.size();
-    const void* const place = places == nullptr ? nullptr : places[i];
-    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output has no memory"};
-    if (is_input)
-      memory.inputs.push_back(static_cast<const std::byte*>(place));
-    else
-      memory.outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
-  }
-  return memory;
-}
-
-result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
-                              void* const* outputs) {
-  if (!program) return program.error();
-  auto memory = read_pointers(**program, inputs, outputs);
-  if (!memory) return memory.error();
-  const memory_layout layout = layout_of(**program, *memory);
-  if (auto why = layout.words_for_misfit(**program, *memory)) return failure{status::argument, std::move(*why)};
-  return creation{{std::move(agreement), std::move(program), std::move(*memory)}, {.layout = layout}};
-}
-
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
+  if (made && made->request.program)
+    made->request.program = placed_in_memory(*world, *made->request.program, made->request.memory);
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
   const bool waits = world->creates_wait.load();

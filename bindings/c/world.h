@@ -15,6 +15,7 @@
 #include "collectives/sparse/steps/coo.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 #include "collectives/sparse/steps/state.h"
+#include "libsched/place/place.h"
 #include "libsched/session/memory_layout.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
@@ -86,6 +87,17 @@ result<binding> read_pointers(const schedule& program, const void* const* inputs
 /// none, or an output overlaps with other memory and not as in place (libsched/session/memory_layout.h).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
+
+/// Memory for another round of a schedule: there, lying as that of its create does, and in the same spaces. ARGUMENT, or
+/// as spaces_of().
+result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
+
+/// Where that memory is: host or device. The failure names the buffer: ARGUMENT (device memory, and no device was
+/// attached), or as device::space_of.
+result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
+
+/// The program for memory that is where this is (libsched/place).
+result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory);
 
 /// How every create ends: commits, makes the handle, and waits for the other ranks where creates wait. A rank whose
 /// arguments are bad commits its failure, since the others have to learn of it.

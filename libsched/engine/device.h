@@ -5,8 +5,8 @@
 // no callbacks. A job that is taken is done once and reported once, and nothing blocks but drain(). All that jobs need
 // is reserved at commit, so none is ever refused.
 //
-// A device that fails does so once and for all: health() says so from then on, all its jobs are reported as ended, and
-// none of them writes any more.
+// A device that fails does so once and for all: health() says so from then on. Its jobs are reported all the same, once
+// they do not write any more.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,6 @@
 #include <span>
 #include <string>
 
-#include "libsched/transport/endpoint.h"
 #include "ops/kernel.h"
 #include "ops/status.h"
 
@@ -41,10 +40,10 @@ class device {
 
   // --- cold: commit and removal ---------------------------------------------------------------------------------
 
-  /// Memory of that space, 256-byte aligned, contents unspecified; staging memory from the endpoint, if it can be.
-  /// null: there is none left. Never waits for what the device does.
-  virtual std::byte* allocate(memory_space space, std::uint64_t bytes, endpoint& net) = 0;
-  virtual void deallocate(std::byte* memory, endpoint& net) = 0;
+  /// Memory of that space, 256-byte aligned, contents unspecified. null: there is none left. Never waits for what the
+  /// device does.
+  virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
+  virtual void deallocate(std::byte* memory) = 0;
 
   /// Makes room for so many more jobs at a time, each of operands of `most_elements` at most. NO_MEMORY: nothing has
   /// changed. DEVICE.

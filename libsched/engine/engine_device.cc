@@ -36,13 +36,13 @@ std::optional<failure> engine::reserve_device(instance& inst) {
 }
 
 std::byte* engine::own_on_device(instance& inst, const buffer& what) {
-  std::byte* const place = device_->allocate(what.space, std::max<std::uint64_t>(what.bytes(), 1), net_);
+  std::byte* const place = device_->allocate(what.space, std::max<std::uint64_t>(what.bytes(), 1));
   if (place != nullptr) inst.device_owned.push_back(place);
   return place;
 }
 
 void engine::release_device(instance& inst) {
-  for (std::byte* place : inst.device_owned) device_->deallocate(place, net_);
+  for (std::byte* place : inst.device_owned) device_->deallocate(place);
   inst.device_owned.clear();
   if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
 }

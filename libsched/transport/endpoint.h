@@ -150,6 +150,18 @@ class endpoint {
     return nullptr;
   }
 
+  /// Tells the ranks that share this rank's memory of a part of it, from allocate(), that is never given back: they may
+  /// prepare to read there. False: there are no such ranks, or more parts than can be told of. Cold path.
+  virtual bool show_kept(const std::byte* memory, std::uint64_t bytes) {
+    static_cast<void>(memory), static_cast<void>(bytes);
+    return false;
+  }
+  /// That part of a rank's that holds all of [place, place + bytes), where this rank sees it; empty: none does. Cheap.
+  virtual std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const {
+    static_cast<void>(place), static_cast<void>(bytes);
+    return {};
+  }
+
   // --- commit: each by all members of a world, once each ------------------------------------------------------
 
   /// A board for a world of so many members at most, to be joined when they are known. The endpoint outlives it.

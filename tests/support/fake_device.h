@@ -11,13 +11,14 @@
 
 #include "libsched/engine/device.h"
 #include "libsched/schedule/draw.h"
+#include "libsched/transport/endpoint.h"
 #include "tests/support/device_memory.h"
 
 namespace lsched::testing {
 
 class fake_device final : public device {
  public:
-  explicit fake_device(std::uint64_t seed) : seed_(seed) {}
+  fake_device(endpoint& net, std::uint64_t seed) : net_(net), seed_(seed) {}
   ~fake_device() override {
     EXPECT_TRUE(jobs_.empty()) << "a job outlives its engine";
     EXPECT_EQ(allocated_, 0u) << "memory was not given back";
@@ -54,19 +55,19 @@ class fake_device final : public device {
     return memory_.holds(memory) ? memory_space::device : memory_space::host;
   }
 
-  std::byte* allocate(memory_space space, std::uint64_t bytes, endpoint& net) override {
+  std::byte* allocate(memory_space space, std::uint64_t bytes) override {
     if (left_-- <= 0) return nullptr;
-    std::byte* const place = space == memory_space::device ? take(bytes) : net.allocate(bytes);
+    std::byte* const place = space == memory_space::device ? take(bytes) : net_.allocate(bytes);
     ++allocated_;
     if (space == memory_space::staging) staging_.push_back({place, bytes});
     return place;
   }
 
-  void deallocate(std::byte* memory, endpoint& net) override {
+  void deallocate(std::byte* memory) override {
     --allocated_;
     if (memory_.holds(memory)) return;
     std::erase_if(staging_, [&](const auto& one) { return one.data() == memory; });
-    net.deallocate(memory);
+    net_.deallocate(memory);
   }
 
   status reserve(std::uint32_t jobs, std::uint64_t) override {
@@ -133,6 +134,7 @@ class fake_device final : public device {
 
   std::size_t below(std::size_t limit) { return mix(mix(seed_) + ++draws_) % limit; }
 
+  endpoint& net_;
   std::uint64_t seed_;
   std::uint64_t draws_ = 0;
   device_memory memory_{k_bytes};

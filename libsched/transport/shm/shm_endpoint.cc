@@ -50,6 +50,33 @@ void shm_endpoint::close() {
   page_->state_of_rank.store(shm_page::closed);
 }
 
+// --- memory that is never given back -----------------------------------------------------------------------------
+
+// The length last: who sees it finds the offset, too.
+bool shm_endpoint::show_kept(const std::byte* memory, std::uint64_t bytes) {
+  for (auto& part : page_->kept) {
+    if (part.bytes.load() != 0) continue;
+    part.offset.store(segment_->offset_of(memory));
+    part.bytes.store(bytes);
+    return true;
+  }
+  return false;
+}
+
+// What a peer says is looked at before it is believed.
+std::span<const std::byte> shm_endpoint::kept_at(const std::byte* place, std::uint64_t bytes) const {
+  const std::uint64_t offset = segment_->offset_of(place);
+  const rank owner = segment_->region_of(offset);
+  if (owner == k_no_rank) return {};
+  for (const auto& part : segment_->page(owner).kept) {
+    const std::uint64_t length = part.bytes.load(), begin = part.offset.load();
+    if (length == 0) return {};
+    const bool holds = offset >= begin && bytes <= length && offset - begin <= length - bytes;
+    if (holds && segment_->holds(owner, begin, length)) return {segment_->at(begin), length};
+  }
+  return {};
+}
+
 // --- giving up --------------------------------------------------------------------------------------------------
 
 // Several ranks may cancel at once: the block of the first rank decides who is named, and all blocks follow it.

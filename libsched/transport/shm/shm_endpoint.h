@@ -48,6 +48,8 @@ class shm_endpoint final : public endpoint {
   std::byte* allocate(std::size_t bytes) override { return heap_.allocate(bytes); }
   void deallocate(std::byte* memory) override { heap_.deallocate(memory); }
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
+  bool show_kept(const std::byte* memory, std::uint64_t bytes) override;
+  std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override;
 
   std::uint64_t offset_of(const std::byte* memory) const override { return segment_->offset_of(memory); }
   const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const override {

@@ -332,6 +332,12 @@ std::uint64_t shm_segment::region_start(rank of) const {
   return head().data_offset + head().stride * static_cast<std::uint64_t>(of);
 }
 
+rank shm_segment::region_of(std::uint64_t offset) const {
+  const std::uint64_t first = region_start(0);
+  const auto region = offset < first ? std::uint64_t{0} : (offset - first) / head().stride;
+  return offset >= first && region < static_cast<std::uint64_t>(ranks()) ? static_cast<rank>(region) : k_no_rank;
+}
+
 bool shm_segment::holds(rank of, std::uint64_t offset, std::uint64_t bytes) const {
   const std::uint64_t start = region_start(of);
   return offset >= start && bytes <= head().stride && offset - start <= head().stride - bytes;

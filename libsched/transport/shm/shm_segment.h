@@ -40,6 +40,11 @@ struct shm_page {
   std::atomic<std::int32_t> process;
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
   std::atomic<std::int32_t> lost;    ///< of the r-th page: the rank that was lost after r others, plus one
+  /// Parts of the rank's region that are never given back: offsets, and lengths, which are written last. 0: none yet.
+  static constexpr std::size_t k_kept_parts = 16;
+  struct {
+    std::atomic<std::uint64_t> offset, bytes;
+  } kept[k_kept_parts];
   shm_board_words home_board;
   shm_offer offers[shm_offer::k_places];
 };
@@ -99,6 +104,8 @@ class shm_segment {
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
   std::uint64_t region_start(rank of) const;
+  /// The rank whose region holds the offset; k_no_rank: none does.
+  rank region_of(std::uint64_t offset) const;
 
   /// Whether [offset, offset + bytes) lies in the region of `of`: peers' offsets are checked before use.
   bool holds(rank of, std::uint64_t offset, std::uint64_t bytes) const;

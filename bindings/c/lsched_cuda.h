@@ -1,0 +1,49 @@
+/* libsched over GPU memory, by CUDA. C11, also valid C++; needs no header and no library of CUDA's: the driver is found
+ * when it is asked for. Every build of libsched has these functions; where CUDA cannot be used they answer
+ * LSCHED_ERR_UNSUPPORTED, and the diagnostic says why.
+ *
+ * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
+ * pointer is given: at every create, lsched_rebind and lsched_start_with. What each rank uses is its own business: some
+ * may use devices and others none. Results have the bits that they have in host memory.
+ *
+ * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
+ * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
+ *
+ * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
+ * not use the device in the child.
+ */
+#ifndef LSCHED_CUDA_H
+#define LSCHED_CUDA_H
+
+#include "lsched.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lsched_cuda_config {
+  size_t struct_size;
+  int32_t device;         /* CUDA's number; -1: that of the caller's current context, or else the place among the ranks
+                             of the machine, modulo devices */
+  uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
+} lsched_cuda_config;
+
+/* Fills in the defaults, or what LSCHED_CUDA_DEVICE says. */
+#define lsched_cuda_config_init(config) lsched_cuda_config_init_sized((config), sizeof(lsched_cuda_config))
+LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
+
+/* From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that have
+ * come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context the
+ * caller has stays current. NULL config: the defaults.
+ * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
+ * Memory: until the last world is closed, which waits for the device, a few seconds at most.
+ * Errors: UNSUPPORTED (a build without CUDA, no driver, too old a one, no device), ARGUMENT (no such device), STATE
+ * (attached already), NOMEM, DEVICE. */
+LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
+                                                lsched_diagnostic* diagnostic);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,79 @@
+// The caller's memory: whether it is there, how it lies, and whose it is.
+#include "bindings/c/words.h"
+#include "bindings/c/world.h"
+
+namespace lsched {
+namespace {
+
+/// Where one buffer's memory is.
+result<memory_space> space_of(const lsched_world& world, const std::byte* memory, std::uint64_t bytes) {
+  if (const device* const gpu = world.process.gpu()) return gpu->space_of(memory, bytes);
+  if (is_gpu_memory(memory, bytes)) return argument("it is device memory: call lsched_cuda_attach first");
+  return memory_space::host;
+}
+
+}  // namespace
+
+result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs) {
+  binding memory;
+  for (const buffer& data : program.buffers()) {
+    if (data.role == buffer_role::scratch) continue;
+    const bool is_input = data.role == buffer_role::input;
+    const void* const* const places = is_input ? inputs : outputs;
+    const std::size_t i = is_input ? memory.inputs.size() : memory.outputs.size();
+    const void* const place = places == nullptr ? nullptr : places[i];
+    if (place == nullptr && data.count > 0) return failure{status::argument, "an input or output has no memory"};
+    if (is_input)
+      memory.inputs.push_back(static_cast<const std::byte*>(place));
+    else
+      memory.outputs.push_back(static_cast<std::byte*>(const_cast<void*>(place)));
+  }
+  return memory;
+}
+
+result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
+                              void* const* outputs) {
+  if (!program) return program.error();
+  auto memory = read_pointers(**program, inputs, outputs);
+  if (!memory) return memory.error();
+  const memory_layout layout = layout_of(**program, *memory);
+  if (auto why = layout.words_for_misfit(**program, *memory)) return failure{status::argument, std::move(*why)};
+  return creation{{std::move(agreement), std::move(program), std::move(*memory)}, {.layout = layout}};
+}
+
+result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory) {
+  caller_spaces all;
+  for (const buffer& data : program.buffers()) {
+    if (data.role == buffer_role::scratch) continue;
+    const bool is_input = data.role == buffer_role::input;
+    std::vector<memory_space>& spaces = is_input ? all.inputs : all.outputs;
+    const std::size_t i = spaces.size();
+    const auto space = space_of(world, is_input ? memory.inputs[i] : memory.outputs[i], data.bytes());
+    if (!space) {
+      failure why = space.error();
+      why.text = (is_input ? "input " : "output ") + std::to_string(i) + ": " + why.text;
+      return why;
+    }
+    spaces.push_back(*space);
+  }
+  return all;
+}
+
+result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs) {
+  const lsched::schedule& program = *schedule.instance->program;
+  auto memory = read_pointers(program, inputs, outputs);
+  if (!memory) return memory;
+  if (auto why = schedule.extras.layout.words_for_misfit(program, *memory)) return argument(std::move(*why));
+  const auto spaces = spaces_of(*schedule.world, program, *memory);
+  if (!spaces) return spaces.error();
+  if (fits(program, *spaces)) return memory;
+  return argument("device memory was given for host memory, or the other way round");
+}
+
+result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory) {
+  if (program->is_partial() || memory.inputs.size() + memory.outputs.size() == 0) return program;
+  const auto spaces = spaces_of(world, *program, memory);
+  return spaces ? placed(program, *spaces) : spaces.error();
+}
+
+}  // namespace lsched

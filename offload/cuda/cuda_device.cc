@@ -1,0 +1,180 @@
+#include "offload/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "offload/cuda/pointers.h"
+#include "ops/adasum/adasum.h"
+
+namespace lsched {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto k_longest_drain = 5s;
+
+CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+}  // namespace
+
+// --- opening and closing -------------------------------------------------------------------------------------------
+
+result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std::int32_t number,
+                                                  std::uint64_t staging_bytes, endpoint& net) {
+  auto in = cuda_context::open(driver, number);
+  if (!in) return in.error();
+  std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in)));
+  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, staging_bytes);
+  if (auto why = made->open_streams()) return *why;
+  return std::unique_ptr<device>(std::move(made));
+}
+
+std::optional<failure> cuda_device::open_streams() {
+  const cuda_scope here(*in_);
+  for (auto& one : queues_) {
+    auto opened = job_queue::open(*in_);
+    if (!opened) return opened.error();
+    one = std::move(*opened);
+  }
+  return std::nullopt;
+}
+
+// What jobs that hang may still write is nobody else's, ever: it goes with the process.
+cuda_device::~cuda_device() {
+  if (!is_hung_) return;
+  for (auto& one : queues_) (void)one.release();
+  (void)memory_.release();
+  (void)in_.release();
+}
+
+std::string cuda_device::name() const {
+  return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
+         (memory_->remark().empty() ? "" : "; " + memory_->remark());
+}
+
+// --- cold ----------------------------------------------------------------------------------------------------------
+
+result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
+  return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
+}
+
+std::byte* cuda_device::allocate(memory_space space, std::uint64_t bytes) { return memory_->allocate(space, bytes); }
+void cuda_device::deallocate(std::byte* memory) { memory_->deallocate(memory); }
+
+status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
+  const cuda_scope here(*in_);
+  const auto sums = find_device_kernel(kernel::dot_norms, dtype::f32);
+  CUresult answer = reserve_workspace(sums ? sums->workspace_bytes(most_elements) : 0);
+  for (std::size_t i = 0; i < queues_.size() && answer == CUDA_SUCCESS; ++i)
+    answer = queues_[i]->reserve(std::size_t{reserved_} + jobs);
+  if (answer == CUDA_SUCCESS) reserved_ += jobs;
+  const status told = status_of(answer);
+  if (told == status::device) fail("reserving jobs", answer);
+  return told == status::ok || told == status::device ? told : status::no_memory;
+}
+
+// A smaller one may be in use: it stays.
+CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
+  if (bytes <= workspace_bytes_) return CUDA_SUCCESS;
+  std::byte* const made = memory_->allocate(memory_space::device, bytes);
+  if (made == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  workspace_ = reinterpret_cast<double*>(made);
+  workspace_bytes_ = bytes;
+  return CUDA_SUCCESS;
+}
+
+// --- jobs ----------------------------------------------------------------------------------------------------------
+
+// What is not of the host is the device's: placement has seen to it that there is nothing else.
+bool cuda_device::is_device_memory(const std::byte* memory) const { return !memory_->is_staging(memory); }
+
+cuda_device::queue cuda_device::queue_of(const device_job& job) const {
+  if (job.what != kernel::copy) return work;
+  if (!is_device_memory(job.call.c)) return down;
+  return is_device_memory(job.call.a) ? work : up;
+}
+
+// A job that cannot begin has failed, and the device with it. Its end is reported like any other's.
+void cuda_device::submit(const device_job& job) {
+  job_queue& into = *queues_[queue_of(job)];
+  const cuda_scope here(*in_);
+  if (health() == status::ok)
+    if (const CUresult answer = begin(job, into.stream()); answer != CUDA_SUCCESS) fail(name_of(job.what), answer);
+  if (const CUresult answer = into.end_job(job.cookie); answer != CUDA_SUCCESS) fail("cuEventRecord", answer);
+}
+
+CUresult cuda_device::begin(const device_job& job, CUstream in) {
+  return job.what == kernel::copy ? copy(job, in) : launch(job, in);
+}
+
+CUresult cuda_device::copy(const device_job& job, CUstream in) {
+  const std::uint64_t bytes = job.call.count * size_of(job.type);
+  if (bytes == 0 || job.call.a == job.call.c) return CUDA_SUCCESS;
+  return in_->driver().cuMemcpyAsync(address_of(job.call.c), address_of(job.call.a), bytes, in);
+}
+
+// The coefficients of an adaptive sum the host makes, so that all ranks have the same bits.
+CUresult cuda_device::launch(const device_job& job, CUstream in) {
+  const kernel_call& call = job.call;
+  const auto found = find_device_kernel(job.what, job.type);
+  if (!found) return CUDA_ERROR_NOT_SUPPORTED;
+  if (call.count == 0 && !found->has_two_passes()) return CUDA_SUCCESS;
+  device_arguments with{.a = call.a, .b = call.b, .c = call.c, .workspace = workspace_, .count = call.count};
+  if (job.what == kernel::divide) with.divisor = call.with->front().integer();
+  if (job.what == kernel::adasum) {
+    std::array<double, k_dot_sums> sums;
+    std::memcpy(sums.data(), call.s, sizeof sums);
+    const auto [x, y] = adasum_coefficients_of(sums.data());
+    with.x = x, with.y = y;
+  }
+  const CUresult answer = launch(found->first, found->grid_of_first(call.count), with, in);
+  if (answer != CUDA_SUCCESS || !found->has_two_passes()) return answer;
+  return launch(found->second, found->grid_of_second(call.count), with, in);
+}
+
+CUresult cuda_device::launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in) {
+  device_arguments copied = with;
+  std::array<void*, 1> parameters{&copied};
+  return in_->driver().cuLaunchKernel(in_->function(function), grid.blocks, 1, 1, grid.threads, 1, 1, 0, in,
+                                      parameters.data(), nullptr);
+}
+
+// A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited for.
+std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
+  std::size_t count = 0;
+  const cuda_scope here(*in_);
+  for (const auto& one : queues_) {
+    while (count < out.size() && one->size() != 0) {
+      const CUresult answer = one->take_ended(&out[count]);
+      if (answer == CUDA_ERROR_NOT_READY) break;
+      if (answer != CUDA_SUCCESS) {
+        fail("cuEventQuery", answer);
+        out[count] = one->take_any();
+      }
+      ++count;
+    }
+  }
+  return count;
+}
+
+void cuda_device::fail(std::string_view call, CUresult answer) {
+  if (why_.code != status::ok) return;
+  why_ = {status::device, failure_of(in_->driver(), call, answer).text + " on " + in_->name()};
+}
+
+void cuda_device::drain() {
+  const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
+  const auto is_idle = [&] { return std::ranges::all_of(queues_, [](const auto& one) { return one->size() == 0; }); };
+  for (std::array<std::uint64_t, 16> ended; !is_idle();) {
+    if (poll(ended) != 0) continue;
+    if (std::chrono::steady_clock::now() > deadline) {
+      is_hung_ = true;
+      return;
+    }
+    std::this_thread::sleep_for(50us);
+  }
+}
+
+}  // namespace lsched

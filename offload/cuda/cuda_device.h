@@ -1,0 +1,60 @@
+// A rank's device, by CUDA: three streams, for copies to the host, copies to the device, and arithmetic with copies on
+// the device. (docs/cuda.md: two copies at a time go side by side, and beside kernels)
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "libsched/engine/device.h"
+#include "offload/cuda/context.h"
+#include "offload/cuda/cuda_memory.h"
+#include "offload/cuda/job_queue.h"
+#include "offload/cuda/kernels/arguments.h"
+
+namespace lsched {
+
+class cuda_device final : public device {
+ public:
+  static result<std::unique_ptr<device>> open(const cuda_driver& driver, std::int32_t number,
+                                              std::uint64_t staging_bytes, endpoint& net);
+  ~cuda_device() override;
+
+  std::string name() const override;
+  result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const override;
+  std::byte* allocate(memory_space space, std::uint64_t bytes) override;
+  void deallocate(std::byte* memory) override;
+  status reserve(std::uint32_t jobs, std::uint64_t most_elements) override;
+  void unreserve(std::uint32_t jobs) override { reserved_ -= jobs; }
+  bool reaches(const std::byte* memory, std::uint64_t bytes) override { return memory_->reaches(memory, bytes); }
+  void submit(const device_job& job) override;
+  std::size_t poll(std::span<std::uint64_t> out) override;
+  status health() const override { return why_.code; }
+  std::string failure_words() const override { return why_.text; }
+  void drain() override;
+
+ private:
+  enum queue : std::size_t { down, up, work };
+
+  explicit cuda_device(std::unique_ptr<cuda_context> in) : in_(std::move(in)) {}
+  std::optional<failure> open_streams();
+  CUresult reserve_workspace(std::uint64_t bytes);
+  bool is_device_memory(const std::byte* memory) const;
+  queue queue_of(const device_job& job) const;
+  CUresult begin(const device_job& job, CUstream in);
+  CUresult copy(const device_job& job, CUstream in);
+  CUresult launch(const device_job& job, CUstream in);
+  CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
+  void fail(std::string_view call, CUresult answer);
+
+  std::unique_ptr<cuda_context> in_;
+  std::unique_ptr<cuda_memory> memory_;
+  std::array<std::unique_ptr<job_queue>, 3> queues_;
+  std::uint32_t reserved_ = 0;   ///< jobs
+  double* workspace_ = nullptr;  ///< of the kernels in two passes, which the stream runs one after the other
+  std::uint64_t workspace_bytes_ = 0;
+  failure why_{status::ok, {}, k_no_rank, k_no_op};
+  bool is_hung_ = false;
+};
+
+}  // namespace lsched

@@ -1,0 +1,118 @@
+#include "offload/cuda/cuda_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace lsched {
+namespace {
+
+constexpr std::uint64_t k_device_grain = std::uint64_t{2} << 20;  ///< what the driver gives memory in
+constexpr std::uint64_t k_page = 4096;
+
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t grain) { return (bytes + grain - 1) / grain * grain; }
+
+template <class Byte>
+bool is_within(const std::byte* memory, std::uint64_t bytes, std::span<Byte> area) {
+  return memory >= area.data() && bytes <= area.size() &&
+         static_cast<std::uint64_t>(memory - area.data()) <= area.size() - bytes;
+}
+
+}  // namespace
+
+cuda_memory::cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes)
+    : in_(in),
+      net_(net),
+      staging_bytes_(std::max(staging_bytes, k_page)),
+      device_pool_([this](std::uint64_t bytes) { return add_device_area(bytes); }),
+      staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}
+
+cuda_memory::~cuda_memory() {
+  for (const auto& area : shown_) unpin(in_, area);
+  for (const auto& area : reached_) unpin(in_, area);
+  for (const auto& area : shown_) net_.deallocate(area.data());
+  const cuda_scope here(in_);
+  for (const auto& area : own_) (void)in_.driver().cuMemFreeHost(area.data());
+  for (std::byte* area : device_areas_) (void)in_.driver().cuMemFree(reinterpret_cast<CUdeviceptr>(area));
+}
+
+void cuda_memory::remark_unless_known(const std::string& what) {
+  if (remark_.empty()) remark_ = what;
+}
+
+// --- areas ---------------------------------------------------------------------------------------------------------
+
+std::span<std::byte> cuda_memory::add_device_area(std::uint64_t bytes) {
+  const std::uint64_t whole = round_up(bytes, k_device_grain);
+  const cuda_scope here(in_);
+  CUdeviceptr made = 0;
+  if (in_.driver().cuMemAlloc(&made, whole) != CUDA_SUCCESS) return {};
+  device_areas_.push_back(reinterpret_cast<std::byte*>(made));
+  return {device_areas_.back(), whole};
+}
+
+std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
+  const std::uint64_t whole = round_up(std::max(bytes, staging_bytes_), k_page);
+  const std::span<std::byte> shown = add_shown_area(whole);
+  return shown.empty() ? add_own_area(whole) : shown;
+}
+
+// Pages are touched before they are pinned, which is faster. The endpoint never takes the area back before the end: what
+// it gives back to the system would stay pinned.
+std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
+  std::byte* const memory = net_.allocate(bytes);
+  if (memory == nullptr) {
+    remark_unless_known("no room for staging memory that peers can read");
+    return {};
+  }
+  const std::span<std::byte> area(memory, bytes);
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(memory) % k_page == 0;
+  if (is_aligned) std::memset(memory, 0, bytes);
+  if (!is_aligned || pin(in_, area) != status::ok) {
+    remark_unless_known("the driver does not pin the transport's memory");
+    net_.deallocate(memory);
+    return {};
+  }
+  shown_.push_back(area);
+  (void)net_.show_kept(memory, bytes);
+  return area;
+}
+
+std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
+  const cuda_scope here(in_);
+  void* made = nullptr;
+  constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  if (in_.driver().cuMemHostAlloc(&made, bytes, flags) != CUDA_SUCCESS) return {};
+  own_.push_back({static_cast<std::byte*>(made), bytes});
+  return own_.back();
+}
+
+// --- pieces --------------------------------------------------------------------------------------------------------
+
+std::byte* cuda_memory::allocate(memory_space space, std::uint64_t bytes) {
+  return (space == memory_space::device ? device_pool_ : staging_pool_).allocate(bytes);
+}
+
+void cuda_memory::deallocate(std::byte* memory) {
+  if (!device_pool_.deallocate(memory)) (void)staging_pool_.deallocate(memory);
+}
+
+bool cuda_memory::is_staging(const std::byte* memory) const {
+  const auto holds = [&](const auto& area) { return is_within(memory, 1, area); };
+  return std::ranges::any_of(shown_, holds) || std::ranges::any_of(own_, holds) || std::ranges::any_of(reached_, holds);
+}
+
+// A part that a peer keeps is pinned as a whole: a copy must not go across two.
+bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
+  if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
+  const std::span<const std::byte> kept = net_.kept_at(memory, bytes);
+  if (kept.empty() || std::ranges::find(refused_, kept.data()) != refused_.end()) return false;
+  if (pin(in_, kept) == status::ok) {
+    reached_.push_back(kept);
+    return true;
+  }
+  refused_.push_back(kept.data());
+  remark_unless_known("the driver does not pin a peer's memory");
+  return false;
+}
+
+}  // namespace lsched

@@ -1,0 +1,60 @@
+// The memory that a rank's device works with: device memory, staging memory that peers can read, and what peers let it
+// read of theirs.
+//
+// Nothing is given back to the driver before the end, since the driver would wait for all streams, of which one may wait
+// for a round of ours.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libsched/transport/endpoint.h"
+#include "offload/cuda/pinned.h"
+#include "offload/memory_pool.h"
+
+namespace lsched {
+
+/// One thread at a time.
+class cuda_memory {
+ public:
+  /// Staging memory comes in parts of `staging_bytes` or more. Both outlive this.
+  cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes);
+
+  /// Waits for what the device does.
+  ~cuda_memory();
+  cuda_memory(const cuda_memory&) = delete;
+  cuda_memory& operator=(const cuda_memory&) = delete;
+
+  /// null: there is none left.
+  std::byte* allocate(memory_space space, std::uint64_t bytes);
+  void deallocate(std::byte* memory);
+
+  /// Whether the device can read it where it is. Pins what a peer keeps for that when it is first asked for it.
+  bool reaches(const std::byte* memory, std::uint64_t bytes);
+
+  /// Whether it is staging memory, this rank's or a peer's; what jobs have is that or device memory.
+  bool is_staging(const std::byte* memory) const;
+
+  /// For people: why peers' messages are copied by the host first; empty: they are not.
+  const std::string& remark() const { return remark_; }
+
+ private:
+  std::span<std::byte> add_device_area(std::uint64_t bytes);
+  std::span<std::byte> add_staging_area(std::uint64_t bytes);
+  std::span<std::byte> add_shown_area(std::uint64_t bytes);
+  std::span<std::byte> add_own_area(std::uint64_t bytes);
+  void remark_unless_known(const std::string& what);
+
+  const cuda_context& in_;
+  endpoint& net_;
+  const std::uint64_t staging_bytes_;
+  std::string remark_;
+  std::vector<std::byte*> device_areas_;
+  std::vector<std::span<std::byte>> shown_;          ///< staging memory of the endpoint's, which peers read where it is
+  std::vector<std::span<std::byte>> own_;            ///< staging memory of the driver's
+  std::vector<std::span<const std::byte>> reached_;  ///< what peers keep for that
+  std::vector<const std::byte*> refused_;            ///< likewise, but it could not be pinned
+  memory_pool device_pool_, staging_pool_;
+};
+
+}  // namespace lsched

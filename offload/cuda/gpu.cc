@@ -1,0 +1,43 @@
+#include "offload/gpu.h"
+
+#include "offload/cuda/cuda_device.h"
+#include "offload/cuda/pointers.h"
+
+namespace lsched {
+namespace {
+
+/// The device of the context that the caller uses, or nothing.
+std::optional<std::int32_t> current_device(const cuda_driver& driver) {
+  CUcontext in_use = nullptr;
+  CUdevice number = 0;
+  if (driver.cuCtxGetCurrent(&in_use) != CUDA_SUCCESS || in_use == nullptr) return std::nullopt;
+  if (driver.cuCtxGetDevice(&number) != CUDA_SUCCESS) return std::nullopt;
+  return number;
+}
+
+failure no_gpu(std::string text) { return {status::unsupported, "CUDA cannot be used: " + std::move(text)}; }
+
+}  // namespace
+
+result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net) {
+  const auto driver = load_cuda_driver();
+  if (!driver) return driver.error();
+  int devices = 0;
+  if (const CUresult answer = (*driver)->cuDeviceGetCount(&devices); answer != CUDA_SUCCESS)
+    return no_gpu(failure_of(**driver, "cuDeviceGetCount", answer).text);
+  if (devices == 0) return no_gpu("there is no GPU");
+  if (which.number < -1 || which.number >= devices)
+    return failure{status::argument, "device " + std::to_string(which.number) + " is not one of the " +
+                                         std::to_string(devices) + " that there are"};
+  const auto by_rank = static_cast<std::int32_t>(which.local_rank % static_cast<std::uint32_t>(devices));
+  const std::int32_t number = which.number >= 0 ? which.number : current_device(**driver).value_or(by_rank);
+  return cuda_device::open(**driver, number, which.staging_bytes, net);
+}
+
+bool is_gpu_memory(const void* memory, std::uint64_t bytes) {
+  if (memory == nullptr || bytes == 0) return false;
+  const cuda_driver* const driver = find_cuda_driver();
+  return driver != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(memory));
+}
+
+}  // namespace lsched

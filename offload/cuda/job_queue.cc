@@ -1,0 +1,58 @@
+#include "offload/cuda/job_queue.h"
+
+#include <algorithm>
+
+namespace lsched {
+
+result<std::unique_ptr<job_queue>> job_queue::open(const cuda_context& in) {
+  std::unique_ptr<job_queue> made(new job_queue(in));
+  int least = 0, greatest = 0;  // the greatest priority is the lowest number
+  (void)in.driver().cuCtxGetStreamPriorityRange(&least, &greatest);
+  const CUresult answer = in.driver().cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, greatest);
+  if (answer != CUDA_SUCCESS) return failure_of(in.driver(), "cuStreamCreateWithPriority", answer);
+  return made;
+}
+
+job_queue::~job_queue() {
+  const cuda_scope here(in_);
+  for (const job& one : jobs_) (void)in_.driver().cuEventDestroy(one.end);
+  if (stream_ != nullptr) (void)in_.driver().cuStreamDestroy(stream_);
+}
+
+// The ring grows only while it is in one piece: jobs under way are moved to its beginning first.
+CUresult job_queue::reserve(std::size_t jobs) {
+  if (jobs <= jobs_.size()) return CUDA_SUCCESS;
+  if (!jobs_.empty()) {
+    std::ranges::rotate(jobs_, jobs_.begin() + static_cast<std::ptrdiff_t>(begin_ % jobs_.size()));
+    end_ = size();
+    begin_ = 0;
+  }
+  const std::size_t before = jobs_.size();
+  while (jobs_.size() < jobs) {
+    CUevent made = nullptr;
+    const CUresult answer = in_.driver().cuEventCreate(&made, CU_EVENT_DISABLE_TIMING);
+    if (answer != CUDA_SUCCESS) {
+      for (; jobs_.size() > before; jobs_.pop_back()) (void)in_.driver().cuEventDestroy(jobs_.back().end);
+      return answer;
+    }
+    jobs_.push_back({made, 0});
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult job_queue::end_job(std::uint64_t cookie) {
+  job& next = jobs_[end_++ % jobs_.size()];
+  next.cookie = cookie;
+  return in_.driver().cuEventRecord(next.end, stream_);
+}
+
+CUresult job_queue::take_ended(std::uint64_t* cookie) {
+  const job& oldest = jobs_[begin_ % jobs_.size()];
+  const CUresult answer = in_.driver().cuEventQuery(oldest.end);
+  if (answer != CUDA_SUCCESS) return answer;
+  *cookie = oldest.cookie;
+  ++begin_;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace lsched

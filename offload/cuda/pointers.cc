@@ -1,0 +1,68 @@
+#include "offload/cuda/pointers.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string>
+
+namespace lsched {
+namespace {
+
+struct pointer_facts {
+  unsigned type = 0;  ///< CUmemorytype; 0: the driver does not know it
+  unsigned is_managed = 0;
+  int device = -1;
+};
+
+/// Of what the driver does not know it says so, without an error.
+std::optional<pointer_facts> facts_of(const cuda_driver& driver, const std::byte* memory) {
+  std::array asked{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
+                   CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  pointer_facts found;
+  std::array<void*, 3> into{&found.type, &found.is_managed, &found.device};
+  const CUresult answer = driver.cuPointerGetAttributes(static_cast<unsigned>(asked.size()), asked.data(), into.data(),
+                                                        reinterpret_cast<CUdeviceptr>(memory));
+  if (answer != CUDA_SUCCESS) return std::nullopt;
+  return found;
+}
+
+bool is_of_device(const pointer_facts& found) { return found.type == CU_MEMORYTYPE_DEVICE && found.is_managed == 0; }
+
+/// Whether the host can read a byte; what it cannot is a device's that was freed, say.
+bool is_readable(const std::byte* place) {
+  std::byte seen{};
+  const iovec into{&seen, 1}, from{const_cast<std::byte*>(place), 1};
+  return process_vm_readv(getpid(), &into, 1, &from, 1, 0) == 1 || errno != EFAULT;
+}
+
+failure argument(std::string why) { return {status::argument, std::move(why)}; }
+
+}  // namespace
+
+result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
+                                   std::uint64_t bytes) {
+  if (memory == nullptr || bytes == 0) return memory_space::host;
+  const std::byte* const last = memory + bytes - 1;
+  const auto begin = facts_of(driver, memory), end = facts_of(driver, last);
+  if (!begin || !end) return failure{status::device, "the driver cannot tell whose memory a buffer is"};
+  if (is_of_device(*begin) != is_of_device(*end) || begin->is_managed != end->is_managed)
+    return argument("a buffer is longer than the memory that it begins in");
+  if (!is_of_device(*begin)) {
+    if (is_readable(memory) && is_readable(last)) return memory_space::host;
+    return argument("a buffer is neither host nor device memory: was it freed?");
+  }
+  if (begin->device == number && end->device == number) return memory_space::device;
+  return failure{status::constraint, "a buffer is in memory of device " +
+                                         std::to_string(begin->device == number ? end->device : begin->device) +
+                                         ", and this rank uses device " + std::to_string(number)};
+}
+
+bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory) {
+  const auto found = facts_of(driver, memory);
+  return found && is_of_device(*found);
+}
+
+}  // namespace lsched

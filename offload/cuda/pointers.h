@@ -1,0 +1,20 @@
+// Whose memory a pointer leads to. Asked at every bind and never remembered: memory comes and goes unseen.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "offload/cuda/driver.h"
+
+namespace lsched {
+
+/// Where all of [memory, memory + bytes) is, for a rank whose device has that number: host (also pinned, and managed
+/// where both sides may use it at a time) or device. CONSTRAINT: another device's. ARGUMENT: some of it is elsewhere
+/// than the rest, or gone. Any thread; needs no context.
+result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
+                                   std::uint64_t bytes);
+
+/// Whether the driver knows it as a device's, of any number.
+bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory);
+
+}  // namespace lsched

@@ -1,0 +1,28 @@
+// A rank's GPU: opened where this build and this machine have what it takes. What stands behind it is in offload/cuda; no
+// other code knows CUDA. (docs/device.md)
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "libsched/engine/device.h"
+#include "libsched/transport/endpoint.h"
+#include "ops/status.h"
+
+namespace lsched {
+
+struct gpu_choice {
+  std::int32_t number = -1;         ///< the driver's; -1: that of the caller's current context, else by `local_rank`
+  std::uint32_t local_rank = 0;     ///< place of this rank among those of its machine
+  std::uint64_t staging_bytes = 0;  ///< pinned memory that is reserved for messages; more is taken if they need more
+};
+
+/// UNSUPPORTED: a build without CUDA, no driver, too old a one, no GPU; the text says which. ARGUMENT: no such GPU.
+/// NO_MEMORY, DEVICE. Any thread; takes up to seconds, in which kernels are loaded. Touches no stream of the caller's.
+/// `net`, which outlives it, gives memory that peers read.
+result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net);
+
+/// Whether memory is a GPU's, in a process that may have opened none here, but has loaded a driver. Any thread.
+bool is_gpu_memory(const void* memory, std::uint64_t bytes);
+
+}  // namespace lsched

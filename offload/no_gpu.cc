@@ -1,0 +1,12 @@
+// A build without CUDA. (Where there is CUDA, offload/cuda is compiled instead.)
+#include "offload/gpu.h"
+
+namespace lsched {
+
+result<std::unique_ptr<device>> open_gpu(const gpu_choice&, endpoint&) {
+  return failure{status::unsupported, "this build of libsched has no CUDA"};
+}
+
+bool is_gpu_memory(const void*, std::uint64_t) { return false; }
+
+}  // namespace lsched
