@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,15 +37,14 @@ Function cuda_function(const char* name, int version) {
   reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"))(name, &found, version, 0, &how);
   return reinterpret_cast<Function>(found);
 }
-#define LSCHED_CUDA_FUNCTION(name, version) \
-  ::lsched::testing::cuda_function<PFN_##name##_v##version>(#name, version)
+#define LSCHED_CUDA_FUNCTION(name, version) ::lsched::testing::cuda_function<PFN_##name##_v##version>(#name, version)
 
 /// The driver of this process with the first device's context current.
 class fake_device {
  public:
   explicit fake_device(int device = 0) : device_(device) {
     const result<const cuda_driver*> found = load_cuda_driver();
-    cuda_ = found.ok() ? *found : nullptr;
+    cuda_ = found.has_value() ? *found : nullptr;
     fake_ = find_fake_cuda();
     if (cuda_ == nullptr || fake_ == nullptr) return;
     is_there_ = cuda_->cuDevicePrimaryCtxRetain(&context_, device) == CUDA_SUCCESS &&
@@ -99,7 +99,7 @@ class UnderTheFake : public ::testing::Test {
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     alarm(100);  // some calls have no limit of their own
-    ASSERT_TRUE(load_cuda_driver().ok()) << load_cuda_driver().error().text;
+    ASSERT_TRUE(load_cuda_driver().has_value()) << load_cuda_driver().error().text;
     ASSERT_NE(find_fake_cuda(), nullptr) << "LD_LIBRARY_PATH does not name the fake driver";
     begin();
   }

@@ -20,8 +20,8 @@ using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 //   reset         waits for what runs, forgets everything else, reads the environment again; handles become destroyed
 //                 ones, memory freed, and the calling thread has no context
 //   calls         calls of that function since the start or the last reset
-//   leaks         how many things were not given back; one line for each goes into `text`, cut at `size`. After an error
-//                 that sticks none are counted: nothing can be given back then
+//   leaks         how many things were not given back; one line for each goes into `text`, cut at `size`. None after an
+//                 error that sticks: nothing can be given back then
 //   set_kernels   where kernels are found by name from now on; null: where they were at the start
 //   hold          no stream goes on until go_on() (all) or step()
 //   go_on         the opposite

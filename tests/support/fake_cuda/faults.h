@@ -1,9 +1,9 @@
 // Answers that functions give instead of doing their work: function:n:code[:sticky], separated by commas.
 //
 // The n-th call (from 1) of that function answers `code`: a number, a name as CUDA_ERROR_UNKNOWN, or `hang`. With
-// `sticky` every later call of any function answers it too, and nothing that is queued runs any more: so does a device
-// that has failed, or with DEINITIALIZED (4) a driver that has gone. What `hang` means: work that this call queues never
-// completes; an event or a stream that it asks for stays NOT_READY for ever; any other call never returns.
+// `sticky` every later call of any function answers it too, and nothing that is queued runs any more: so does a
+// device that has failed, or with DEINITIALIZED (4) a driver that has gone. What `hang` means: work that this call
+// queues never completes; an event or a stream that it asks for stays NOT_READY for ever; any other call never returns.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,5 @@
-// Legacy handles: a process and its descriptor of the memory. Whoever opens one keeps the memory, whatever becomes of the
-// process that made it.
+// Legacy handles: a process and its descriptor of the memory. Whoever opens one keeps the memory, whatever becomes of
+// the process that made it.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

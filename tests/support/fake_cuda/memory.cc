@@ -16,7 +16,8 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::size_t k_arena = std::size_t{1} << 40U;
+constexpr std::size_t k_arena = std::size_t{1} << 38U;   // more may not fit beside what the thread sanitizer needs
+constexpr std::size_t k_small = std::size_t{64} << 10U;  // alignment of what is smaller than the granularity
 constexpr std::size_t k_page = 4096;
 constexpr const char* k_name = "fake_cuda_device_";  // and its number: so another process knows whose memory it is
 
@@ -81,10 +82,11 @@ std::optional<address> memory_map::take_addresses(std::size_t size) {
     arena_size_ = k_arena;
     watch_for_crashes(arena_, arena_size_);
   }
-  const std::size_t whole = (size / k_granularity + 1) * k_granularity;  // never adjacent to the next
-  if (whole > arena_size_ - taken_) return std::nullopt;
-  taken_ += whole;
-  return arena_ + taken_ - whole;
+  const std::size_t alignment = size < k_granularity ? k_small : k_granularity;
+  const std::size_t begin = (taken_ + alignment - 1) / alignment * alignment;
+  if (begin > arena_size_ || size >= arena_size_ - begin) return std::nullopt;
+  taken_ = begin + whole_pages(size) + k_page;  // never adjacent to the next
+  return arena_ + begin;
 }
 
 range& memory_map::add(range of) {

@@ -65,7 +65,7 @@ struct range {
 
 class memory_map {
  public:
-  /// Addresses of device memory, aligned to the granularity. nullopt: none are left.
+  /// Addresses of device memory, aligned as an allocation of that size is. nullopt: none are left.
   std::optional<address> take_addresses(std::size_t size);
   bool is_device_address(address at) const { return at - arena_ < arena_size_; }
 

@@ -1,8 +1,5 @@
 #include "tests/support/fake_cuda/process.h"
 
-#include <algorithm>
-#include <cstdio>
-
 #include "tests/support/fake_cuda/capture.h"
 #include "tests/support/fake_cuda/misuse.h"
 
@@ -12,11 +9,6 @@ namespace lsched {
 
 namespace fake_cuda {
 namespace {
-
-void check_context(const process& p, const char* name) {
-  const CUcontext current = current_context(p);
-  if (current == nullptr) misuse(std::string(name) + ": no context is current");
-}
 
 void sleep_for_ever(process& p, lock& held) {
   p.changed.wait(held, [&] { return p.dead.has_value(); });
@@ -73,38 +65,6 @@ void die(process& p, CUresult answer) {
   p.work_arrived.notify_all();
 }
 
-std::vector<std::string> leaks_of(const process& p) {
-  std::vector<std::string> lines;
-  if (p.dead) return lines;
-  const auto count = [&](std::size_t number, const char* what) {
-    if (number != 0) lines.push_back(std::to_string(number) + " " + what + " not destroyed");
-  };
-  for (const auto& context : p.contexts)
-    if (context->retained != 0)
-      lines.push_back("the context of device " + std::to_string(context->device) + " is retained " +
-                      std::to_string(context->retained) + " times");
-  count(p.streams.alive(), "streams");
-  count(p.events.alive(), "events");
-  count(p.modules.alive(), "modules");
-  count(p.graphs.alive(), "graphs");
-  for (const auto& [start, of] : p.memory.all()) {
-    const char* const what = !of.origin.empty()             ? "of another process is not closed"
-                             : of.reservation != 0          ? "is not unmapped"
-                             : of.kind == space::registered ? "is not unregistered"
-                                                            : "is not freed";
-    lines.push_back(std::to_string(of.size) + " bytes of " +
-                    (of.kind == space::device    ? "device memory "
-                     : of.kind == space::managed ? "managed memory "
-                                                 : "host memory ") +
-                    what);
-  }
-  for (const auto& [id, of] : p.handles)
-    lines.push_back("a handle of " + std::to_string(of.of->size) + " bytes is not released");
-  for (const auto& [start, of] : p.reservations)
-    lines.push_back(std::to_string(of.size) + " bytes of addresses are not freed");
-  return lines;
-}
-
 thread_state& this_thread() {
   thread_local thread_state state;
   return state;
@@ -128,8 +88,9 @@ std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned
   if (failing && !failing->hangs) return failing->code;
   if (!p.is_initialised && (what & (k_before_init | k_always)) == 0) return CUDA_ERROR_NOT_INITIALIZED;
   if ((what & k_needs_context) != 0) {
-    check_context(p, name);
-    if (current_context(p)->retained == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    const CUcontext current = current_context(p);
+    if (current == nullptr) misuse(std::string(name) + ": no context is current");
+    if (current->retained == 0) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   if ((what & k_unsafe_in_capture) != 0 && forbids_unsafe_calls(p))
     misuse(std::string(name) + " would end a capture: the thread's mode is not RELAXED");

@@ -114,8 +114,8 @@ inline constexpr unsigned k_before_init = 4;        ///< may come before cuInit
 inline constexpr unsigned k_always = 8;             ///< has its own answer even when nothing succeeds any more
 inline constexpr unsigned k_queues = 16;            ///< queues work, or asks for its end
 
-/// What comes before the work of every call: it is counted, may be misuse, and may fail. An answer: the call has no more
-/// to do.
+/// What comes before the work of every call: it is counted, may be misuse, and may fail. An answer: the call has no
+/// more to do.
 std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned what);
 
 /// A call of the driver: `body` does its work, with the lock.
