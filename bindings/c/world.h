@@ -88,8 +88,8 @@ result<binding> read_pointers(const schedule& program, const void* const* inputs
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 
-/// Memory for another round of a schedule: there, lying as that of its create does, and in the same spaces. ARGUMENT, or
-/// as spaces_of().
+/// Memory for another round of a schedule: there, lying as that of its create does, and in the same spaces. ARGUMENT,
+/// or as spaces_of().
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
 
 /// Where that memory is: host or device. The failure names the buffer: ARGUMENT (device memory, and no device was

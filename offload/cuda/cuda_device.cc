@@ -141,7 +141,8 @@ CUresult cuda_device::launch(std::uint32_t function, device_grid grid, const dev
                                       parameters.data(), nullptr);
 }
 
-// A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited for.
+// A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited
+// for.
 std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   std::size_t count = 0;
   const cuda_scope here(*in_);

@@ -56,8 +56,8 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
   return shown.empty() ? add_own_area(whole) : shown;
 }
 
-// Pages are touched before they are pinned, which is faster. The endpoint never takes the area back before the end: what
-// it gives back to the system would stay pinned.
+// Pages are touched before they are pinned, which is faster. The endpoint never takes the area back before the end:
+// what it gives back to the system would stay pinned.
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   std::byte* const memory = net_.allocate(bytes);
   if (memory == nullptr) {

@@ -1,8 +1,8 @@
 // The memory that a rank's device works with: device memory, staging memory that peers can read, and what peers let it
 // read of theirs.
 //
-// Nothing is given back to the driver before the end, since the driver would wait for all streams, of which one may wait
-// for a round of ours.
+// Nothing is given back to the driver before the end, since the driver would wait for all streams, of which one may
+// wait for a round of ours.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "libsched/transport/endpoint.h"
 #include "offload/cuda/pinned.h"
-#include "offload/memory_pool.h"
+#include "offload/cuda/memory_pool.h"
 
 namespace lsched {
 

@@ -1,5 +1,5 @@
-// Host memory that is pinned for a device, so that the device reads and writes it. The ranks of a process share that: the
-// driver pins memory once.
+// Host memory that is pinned for a device, so that the device reads and writes it. The ranks of a process share that:
+// the driver pins memory once.
 #pragma once
 
 #include <cstddef>

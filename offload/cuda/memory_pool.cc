@@ -1,4 +1,4 @@
-#include "offload/memory_pool.h"
+#include "offload/cuda/memory_pool.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// Memory that is handed out in pieces and taken back, but never given up before the end: for memory whose owner must not
-// be asked to free anything meanwhile, as a GPU's driver would wait for all it does.
+// Memory that is handed out in pieces and taken back, but never given up before the end: for memory whose owner must
+// not be asked to free anything meanwhile, as a GPU's driver would wait for all it does.
 #pragma once
 
 #include <cstddef>

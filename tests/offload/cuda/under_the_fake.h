@@ -1,0 +1,147 @@
+// Tests under the fake driver: each begins with one that nobody has called, and must give everything back.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "offload/cuda/driver.h"
+#include "tests/support/fake_cuda/control.h"
+
+namespace lsched::testing {
+
+/// False: it did not become true in 20 s.
+template <class Condition>
+bool comes_true(Condition&& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
+}
+
+/// What a test of the user's own calls: a function that the library does not need. nullptr: the driver has none.
+template <class Function>
+Function cuda_function(const char* name, int version) {
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) return nullptr;
+  void* found = nullptr;
+  CUdriverProcAddressQueryResult how{};
+  reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"))(name, &found, version, 0, &how);
+  return reinterpret_cast<Function>(found);
+}
+#define LSCHED_CUDA_FUNCTION(name, version) ::lsched::testing::cuda_function<PFN_##name##_v##version>(#name, version)
+
+/// The driver of this process with the first device's context current.
+class fake_device {
+ public:
+  explicit fake_device(int device = 0) : device_(device) {
+    const result<const cuda_driver*> found = load_cuda_driver();
+    cuda_ = found.has_value() ? *found : nullptr;
+    fake_ = find_fake_cuda();
+    if (cuda_ == nullptr || fake_ == nullptr) return;
+    is_there_ = cuda_->cuDevicePrimaryCtxRetain(&context_, device) == CUDA_SUCCESS &&
+                cuda_->cuCtxPushCurrent(context_) == CUDA_SUCCESS;
+  }
+  ~fake_device() {
+    if (!is_there_) return;
+    CUcontext popped = nullptr;
+    cuda_->cuCtxPopCurrent(&popped);
+    cuda_->cuDevicePrimaryCtxRelease(device_);
+  }
+  fake_device(const fake_device&) = delete;
+  fake_device& operator=(const fake_device&) = delete;
+
+  bool is_there() const { return is_there_; }
+  const cuda_driver& cuda() const { return *cuda_; }
+  const fake_cuda_control& fake() const { return *fake_; }
+  CUcontext context() const { return context_; }
+
+  CUstream stream(unsigned flags = CU_STREAM_NON_BLOCKING) const {
+    CUstream made = nullptr;
+    EXPECT_EQ(cuda_->cuStreamCreateWithPriority(&made, flags, 0), CUDA_SUCCESS);
+    return made;
+  }
+  CUevent event() const {
+    CUevent made = nullptr;
+    EXPECT_EQ(cuda_->cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    return made;
+  }
+  CUdeviceptr memory(std::size_t size) const {
+    CUdeviceptr made = 0;
+    EXPECT_EQ(cuda_->cuMemAlloc(&made, size), CUDA_SUCCESS);
+    return made;
+  }
+  template <class Value>
+  Value* pinned(std::size_t count) const {
+    void* made = nullptr;
+    EXPECT_EQ(cuda_->cuMemHostAlloc(&made, count * sizeof(Value), CU_MEMHOSTALLOC_PORTABLE), CUDA_SUCCESS);
+    return static_cast<Value*>(made);
+  }
+
+ private:
+  int device_;
+  bool is_there_ = false;
+  const cuda_driver* cuda_ = nullptr;
+  const fake_cuda_control* fake_ = nullptr;
+  CUcontext context_ = nullptr;
+};
+
+class UnderTheFake : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    alarm(100);  // some calls have no limit of their own
+    ASSERT_TRUE(load_cuda_driver().has_value()) << load_cuda_driver().error().text;
+    ASSERT_NE(find_fake_cuda(), nullptr) << "LD_LIBRARY_PATH does not name the fake driver";
+    begin();
+  }
+  void TearDown() override {
+    device_.reset();
+    if (find_fake_cuda() != nullptr) {
+      EXPECT_EQ(find_fake_cuda()->leaked(), expected_leaks_);
+      clear();
+    }
+    alarm(0);
+  }
+
+  /// Says that in the environment for the rest of the test, and begins anew.
+  void say(const std::string& name, const std::string& value) {
+    said_.push_back(name);
+    setenv(name.c_str(), value.c_str(), 1);
+    device_.reset();
+    begin();
+  }
+  void expect_leaks(const std::string& lines) { expected_leaks_ = lines; }
+  /// The context of the device is the test's own no longer.
+  void release() { device_.reset(); }
+
+  const fake_device& gpu() const { return *device_; }
+  const cuda_driver& cuda() const { return device_->cuda(); }
+  const fake_cuda_control& fake() const { return device_->fake(); }
+
+ private:
+  void begin() {
+    find_fake_cuda()->reset();
+    (*load_cuda_driver())->cuInit(0);
+    device_ = std::make_unique<fake_device>();
+  }
+  void clear() {
+    for (const std::string& name : said_) unsetenv(name.c_str());
+    find_fake_cuda()->reset();
+    (*load_cuda_driver())->cuInit(0);
+  }
+
+  std::unique_ptr<fake_device> device_;
+  std::vector<std::string> said_;
+  std::string expected_leaks_;
+};
+
+}  // namespace lsched::testing

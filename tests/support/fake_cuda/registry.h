@@ -1,0 +1,48 @@
+// Objects that the caller knows by handle. They stay where they are when they are destroyed, so that a handle is never
+// given out twice and its use after that is seen.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "tests/support/fake_cuda/misuse.h"
+
+namespace fake_cuda {
+
+/// Object: has `bool is_alive`. Callers hold the driver's lock.
+template <class Object>
+class registry {
+ public:
+  Object* add(std::unique_ptr<Object> made) {
+    known_.insert(made.get());
+    ++alive_;
+    return all_.emplace_back(std::move(made)).get();
+  }
+
+  /// nullptr: it was never given out. One that was destroyed is misuse of `what`.
+  Object* find(Object* handle, const char* what) const {
+    if (known_.count(handle) == 0) return nullptr;
+    if (!handle->is_alive) misuse(std::string(what) + " is used after it was destroyed");
+    return handle;
+  }
+
+  void retire(Object* gone) {
+    gone->is_alive = false;
+    --alive_;
+  }
+  void retire_all() {
+    for (const auto& one : all_) one->is_alive = false;
+    alive_ = 0;
+  }
+  std::size_t alive() const { return alive_; }
+
+ private:
+  std::vector<std::unique_ptr<Object>> all_;
+  std::unordered_set<const Object*> known_;
+  std::size_t alive_ = 0;
+};
+
+}  // namespace fake_cuda
