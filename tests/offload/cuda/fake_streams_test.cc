@@ -242,13 +242,14 @@ TEST_F(FakeStreams, CaptureKeepsWorkBack) {
 
 // --- launches -------------------------------------------------------------------------------------------
 
-void add(const device_arguments& with, unsigned /*blocks*/, unsigned /*threads*/) {
+/// Of a grid of one thread.
+void add(const device_arguments& with) {
   for (std::uint64_t i = 0; i < with.count; ++i)
     static_cast<float*>(const_cast<void*>(static_cast<const void*>(with.c)))[i] =
         static_cast<const float*>(with.a)[i] + static_cast<const float*>(with.b)[i];
 }
 const emulated_kernel* find_add(std::string_view name) {
-  static constexpr emulated_kernel one{"add", add};
+  static constexpr emulated_kernel one{"add", add, false};
   return name == one.name ? &one : nullptr;
 }
 
