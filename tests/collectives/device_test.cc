@@ -56,11 +56,11 @@ class device_world {
   }
   std::uint64_t jobs() const {
     std::uint64_t done = 0;
-    for (const fake_device* one : devices_) done += one == nullptr ? 0 : one->done();
+    for (const stepped_device* one : devices_) done += one == nullptr ? 0 : one->done();
     return done;
   }
   lockstep_world& world() { return world_; }
-  fake_device& device_of(rank r) { return *devices_[static_cast<std::size_t>(r)]; }
+  stepped_device& device_of(rank r) { return *devices_[static_cast<std::size_t>(r)]; }
   const std::vector<instance*>& its() const { return its_; }
 
  private:
@@ -99,7 +99,7 @@ class device_world {
   }
 
   std::byte* on_device_of(rank r, const bytes& content) {
-    fake_device*& gpu = devices_[static_cast<std::size_t>(r)];
+    stepped_device*& gpu = devices_[static_cast<std::size_t>(r)];
     if (gpu == nullptr) gpu = &world_.give_device(r);
     std::byte* const place = gpu->take(std::max<std::size_t>(content.size(), 1));
     if (!content.empty()) std::memcpy(gpu->seen(place), content.data(), content.size());
@@ -108,7 +108,7 @@ class device_world {
 
   lockstep_world world_;
   std::vector<rank_memory> memory_;
-  std::vector<fake_device*> devices_;  ///< by rank; null: it has none
+  std::vector<stepped_device*> devices_;  ///< by rank; null: it has none
   std::vector<instance*> its_;
 };
 

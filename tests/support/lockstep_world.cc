@@ -22,9 +22,9 @@ lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options ne
   }
 }
 
-fake_device& lockstep_world::give_device(rank r) {
+stepped_device& lockstep_world::give_device(rank r) {
   const auto i = static_cast<std::size_t>(r);
-  devices_.push_back(std::make_unique<fake_device>(*ends_[i], mix(seed_ + 2) ^ i));
+  devices_.push_back(std::make_unique<stepped_device>(*ends_[i], mix(seed_ + 2) ^ i));
   at(r).use(*devices_.back());
   return *devices_.back();
 }

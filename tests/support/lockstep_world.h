@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "libsched/engine/engine.h"
-#include "tests/support/fake_device.h"
 #include "tests/support/fake_lane.h"
 #include "tests/support/home_commits.h"
 #include "tests/support/inproc.h"
+#include "tests/support/stepped_device.h"
 
 namespace lsched::testing {
 
@@ -37,7 +37,7 @@ class lockstep_world {
   fake_lane* lane_of(rank r) { return lanes_[static_cast<std::size_t>(r)].get(); }
 
   /// Gives a rank a device, once.
-  fake_device& give_device(rank r);
+  stepped_device& give_device(rank r);
 
   /// What one rank's commit came to.
   struct outcome {
@@ -91,7 +91,7 @@ class lockstep_world {
   inproc_world net_;
   std::vector<std::unique_ptr<endpoint>> ends_;
   std::vector<std::unique_ptr<fake_lane>> lanes_;
-  std::vector<std::unique_ptr<fake_device>> devices_;
+  std::vector<std::unique_ptr<stepped_device>> devices_;
   std::vector<std::unique_ptr<engine>> engines_;
   std::vector<std::unique_ptr<home_commits>> commits_;
   std::vector<std::vector<instance*>> committed_;  ///< for describe()

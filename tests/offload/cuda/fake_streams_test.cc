@@ -266,7 +266,7 @@ class FakeLaunches : public FakeStreams {
   CUresult launch(const void* a, const void* b, void* c, std::uint64_t count) {
     device_arguments with{a, b, c, nullptr, count, 1, 0, 0};
     void* parameters[] = {&with};
-    return cuda().cuLaunchKernel(add_, 1, 1, 1, 32, 1, 1, 0, stream_, parameters, nullptr);
+    return cuda().cuLaunchKernel(add_, 1, 1, 1, 1, 1, 1, 0, stream_, parameters, nullptr);
   }
   CUmodule module_ = nullptr;
   CUfunction add_ = nullptr;

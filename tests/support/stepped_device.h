@@ -16,16 +16,16 @@
 
 namespace lsched::testing {
 
-class fake_device final : public device {
+class stepped_device final : public device {
  public:
-  fake_device(endpoint& net, std::uint64_t seed) : net_(net), seed_(seed) {}
-  ~fake_device() override {
+  stepped_device(endpoint& net, std::uint64_t seed) : net_(net), seed_(seed) {}
+  ~stepped_device() override {
     EXPECT_TRUE(jobs_.empty()) << "a job outlives its engine";
     EXPECT_EQ(allocated_, 0u) << "memory was not given back";
     EXPECT_EQ(room_, 0u) << "room for jobs was not given back";
   }
-  fake_device(const fake_device&) = delete;
-  fake_device& operator=(const fake_device&) = delete;
+  stepped_device(const stepped_device&) = delete;
+  stepped_device& operator=(const stepped_device&) = delete;
 
   /// Memory for a test's own buffers; it goes with the device.
   std::byte* take(std::size_t bytes) {
@@ -49,7 +49,7 @@ class fake_device final : public device {
 
   // --- as a device -----------------------------------------------------------------------------------------------
 
-  std::string name() const override { return "fake"; }
+  std::string name() const override { return "stepped"; }
 
   result<memory_space> space_of(const std::byte* memory, std::uint64_t) const override {
     return memory_.holds(memory) ? memory_space::device : memory_space::host;
@@ -102,7 +102,7 @@ class fake_device final : public device {
   }
 
   status health() const override { return has_failed_ ? status::device : status::ok; }
-  std::string failure_words() const override { return "the fake device has failed"; }
+  std::string failure_words() const override { return "the device has failed"; }
 
   void drain() override { jobs_.clear(); }
 
