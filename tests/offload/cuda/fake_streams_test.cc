@@ -199,6 +199,35 @@ TEST_F(FakeStreams, FullQueueBlocksItsCaller) {
   destroy({stream});
 }
 
+TEST_F(FakeStreams, ManyThreadsShareTheDriver) {
+  constexpr int rounds = 50;
+  std::vector<std::thread> threads;
+  for (int device : {0, 1, 0, 1}) {
+    threads.emplace_back([device] {
+      const fake_device mine(device);
+      const cuda_driver& cuda = mine.cuda();
+      const CUstream stream = mine.stream();
+      const CUevent event = mine.event();
+      auto* const words = mine.pinned<std::uint64_t>(2);
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        const CUdeviceptr memory = mine.memory(8);
+        EXPECT_EQ(cuda.cuStreamWaitValue64(stream, address_of(words), round, 0), CUDA_SUCCESS);
+        EXPECT_EQ(cuda.cuMemcpyAsync(memory, address_of(words), 8, stream), CUDA_SUCCESS);
+        EXPECT_EQ(cuda.cuMemcpyAsync(address_of(words + 1), memory, 8, stream), CUDA_SUCCESS);
+        EXPECT_EQ(cuda.cuEventRecord(event, stream), CUDA_SUCCESS);
+        std::atomic_ref<std::uint64_t>(words[0]).store(round);
+        EXPECT_TRUE(comes_true([&] { return cuda.cuEventQuery(event) == CUDA_SUCCESS; }));
+        EXPECT_EQ(words[1], round);
+        EXPECT_EQ(cuda.cuMemFree(memory), CUDA_SUCCESS);
+      }
+      EXPECT_EQ(cuda.cuMemFreeHost(words), CUDA_SUCCESS);
+      EXPECT_EQ(cuda.cuEventDestroy(event), CUDA_SUCCESS);
+      EXPECT_EQ(cuda.cuStreamDestroy(stream), CUDA_SUCCESS);
+    });
+  }
+  for (std::thread& one : threads) one.join();
+}
+
 TEST_F(FakeStreams, CaptureKeepsWorkBack) {
   const auto begin = LSCHED_CUDA_FUNCTION(cuStreamBeginCapture, 10010);
   const auto end = LSCHED_CUDA_FUNCTION(cuStreamEndCapture, 10000);

@@ -49,9 +49,15 @@ CUresult allocate_shared(process& p, address* at, std::size_t size, space kind) 
 /// Gives back what starts there, once the device has nothing to do.
 CUresult give_back(process& p, lock& held, const char* name, const range& of) {
   const address start = of.start;
-  if (is_used(p, start, of.size)) misuse(std::string(name) + " of memory that queued work uses");
-  const CUresult answer = wait_for_device(p, held, current_context(p)->device);
+  const std::size_t size = of.size;
+  const auto check_unused = [&] {
+    if (is_used(p, start, size)) misuse(std::string(name) + " of memory that queued work uses");
+  };
+  check_unused();
+  const CUresult answer = wait_for_device(p, held, of.device);
   if (answer != CUDA_SUCCESS) return answer;
+  check_unused();
+  if (p.memory.find(start) == nullptr) misuse(std::string(name) + " of the same memory by two threads");
   p.memory.remove(start);
   return CUDA_SUCCESS;
 }

@@ -51,6 +51,7 @@ void lsched::testing::fake_cuda_reset() {
   p.is_held = true;
   p.changed.wait(held, [&] { return p.running == nullptr; });
   start_anew(p);
+  p.changed.notify_all();
 }
 
 std::uint64_t lsched::testing::fake_cuda_calls(const char* function) {
@@ -95,6 +96,7 @@ int lsched::testing::fake_cuda_step(CUstream stream, int any) {
   lock held(p.guard);
   if (!p.is_held) misuse("a test steps a worker that it does not hold");
   if (!p.has_worker) return 0;
+  p.changed.wait(held, [&] { return p.step == nullptr; });
   step_request request;
   request.any = any != 0;
   request.stream = request.any ? nullptr : stream_at(p, stream);

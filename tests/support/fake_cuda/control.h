@@ -23,7 +23,7 @@ using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 //   leaks         how many things were not given back; one line for each goes into `text`, cut at `size`. None after an
 //                 error that sticks: nothing can be given back then
 //   set_kernels   where kernels are found by name from now on; null: where they were at the start
-//   hold          no stream goes on until go_on() (all) or step()
+//   hold          no stream goes on until go_on() (all) or step(); calls that wait for the device wait as long
 //   go_on         the opposite
 //   step          while held: runs one piece of work of that stream (`any`: of whichever); 0: none was ready
 //   hold_stream   `is_held` 1: that stream does not go on; 0: it does

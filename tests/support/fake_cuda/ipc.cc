@@ -1,6 +1,7 @@
 // Legacy handles: a process and its descriptor of the memory. Whoever opens one keeps the memory, whatever becomes of
 // the process that made it.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,6 +45,7 @@ CUresult cuIpcGetMemHandle(CUipcMemHandle* handle, CUdeviceptr at) {
     const range* const of = p.memory.find(at);
     if (handle == nullptr || of == nullptr || !of->is_exportable()) return CUDA_ERROR_INVALID_VALUE;
     const handle_text text{p.id, of->backing->fd, file_of(of->backing->fd), of->size};
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // where siblings may not have each other's descriptors
     *handle = {};
     std::memcpy(handle->reserved, &text, sizeof text);
     return CUDA_SUCCESS;

@@ -64,7 +64,7 @@ CUresult cuMemGetAllocationGranularity(std::size_t* size, const CUmemAllocationP
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, std::size_t size, const CUmemAllocationProp* properties,
                      unsigned long long flags) {
-  return call("cuMemCreate", k_unsafe_in_capture, [&](process& p, lock&) {
+  return call("cuMemCreate", k_anywhere, [&](process& p, lock&) {
     if (handle == nullptr || properties == nullptr || !is_whole(size) || flags != 0 || !is_supported(p, *properties))
       return CUDA_ERROR_INVALID_VALUE;
     const int device = properties->location.id;
