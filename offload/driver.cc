@@ -52,6 +52,7 @@ bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
   bell_.polling.store(0);
+  engine_.arm_device();
   const bool moved = step();
   return moved || (engine_.is_listening() && !listened);
 }
@@ -146,6 +147,7 @@ void driver::check_peers(clock::time_point now) {
 driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiting) {
   nanoseconds nap = is_waiting || engine_.is_busy() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
   if (!is_waiting && leaves_rounds_) nap = k_look_period;
+  if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
   if (engine_.is_time_driven() && engine_.is_listening()) {
     // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
@@ -175,6 +177,18 @@ status driver::start(instance& inst, const binding& memory, round_no* round) {
   };
   with_engine(std::cref(job));  // which a std::function holds without allocating
   return answer;
+}
+
+status driver::start_behind(instance& inst, void* stream, round_no* round) {
+  if (const status verdict = inst.verdict.load(); verdict != status::ok) return verdict;
+  round_no last = inst.called.load();
+  if (last - inst.finished.load() >= round_gate::k_most_ahead) return status::busy;
+  if (const status answer = inst.gate->ask(stream, last + 1); answer != status::ok) return answer;
+  if (!inst.called.compare_exchange_strong(last, last + 1)) return status::state;
+  *round = last + 1;
+  engine_.post(inst);
+  run_posted();
+  return status::ok;
 }
 
 void driver::look_and_let_go() {

@@ -39,6 +39,10 @@ class driver {
   /// The same over other memory (engine::bind). Waits for the engine.
   status start(instance& inst, const binding& memory, round_no* round);
 
+  /// The same behind what a stream has to do by now (round_gate.h); the instance has a gate. BUSY: k_most_ahead rounds
+  /// are outstanding. One call at a time for an instance.
+  status start_behind(instance& inst, void* stream, round_no* round);
+
   /// Runs `job`, which does not take long, and which posts what the engine has to look at and answers whether it has.
   /// Owns the engine from its beginning on if it is free: who sends to this rank meanwhile need not wake the auxiliary
   /// thread, because the caller looks at the end.

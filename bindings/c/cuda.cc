@@ -7,14 +7,17 @@
 namespace lsched {
 namespace {
 
-constexpr std::int32_t k_misspelt_device = -2;
+constexpr std::int32_t k_misspelt_device = -2, k_misspelt_streams = -1;
 constexpr std::uint64_t k_staging_bytes = std::uint64_t{64} << 20;
 
 lsched_cuda_config default_cuda_config() {
-  lsched_cuda_config config{.struct_size = sizeof(lsched_cuda_config), .device = -1, .staging_bytes = 0};
   const auto number = number_in_environment("LSCHED_CUDA_DEVICE", 0);
-  config.device = !number ? k_misspelt_device : number->value_or(-1);
-  return config;
+  const auto streams = choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
+  return {.struct_size = sizeof(lsched_cuda_config),
+          .device = !number ? k_misspelt_device : number->value_or(-1),
+          .host_waits = !streams   ? k_misspelt_streams
+                        : *streams ? 0
+                                   : 1};
 }
 
 result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
@@ -22,8 +25,59 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
   if (!known) return known.error();
   if (known->device < -1)
     return failure{status::argument, "device (lsched_cuda_config or LSCHED_CUDA_DEVICE) is no number from 0 on"};
+  if (known->host_waits != 0 && known->host_waits != 1)
+    return failure{status::argument,
+                   "host_waits (lsched_cuda_config) is neither 0 nor 1, or LSCHED_CUDA_STREAMS neither auto nor host"};
   return gpu_choice{.number = known->device,
+                    .streams_wait = known->host_waits == 0,
                     .staging_bytes = known->staging_bytes == 0 ? k_staging_bytes : known->staging_bytes};
+}
+
+// --- rounds in the order of streams --------------------------------------------------------------------------------
+
+/// Why rounds of a schedule cannot be in the order of streams.
+lsched_status may_use_streams(const lsched_schedule& schedule) {
+  if (schedule.world->process.gpu() == nullptr) return LSCHED_ERR_STATE;
+  const bool is_plain = !schedule.is_partial() && !schedule.is_started_with_memory();
+  return is_plain && schedule.world->process.has_thread() ? LSCHED_OK : LSCHED_ERR_UNSUPPORTED;
+}
+
+/// Makes the gate at the first call; two threads may come at once.
+status need_gate(const lsched_schedule& schedule) {
+  instance& runs = *schedule.instance;
+  if (runs.has_gate.load()) return status::ok;
+  status answer = status::internal;
+  const auto add = [&] { answer = schedule.world->process.engine().add_gate(runs); };
+  schedule.world->process.driver().with_engine(std::cref(add));
+  return answer == status::state ? status::ok : answer;
+}
+
+/// Streams do not wait for a schedule that has failed, also where it did so in the middle of a call.
+void release_if_failed(const instance& runs) {
+  if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
+}
+
+lsched_status start_on_stream(lsched_schedule& schedule, void* stream, lsched_ticket& ticket) {
+  if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
+  if (const status why = need_gate(schedule); why != status::ok) return static_cast<lsched_status>(why);
+  round_no round = 0;
+  const status answer = schedule.world->process.driver().start_behind(*schedule.instance, stream, &round);
+  release_if_failed(*schedule.instance);
+  if (answer == status::ok) ticket = {&schedule, round};
+  return static_cast<lsched_status>(answer);
+}
+
+lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
+  const lsched_schedule& schedule = *ticket.schedule;
+  if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
+  instance& runs = *schedule.instance;
+  if (ticket.round > runs.called.load()) return LSCHED_ERR_STATE;
+  if (const status why = need_gate(schedule); why != status::ok) return static_cast<lsched_status>(why);
+  const status answer = runs.gate->wait(stream, ticket.round);
+  release_if_failed(runs);
+  if (answer != status::pending) return static_cast<lsched_status>(answer);
+  (void)schedule.world->process.driver().wait(runs, ticket.round, driver::clock::time_point::max());
+  return LSCHED_OK;
 }
 
 }  // namespace
@@ -45,6 +99,16 @@ lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* 
     if (const auto why = world->process.attach(*which)) return report(diagnostic, *why);
     return LSCHED_OK;
   });
+}
+
+lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket) {
+  if (schedule == nullptr || ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] { return start_on_stream(*schedule, stream, *ticket); });
+}
+
+lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream) {
+  if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] { return wait_on_stream(ticket, stream); });
 }
 
 }  // extern "C"

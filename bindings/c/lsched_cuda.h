@@ -9,6 +9,11 @@
  * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
  * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
  *
+ * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
+ * stream comes there, and the stream goes on when it has ended. Neither call waits. A `stream` is a CUstream or a
+ * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules that
+ * streams wait for are to be asked for in the same order, as with blocking calls.
+ *
  * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
  * not use the device in the child.
  */
@@ -25,10 +30,12 @@ typedef struct lsched_cuda_config {
   size_t struct_size;
   int32_t device;         /* CUDA's number; -1: that of the caller's current context, or else the place among the ranks
                              of the machine, modulo devices */
+  int32_t host_waits;     /* 1: lsched_wait_on_stream waits in the host, whatever streams can */
+  int32_t reserved;       /* 0 */
   uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
 } lsched_cuda_config;
 
-/* Fills in the defaults, or what LSCHED_CUDA_DEVICE says. */
+/* Fills in the defaults, or what LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host) say. */
 #define lsched_cuda_config_init(config) lsched_cuda_config_init_sized((config), sizeof(lsched_cuda_config))
 LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
 
@@ -41,6 +48,25 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
  * (attached already), NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
                                                 lsched_diagnostic* diagnostic);
+
+/* Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
+ * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be ready,
+ * as for MPI.)
+ * Thread: any, one call at a time for a schedule.  Blocks: never.  Memory: from that place in the stream on the bound
+ * buffers are the schedule's, until the round has ended.
+ * Errors: BUSY (16 rounds are outstanding), STATE (no device was attached), UNSUPPORTED (a partial schedule, one whose
+ * memory comes with each round, no progress thread, or a stream that is being captured), CONSTRAINT (a stream of another
+ * device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
+LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket);
+
+/* Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started by
+ * lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified: lsched_test(ticket)
+ * says why; ask before relying on them.
+ * Thread: any.  Blocks: never, except where streams of the device cannot wait, or as many wait as may at a time:
+ * then until the round has ended. lsched_world_describe says how many may.
+ * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
+ * NOMEM, DEVICE. */
+LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
 #ifdef __cplusplus
 }

@@ -11,9 +11,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+#include "libsched/engine/round_gate.h"
 #include "ops/kernel.h"
 #include "ops/status.h"
 
@@ -61,6 +63,13 @@ class device {
   /// The cookies of up to `out.size()` jobs that have ended since. What they have written in staging memory is visible
   /// to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
+
+  /// Rings this rank's doorbell when the next of the jobs under way has ended. False: nobody will ring, and the caller
+  /// has to look again and again.
+  virtual bool arm() = 0;
+
+  /// For rounds in the order of streams. null: there is no memory left for one, or the device has failed. Cold path.
+  virtual std::unique_ptr<round_gate> make_gate() = 0;
 
   /// OK; DEVICE once it has failed, with the reason in failure_words().
   virtual status health() const = 0;

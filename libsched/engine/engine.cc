@@ -102,6 +102,7 @@ bool engine::step() {
   bool moved = drain_posts();
   moved = poll_endpoint() || moved;
   moved = poll_lane() || moved;
+  if (!gated_.empty()) moved = poll_gates() || moved;
   if (!tasks_.empty()) moved = advance_tasks() || moved;
   net_.flush();
   return moved || (jobs_ != device_jobs_ && lane_->help());
@@ -187,7 +188,8 @@ bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
 void engine::look(instance& inst) {
   const round_no called = inst.called.load();
   if (inst.entered != nullptr) inst.entered->store(counted(inst, called), std::memory_order_relaxed);
-  if (inst.phase == phase::idle && round_player<interpreter>::may_begin(called, inst.round)) begin_round(inst);
+  if (inst.phase == phase::idle && round_player<interpreter>::may_begin(called, inst.round) && is_gate_open(inst))
+    begin_round(inst);
   interpreter me{*this, inst};
   for (const op_id call : inst.calls) {
     const bool is_armed = inst.completed[call] != inst.round && has_fired(inst, call);
@@ -251,6 +253,7 @@ void engine::end_round(instance& inst) {
   }
   if (!inst.user_lists.empty()) give_lengths(inst);
   inst.finished.store(inst.round);
+  if (inst.gate != nullptr) inst.gate->release(inst.round);
   published_ = true;
   if (inst.present.empty()) begin_closing(inst);
 }

@@ -122,10 +122,19 @@ class engine {
   bool step();
 
   /// Whether a message, or the end of a job on the lane or the device, could make something happen.
-  bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening(); }
+  bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening() || is_any_at_gate(); }
 
   /// Whether something that is under way has to be looked for: nobody rings when it ends.
-  bool is_time_driven() const { return net_.is_time_driven() || device_jobs_ != 0; }
+  bool is_time_driven() const { return net_.is_time_driven() || (!is_armed_ && has_device_work()); }
+
+  /// Whether the device, or a stream before a round, has something to do.
+  bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
+
+  /// Somebody is to ring when the device has done some of that. For an owner who is about to sleep.
+  void arm_device();
+
+  /// From now on rounds of an ordinary instance may be asked for by streams. NO_MEMORY, DEVICE; STATE: it has a gate.
+  status add_gate(instance& inst);
 
   /// Whether a round, a task or a message is under way: something is due soon, unlike with a partial instance that
   /// merely serves.
@@ -244,6 +253,9 @@ class engine {
   void release_device(instance& inst);
   outcome compute_on_device(instance& inst, op_id id, const op& o);
   std::size_t poll_device(std::span<std::uint64_t> ended);
+  bool is_any_at_gate() const;
+  bool poll_gates();
+  bool is_gate_open(instance& inst);
   bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
   outcome combined(instance& inst, const op& o);
   outcome released(instance& inst, const op& o);
@@ -290,6 +302,8 @@ class engine {
   std::size_t live_ = 0;
   std::size_t partial_ = 0;  ///< of live_
   std::uint32_t next_id_ = 0;
+  std::vector<instance*> gated_;      ///< that have a gate
+  bool is_armed_ = false;             ///< somebody rings when the device has done something
   std::vector<message_sink*> sinks_;  ///< null: dropped
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< some of them

@@ -65,13 +65,23 @@ outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   device_->submit({.what = o.what, .type = o.type, .call = call, .cookie = cookie_of(inst, id)});
   ++counters_.device_jobs;
   ++inst.jobs, ++jobs_, ++device_jobs_;
+  is_armed_ = false;
   return outcome::pending;
+}
+
+// Jobs that are armed ring once.
+void engine::arm_device() {
+  if (is_armed_ || !has_device_work()) return;
+  is_armed_ = device_jobs_ == 0 || device_->arm();
+  for (instance* const one : gated_)
+    if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;
 }
 
 // A device that has failed ends all schedules that it has a part in, before its jobs end for nothing.
 std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   const std::size_t count = device_->poll(ended);
   device_jobs_ -= count;
+  if (count != 0) is_armed_ = false;
   if (device_->health() == status::ok) return count;
   for (const auto& inst : instances_)
     if (inst != nullptr && inst->most_device_jobs != 0 && inst->phase != phase::closed)
@@ -83,6 +93,44 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->reaches(news.data, news.bytes);
+}
+
+// --- rounds in the order of streams --------------------------------------------------------------------------------
+
+// Rounds that have ended are released at once.
+status engine::add_gate(instance& inst) {
+  if (inst.gate != nullptr) return status::state;
+  inst.gate = device_->make_gate();
+  if (inst.gate == nullptr) return device_->health() == status::ok ? status::no_memory : device_->health();
+  inst.gate->release(inst.verdict.load() == status::ok ? inst.finished.load() : inst.called.load());
+  gated_.push_back(&inst);
+  inst.has_gate.store(true);
+  return status::ok;
+}
+
+bool engine::is_any_at_gate() const {
+  return std::ranges::any_of(gated_, [](const instance* one) { return waits_at_gate(*one); });
+}
+
+bool engine::is_gate_open(instance& inst) {
+  if (inst.gate == nullptr) return true;
+  const status now = inst.gate->is_open(inst.round + 1);
+  if (now == status::pending)
+    is_armed_ = false;
+  else if (now != status::ok)
+    fail(inst, now, k_no_rank);
+  return now == status::ok;
+}
+
+bool engine::poll_gates() {
+  bool moved = false;
+  for (instance* const one : gated_) {
+    if (!waits_at_gate(*one)) continue;
+    look(*one);
+    moved = moved || one->phase != phase::idle;
+    advance(*one);
+  }
+  return moved;
 }
 
 }  // namespace lsched

@@ -39,6 +39,7 @@ void engine::fail(instance& inst, status why, rank culprit) {
 void engine::publish_failure(instance& inst) {
   if (inst.is_linked) net_.abandon(inst.id);
   inst.verdict.store(inst.failed_with);
+  if (inst.gate != nullptr) inst.gate->release(inst.called.load());
   published_ = true;
 }
 

@@ -222,6 +222,7 @@ status engine::remove(instance& inst) {
   net_.detach(inst.id);
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;
+  std::erase(gated_, &inst);
   free_places_.push_back(inst.index);
   instances_[inst.index].reset();
   --live_;

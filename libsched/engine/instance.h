@@ -13,6 +13,7 @@
 
 #include "libsched/analysis/buffer_swap.h"
 #include "libsched/analysis/segments.h"
+#include "libsched/engine/round_gate.h"
 #include "libsched/partial/contribution.h"
 #include "libsched/partial/partial_stats.h"
 #include "libsched/schedule/functions.h"
@@ -150,6 +151,8 @@ struct instance {
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;         ///< memory from the endpoint
   std::vector<std::byte*> device_owned;  ///< device and staging memory
+  std::unique_ptr<round_gate> gate{};    ///< rounds begin when it is open; null: at once. Made once, between steps
+  std::atomic<bool> has_gate{false};     ///< for other threads
   std::uint32_t most_device_jobs = 0;    ///< at a time, that the device has room for; 0: it has no part in this
   std::string label;                     ///< for people: "allreduce.recursive_doubling #3"
 
@@ -195,6 +198,9 @@ inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uin
 inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& call) {
   return is_deadline_call(call, inst.program->starts()) ? inst.hurried : inst.called;
 }
+
+/// Whether a round has been called for that waits for its gate.
+inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.called.load() > inst.round; }
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
 /// partial instance a round is open at any time, but under way only from its capture on.

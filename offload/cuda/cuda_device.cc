@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "offload/cuda/canary.h"
 #include "offload/cuda/pointers.h"
 #include "ops/adasum/adasum.h"
 
@@ -22,12 +23,14 @@ CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr
 // --- opening and closing -------------------------------------------------------------------------------------------
 
 result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std::int32_t number,
-                                                  std::uint64_t staging_bytes, endpoint& net) {
+                                                  const gpu_choice& which, endpoint& net) {
   auto in = cuda_context::open(driver, number);
   if (!in) return in.error();
-  std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in)));
-  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, staging_bytes);
+  std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
+  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, which.staging_bytes);
   if (auto why = made->open_streams()) return *why;
+  if (which.streams_wait)
+    made->words_->set_most_waiting(most_waiting_streams(*made->in_, *made->words_, made->queues_[work]->stream()));
   return std::unique_ptr<device>(std::move(made));
 }
 
@@ -43,14 +46,17 @@ std::optional<failure> cuda_device::open_streams() {
 
 // What jobs that hang may still write is nobody else's, ever: it goes with the process.
 cuda_device::~cuda_device() {
+  bell_.close();
   if (!is_hung_) return;
   for (auto& one : queues_) (void)one.release();
   (void)memory_.release();
+  (void)words_.release();
   (void)in_.release();
 }
 
 std::string cuda_device::name() const {
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
+         (words_->most_waiting() == 0 ? ", whose streams do not wait" : "") +
          (memory_->remark().empty() ? "" : "; " + memory_->remark());
 }
 
@@ -159,6 +165,13 @@ std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   }
   return count;
 }
+
+bool cuda_device::arm() {
+  const cuda_scope here(*in_);
+  return std::ranges::all_of(queues_, [this](const auto& one) { return one->size() == 0 || one->arm(bell_); });
+}
+
+std::unique_ptr<round_gate> cuda_device::make_gate() { return stream_gate::open(*in_, *words_, bell_); }
 
 void cuda_device::fail(std::string_view call, CUresult answer) {
   if (why_.code != status::ok) return;

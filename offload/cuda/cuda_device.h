@@ -11,13 +11,15 @@
 #include "offload/cuda/cuda_memory.h"
 #include "offload/cuda/job_queue.h"
 #include "offload/cuda/kernels/arguments.h"
+#include "offload/cuda/stream_gate.h"
+#include "offload/gpu.h"
 
 namespace lsched {
 
 class cuda_device final : public device {
  public:
-  static result<std::unique_ptr<device>> open(const cuda_driver& driver, std::int32_t number,
-                                              std::uint64_t staging_bytes, endpoint& net);
+  static result<std::unique_ptr<device>> open(const cuda_driver& driver, std::int32_t number, const gpu_choice& which,
+                                              endpoint& net);
   ~cuda_device() override;
 
   std::string name() const override;
@@ -29,6 +31,8 @@ class cuda_device final : public device {
   bool reaches(const std::byte* memory, std::uint64_t bytes) override { return memory_->reaches(memory, bytes); }
   void submit(const device_job& job) override;
   std::size_t poll(std::span<std::uint64_t> out) override;
+  bool arm() override;
+  std::unique_ptr<round_gate> make_gate() override;
   status health() const override { return why_.code; }
   std::string failure_words() const override { return why_.text; }
   void drain() override;
@@ -36,7 +40,8 @@ class cuda_device final : public device {
  private:
   enum queue : std::size_t { down, up, work };
 
-  explicit cuda_device(std::unique_ptr<cuda_context> in) : in_(std::move(in)) {}
+  cuda_device(std::unique_ptr<cuda_context> in, endpoint& net)
+      : in_(std::move(in)), words_(std::make_unique<stream_words>(*in_)), bell_(gpu_bell::open(net.bell())) {}
   std::optional<failure> open_streams();
   CUresult reserve_workspace(std::uint64_t bytes);
   bool is_device_memory(const std::byte* memory) const;
@@ -48,6 +53,8 @@ class cuda_device final : public device {
   void fail(std::string_view call, CUresult answer);
 
   std::unique_ptr<cuda_context> in_;
+  std::unique_ptr<stream_words> words_;
+  gpu_bell& bell_;
   std::unique_ptr<cuda_memory> memory_;
   std::array<std::unique_ptr<job_queue>, 3> queues_;
   std::uint32_t reserved_ = 0;   ///< jobs

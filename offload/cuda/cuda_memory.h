@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "libsched/transport/endpoint.h"
-#include "offload/cuda/pinned.h"
 #include "offload/cuda/memory_pool.h"
+#include "offload/cuda/pinned.h"
 
 namespace lsched {
 

@@ -31,7 +31,7 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
                                          std::to_string(devices) + " that there are"};
   const auto by_rank = static_cast<std::int32_t>(which.local_rank % static_cast<std::uint32_t>(devices));
   const std::int32_t number = which.number >= 0 ? which.number : current_device(**driver).value_or(by_rank);
-  return cuda_device::open(**driver, number, which.staging_bytes, net);
+  return cuda_device::open(**driver, number, which, net);
 }
 
 bool is_gpu_memory(const void* memory, std::uint64_t bytes) {

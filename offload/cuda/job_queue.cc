@@ -8,7 +8,9 @@ result<std::unique_ptr<job_queue>> job_queue::open(const cuda_context& in) {
   std::unique_ptr<job_queue> made(new job_queue(in));
   int least = 0, greatest = 0;  // the greatest priority is the lowest number
   (void)in.driver().cuCtxGetStreamPriorityRange(&least, &greatest);
-  const CUresult answer = in.driver().cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, greatest);
+  CUresult answer = in.driver().cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, greatest);
+  if (answer == CUDA_SUCCESS)
+    answer = in.driver().cuStreamCreateWithPriority(&made->ringing_, CU_STREAM_NON_BLOCKING, greatest);
   if (answer != CUDA_SUCCESS) return failure_of(in.driver(), "cuStreamCreateWithPriority", answer);
   return made;
 }
@@ -16,7 +18,8 @@ result<std::unique_ptr<job_queue>> job_queue::open(const cuda_context& in) {
 job_queue::~job_queue() {
   const cuda_scope here(in_);
   for (const job& one : jobs_) (void)in_.driver().cuEventDestroy(one.end);
-  if (stream_ != nullptr) (void)in_.driver().cuStreamDestroy(stream_);
+  for (const CUstream one : {stream_, ringing_})
+    if (one != nullptr) (void)in_.driver().cuStreamDestroy(one);
 }
 
 // The ring grows only while it is in one piece: jobs under way are moved to its beginning first.
@@ -35,7 +38,7 @@ CUresult job_queue::reserve(std::size_t jobs) {
       for (; jobs_.size() > before; jobs_.pop_back()) (void)in_.driver().cuEventDestroy(jobs_.back().end);
       return answer;
     }
-    jobs_.push_back({made, 0});
+    jobs_.push_back({made, 0, false});
   }
   return CUDA_SUCCESS;
 }
@@ -43,7 +46,16 @@ CUresult job_queue::reserve(std::size_t jobs) {
 CUresult job_queue::end_job(std::uint64_t cookie) {
   job& next = jobs_[end_++ % jobs_.size()];
   next.cookie = cookie;
+  next.is_armed = false;
   return in_.driver().cuEventRecord(next.end, stream_);
+}
+
+bool job_queue::arm(gpu_bell& bell) {
+  job& oldest = jobs_[begin_ % jobs_.size()];
+  if (!oldest.is_armed)
+    oldest.is_armed = in_.driver().cuStreamWaitEvent(ringing_, oldest.end, 0) == CUDA_SUCCESS &&
+                      bell.ring_behind(in_.driver(), ringing_);
+  return oldest.is_armed;
 }
 
 CUresult job_queue::take_ended(std::uint64_t* cookie) {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "offload/cuda/context.h"
+#include "offload/cuda/gpu_bell.h"
 
 namespace lsched {
 
@@ -24,6 +24,9 @@ class job_queue {
   /// Behind what was put into the stream since the last job: that is one, under this cookie.
   CUresult end_job(std::uint64_t cookie);
 
+  /// Rings once the oldest job has ended, if it is the first time. There is one.
+  bool arm(gpu_bell& bell);
+
   std::size_t size() const { return end_ - begin_; }
 
   /// The oldest job, if it has ended: its cookie, and it is no longer here. NOT_READY: it has not. There is one.
@@ -36,12 +39,14 @@ class job_queue {
   struct job {
     CUevent end;
     std::uint64_t cookie;
+    bool is_armed;
   };
   explicit job_queue(const cuda_context& in) : in_(in) {}
 
   const cuda_context& in_;
   CUstream stream_ = nullptr;
-  std::vector<job> jobs_;  ///< a ring
+  CUstream ringing_ = nullptr;  ///< of host functions that ring
+  std::vector<job> jobs_;       ///< a ring
   std::size_t begin_ = 0, end_ = 0;
 };
 

@@ -1,17 +1,16 @@
-// The library under the fake driver: worlds of threads whose ranks have their buffers in device memory, some of them, or
-// none. Results have the bits that they have in host memory, and everything is given back.
+// The library under the fake driver: worlds of threads whose ranks have their buffers in device memory, some of them,
+// or none. Results have the bits that they have in host memory, and everything is given back.
 #include <algorithm>
 #include <cstring>
 #include <random>
 
 #include "bindings/c/lsched_cuda.h"
 #include "tests/offload/cuda/under_the_fake.h"
+#include "tests/offload/cuda/user_memory.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
-
-using floats = std::vector<float>;
 
 floats random_floats(std::uint64_t count, unsigned seed) {
   std::mt19937 draw(seed);
@@ -19,52 +18,6 @@ floats random_floats(std::uint64_t count, unsigned seed) {
   for (float& one : all) one = static_cast<float>(draw() % 2000) / 64 - 15;
   return all;
 }
-
-/// While it lives, the thread uses the device's context, as an application's does.
-class context_of_thread {
- public:
-  explicit context_of_thread(const fake_device& gpu) : gpu_(gpu) {
-    EXPECT_EQ(gpu.cuda().cuCtxPushCurrent(gpu.context()), CUDA_SUCCESS);
-  }
-  ~context_of_thread() {
-    CUcontext popped = nullptr;
-    EXPECT_EQ(gpu_.cuda().cuCtxPopCurrent(&popped), CUDA_SUCCESS);
-    EXPECT_EQ(popped, gpu_.context()) << "the library has left another context behind";
-  }
-  context_of_thread(const context_of_thread&) = delete;
-  context_of_thread& operator=(const context_of_thread&) = delete;
-
- private:
-  const fake_device& gpu_;
-};
-
-/// A buffer of the application's: in host memory, or in a device's.
-class user_buffer {
- public:
-  user_buffer(const fake_device& gpu, bool on_device, const floats& content)
-      : gpu_(gpu), host_(content), bytes_(content.size() * sizeof(float)) {
-    if (!on_device || bytes_ == 0) return;
-    device_ = gpu.memory(bytes_);
-    EXPECT_EQ(gpu.fake().write(device_, host_.data(), bytes_), 1);
-  }
-  ~user_buffer() {
-    EXPECT_TRUE(device_ == 0 || gpu_.cuda().cuMemFree(device_) == CUDA_SUCCESS);
-  }
-  user_buffer(const user_buffer&) = delete;
-  user_buffer& operator=(const user_buffer&) = delete;
-
-  void* data() { return device_ != 0 ? reinterpret_cast<void*>(device_) : static_cast<void*>(host_.data()); }
-  const floats& content() {
-    EXPECT_TRUE(device_ == 0 || gpu_.fake().read(host_.data(), device_, bytes_) == 1);
-    return host_;
-  }
-
- private:
-  const fake_device& gpu_;
-  floats host_;
-  std::size_t bytes_;
-  CUdeviceptr device_ = 0;
-};
 
 lsched_allreduce_desc sum_of(const void* input, void* output, std::uint64_t count) {
   return {.struct_size = sizeof(lsched_allreduce_desc),

@@ -1,0 +1,16 @@
+// How many streams may wait for memory at a time. The driver does not know what such a stream waits for: where streams
+// share a queue of the device, others do not get on behind it, and a stream that is to end the wait may be among them.
+// (docs/cuda.md, 6)
+#pragma once
+
+#include "offload/cuda/stream_words.h"
+
+namespace lsched {
+
+/// Lets 1, 2, 4 … k_most_tried streams of a user's priority wait, and tries whether work in `ours` gets on meanwhile.
+/// Answers the largest number with which it does; 0: it does not with one. Takes 100 ms where it does not.
+std::size_t most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours);
+
+inline constexpr std::size_t k_most_tried = 4;
+
+}  // namespace lsched

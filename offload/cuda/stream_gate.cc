@@ -1,0 +1,105 @@
+#include "offload/cuda/stream_gate.h"
+
+namespace lsched {
+namespace {
+
+/// One of the streams that every context has: what it means depends on the context that is current.
+bool is_of_every_context(void* stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+}  // namespace
+
+std::unique_ptr<stream_gate> stream_gate::open(const cuda_context& in, stream_words& words, gpu_bell& bell) {
+  std::unique_ptr<stream_gate> made(new stream_gate(in, words, bell));
+  return made->reserve() ? std::move(made) : nullptr;
+}
+
+bool stream_gate::reserve() {
+  const cuda_scope here(in_);
+  end_ = words_.take();
+  if (end_.word == nullptr) return false;
+  if (in_.driver().cuStreamCreateWithPriority(&ringing_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) return false;
+  for (entry& one : entries_)
+    if (in_.driver().cuEventCreate(&one.passed, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  return true;
+}
+
+// By now all rounds are released that a stream may wait for. What is still to ring rings in vain.
+stream_gate::~stream_gate() {
+  if (end_.word != nullptr) words_.give_back(end_.word);
+  const cuda_scope here(in_);
+  for (const entry& one : entries_)
+    if (one.passed != nullptr) (void)in_.driver().cuEventDestroy(one.passed);
+  if (ringing_ != nullptr) (void)in_.driver().cuStreamDestroy(ringing_);
+}
+
+// --- the application's side ----------------------------------------------------------------------------------------
+
+// In the caller's context.
+status stream_gate::validate(void* stream) const {
+  CUcontext current = nullptr, owner = nullptr;
+  const CUresult answer = in_.driver().cuCtxGetCurrent(&current);
+  if (is_of_every_context(stream)) {
+    const bool is_elsewhere = answer == CUDA_SUCCESS && current != nullptr && current != in_.handle();
+    return is_elsewhere ? status::constraint : status::ok;
+  }
+  const cuda_scope here(in_);
+  if (const CUresult told = in_.driver().cuStreamGetCtx(static_cast<CUstream>(stream), &owner); told != CUDA_SUCCESS)
+    return status_of(told);
+  return owner == in_.handle() ? status::ok : status::constraint;
+}
+
+status stream_gate::ask(void* stream, round_no round) {
+  if (const status why = validate(stream); why != status::ok) return why;
+  const cuda_scope here(in_);
+  const auto of = static_cast<CUstream>(stream);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
+  if (answer == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return status::unsupported;
+  entry& mine = entry_of(round);
+  if (answer == CUDA_SUCCESS) answer = in_.driver().cuEventRecord(mine.passed, of);
+  if (answer != CUDA_SUCCESS) return status_of(answer);
+  mine.round = round;
+  mine.is_armed = false;
+  return status::ok;
+}
+
+status stream_gate::wait(void* stream, round_no round) {
+  if (const status why = validate(stream); why != status::ok) return why;
+  const cuda_scope here(in_);
+  const auto of = static_cast<CUstream>(stream);
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
+  if (answer == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return status::unsupported;
+  const std::uint64_t value = end_.base + round;
+  if (answer != CUDA_SUCCESS || end_.word->load() >= value) return status_of(answer);
+  if (!words_.may_wait(of, *end_.word, value)) return status::pending;
+  answer =
+      in_.driver().cuStreamWaitValue64(of, reinterpret_cast<CUdeviceptr>(end_.word), value, CU_STREAM_WAIT_VALUE_GEQ);
+  return answer == CUDA_ERROR_NOT_SUPPORTED ? status::pending : status_of(answer);
+}
+
+// --- the engine's owner's ------------------------------------------------------------------------------------------
+
+status stream_gate::is_open(round_no round) {
+  const entry& mine = entry_of(round);
+  if (mine.round != round) return status::ok;
+  const cuda_scope here(in_);
+  const CUresult answer = in_.driver().cuEventQuery(mine.passed);
+  if (answer == CUDA_SUCCESS) return status::ok;
+  return answer == CUDA_ERROR_NOT_READY ? status::pending : status::device;
+}
+
+bool stream_gate::arm(round_no round) {
+  entry& mine = entry_of(round);
+  if (mine.round != round || mine.is_armed) return true;
+  const cuda_scope here(in_);
+  mine.is_armed = in_.driver().cuStreamWaitEvent(ringing_, mine.passed, 0) == CUDA_SUCCESS &&
+                  bell_.ring_behind(in_.driver(), ringing_);
+  return mine.is_armed;
+}
+
+void stream_gate::release(round_no round) { stream_words::raise(*end_.word, end_.base + round); }
+
+}  // namespace lsched

@@ -1,0 +1,54 @@
+#include "offload/cuda/stream_words.h"
+
+#include <algorithm>
+#include <new>
+
+namespace lsched {
+
+stream_words::~stream_words() {
+  const cuda_scope here(in_);
+  for (void* area : areas_) (void)in_.driver().cuMemFreeHost(area);
+}
+
+bool stream_words::add_area() {
+  const cuda_scope here(in_);
+  void* area = nullptr;
+  constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
+  if (in_.driver().cuMemHostAlloc(&area, k_words_of_area * k_word_bytes, flags) != CUDA_SUCCESS) return false;
+  areas_.push_back(area);
+  for (std::size_t i = 0; i < k_words_of_area; ++i)
+    free_.push_back(new (static_cast<std::byte*>(area) + i * k_word_bytes) std::atomic<std::uint64_t>(0));
+  return true;
+}
+
+stream_word stream_words::take() {
+  const std::lock_guard lock(guard_);
+  if (free_.empty() && !add_area()) return {};
+  std::atomic<std::uint64_t>* const word = free_.back();
+  free_.pop_back();
+  return {word, word->load()};
+}
+
+void stream_words::give_back(std::atomic<std::uint64_t>* word) {
+  const std::lock_guard lock(guard_);
+  free_.push_back(word);
+}
+
+void stream_words::raise(std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  std::uint64_t now = word.load();
+  while (now < value && !word.compare_exchange_weak(now, value)) continue;
+}
+
+// The same stream may wait several times, one behind the other: it is one that waits.
+bool stream_words::may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
+  const std::lock_guard lock(guard_);
+  std::erase_if(waiting_, [](const waiting& one) { return one.word->load() >= one.value; });
+  std::vector<CUstream> streams{stream};
+  for (const waiting& one : waiting_)
+    if (std::ranges::find(streams, one.stream) == streams.end()) streams.push_back(one.stream);
+  if (streams.size() > most_waiting_) return false;
+  waiting_.push_back({stream, &word, value});
+  return true;
+}
+
+}  // namespace lsched

@@ -1,0 +1,126 @@
+// Rounds in the order of streams, under the fake driver: streams of the application bring a round's input, start it,
+// wait for it and take its output away, and no thread of the application waits for anything but the streams' ends.
+#include <algorithm>
+#include <chrono>
+
+#include "bindings/c/lsched_cuda.h"
+#include "libsched/schedule/draw.h"
+#include "tests/offload/cuda/under_the_fake.h"
+#include "tests/offload/cuda/user_memory.h"
+#include "tests/support/sampling.h"
+#include "tests/support/thread_ranks.h"
+
+namespace lsched::testing {
+namespace {
+
+/// A rank with an allreduce of i64 over device memory, and where the application has its numbers.
+struct summing_rank {
+  summing_rank(const fake_device& device, lsched_world* world, std::int32_t self, std::uint64_t elements, int rounds)
+      : gpu(device),
+        here(device),
+        rank(self),
+        count(elements),
+        input(gpu.memory(bytes())),
+        output(gpu.memory(bytes())) {
+    brought = gpu.pinned<std::int64_t>(count * static_cast<std::uint64_t>(rounds));
+    taken = gpu.pinned<std::int64_t>(count * static_cast<std::uint64_t>(rounds));
+    diagnostic why;
+    lsched_collective_desc desc{.struct_size = sizeof desc,
+                                .collective = "allreduce",
+                                .input = reinterpret_cast<void*>(input),
+                                .output = reinterpret_cast<void*>(output),
+                                .count = count,
+                                .dtype = LSCHED_I64,
+                                .reduction = LSCHED_SUM};
+    EXPECT_EQ(lsched_collective_create(world, &desc, &schedule, &why), LSCHED_OK) << why.text;
+  }
+  ~summing_rank() {
+    diagnostic why;
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    for (void* one : {static_cast<void*>(brought), static_cast<void*>(taken)})
+      EXPECT_EQ(gpu.cuda().cuMemFreeHost(one), CUDA_SUCCESS);
+    for (const CUdeviceptr one : {input, output}) EXPECT_EQ(gpu.cuda().cuMemFree(one), CUDA_SUCCESS);
+  }
+  summing_rank(const summing_rank&) = delete;
+  summing_rank& operator=(const summing_rank&) = delete;
+
+  std::size_t bytes() const { return count * sizeof(std::int64_t); }
+  std::int64_t* brought_in(int round) const { return brought + count * static_cast<std::uint64_t>(round); }
+  std::int64_t* taken_in(int round) const { return taken + count * static_cast<std::uint64_t>(round); }
+
+  void bring(int round, CUstream stream) const {
+    EXPECT_EQ(gpu.cuda().cuMemcpyAsync(input, reinterpret_cast<CUdeviceptr>(brought_in(round)), bytes(), stream),
+              CUDA_SUCCESS);
+  }
+  void take(int round, CUstream stream) const {
+    EXPECT_EQ(gpu.cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(taken_in(round)), output, bytes(), stream),
+              CUDA_SUCCESS);
+  }
+  /// What rank r brings in a round, at element i.
+  static std::int64_t number(std::int32_t r, int round, std::uint64_t i) {
+    return (r + 1) * 1'000'000 + round * 1000 + static_cast<std::int64_t>(i % 1000);
+  }
+  void fill(int round) const {
+    for (std::uint64_t i = 0; i < count; ++i) brought_in(round)[i] = number(rank, round, i);
+  }
+  bool is_right(int round, std::int32_t ranks) const {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      std::int64_t sum = 0;
+      for (std::int32_t r = 0; r < ranks; ++r) sum += number(r, round, i);
+      if (taken_in(round)[i] != sum) return false;
+    }
+    return true;
+  }
+
+  const fake_device& gpu;
+  context_of_thread here;
+  std::int32_t rank;
+  std::uint64_t count;
+  CUdeviceptr input, output;
+  std::int64_t* brought = nullptr;
+  std::int64_t* taken = nullptr;
+  lsched_schedule* schedule = nullptr;
+};
+
+class StreamOrder : public UnderTheFake {
+ protected:
+  static void attach(lsched_world* world, bool host_waits = false) {
+    diagnostic why;
+    lsched_cuda_config config;
+    lsched_cuda_config_init(&config);
+    config.device = 0;
+    config.staging_bytes = 1 << 20;
+    config.host_waits = host_waits ? 1 : 0;
+    ASSERT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
+  }
+
+  /// Rounds one after the other in one stream of each rank. The host waits for the last.
+  void run_rounds(std::int32_t ranks, std::uint64_t count, int rounds, bool host_waits) {
+    const world_of_threads world(ranks);
+    world.each([&](lsched_world* mine, std::int32_t r) {
+      attach(mine, host_waits);
+      const summing_rank it(gpu(), mine, r, count, rounds);
+      const CUstream stream = gpu().stream();
+      for (int round = 0; round < rounds; ++round) {
+        it.fill(round);
+        it.bring(round, stream);
+        lsched_ticket ticket{};
+        while (lsched_start_on_stream(it.schedule, stream, &ticket) == LSCHED_ERR_BUSY) std::this_thread::yield();
+        ASSERT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
+        it.take(round, stream);
+      }
+      EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
+      for (int round = 0; round < rounds; ++round) EXPECT_TRUE(it.is_right(round, ranks)) << r << ", " << round;
+      EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
+    });
+  }
+};
+
+TEST_F(StreamOrder, RoundsFollowAStreamAndItFollowsThem) {
+  for (const std::int32_t ranks : {1, 2, 3})
+    for (const std::uint64_t count : {1u, 1000u})
+      for (const bool host_waits : {false, true}) run_rounds(ranks, count, 40, host_waits);
+}
+
+}  // namespace
+}  // namespace lsched::testing
