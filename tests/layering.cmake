@@ -62,7 +62,10 @@ room(collectives/sparse libsched/schedule libsched/postcondition collectives/alg
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
   libsched/transport/shm)
 room(offload/cuda/kernels)
-room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/kernels)
+room(offload/cuda/driver ops ops/adasum offload/cuda/kernels)
+room(offload/cuda/streams ops libsched/transport libsched/engine offload/cuda/driver offload/cuda/kernels)
+room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/driver offload/cuda/streams
+  offload/cuda/kernels)
 room(bindings ops collectives)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)

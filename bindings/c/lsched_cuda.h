@@ -11,8 +11,8 @@
  *
  * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
  * stream comes there, and the stream goes on when it has ended. Neither call waits. A `stream` is a CUstream or a
- * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules that
- * streams wait for are to be asked for in the same order, as with blocking calls.
+ * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules
+ * that streams wait for are to be asked for in the same order, as with blocking calls.
  *
  * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
  * not use the device in the child.
@@ -50,13 +50,13 @@ LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsche
                                                 lsched_diagnostic* diagnostic);
 
 /* Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
- * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be ready,
- * as for MPI.)
+ * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be
+ * ready, as for MPI.)
  * Thread: any, one call at a time for a schedule.  Blocks: never.  Memory: from that place in the stream on the bound
  * buffers are the schedule's, until the round has ended.
  * Errors: BUSY (16 rounds are outstanding), STATE (no device was attached), UNSUPPORTED (a partial schedule, one whose
- * memory comes with each round, no progress thread, or a stream that is being captured), CONSTRAINT (a stream of another
- * device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
+ * memory comes with each round, no progress thread, or a stream that is being captured), CONSTRAINT (a stream of
+ * another device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
 LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket);
 
 /* Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started by

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "offload/cuda/canary.h"
-#include "offload/cuda/pointers.h"
+#include "offload/cuda/driver/pointers.h"
+#include "offload/cuda/streams/canary.h"
 #include "ops/adasum/adasum.h"
 
 namespace lsched {

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "libsched/engine/device.h"
-#include "offload/cuda/context.h"
 #include "offload/cuda/cuda_memory.h"
-#include "offload/cuda/job_queue.h"
+#include "offload/cuda/driver/context.h"
 #include "offload/cuda/kernels/arguments.h"
-#include "offload/cuda/stream_gate.h"
+#include "offload/cuda/streams/job_queue.h"
+#include "offload/cuda/streams/stream_gate.h"
 #include "offload/gpu.h"
 
 namespace lsched {

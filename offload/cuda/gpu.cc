@@ -1,7 +1,7 @@
 #include "offload/gpu.h"
 
 #include "offload/cuda/cuda_device.h"
-#include "offload/cuda/pointers.h"
+#include "offload/cuda/driver/pointers.h"
 
 namespace lsched {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "offload/cuda/context.h"
+#include "offload/cuda/driver/context.h"
 
 namespace lsched {
 

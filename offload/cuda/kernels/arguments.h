@@ -1,5 +1,5 @@
 // What every device kernel takes, by value: the call of one kernel of the table (ops/kernel.h), as addresses. The host
-// fills it in (offload/cuda/launch.h), and the kernel, compiled for a device or emulated on the host, reads it.
+// fills it in (offload/cuda/driver/launch.h), and the kernel, compiled for a device or emulated on the host, reads it.
 #pragma once
 
 #include <cstdint>

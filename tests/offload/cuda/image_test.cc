@@ -1,5 +1,5 @@
 // The device image that was built: how large it is, and that no kernel needs memory of a thread's own.
-#include "offload/cuda/image.h"
+#include "offload/cuda/driver/image.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/cuda/launch.h"
+#include "offload/cuda/driver/launch.h"
 
 namespace lsched {
 namespace {

@@ -229,23 +229,9 @@ void try_dots(dtype type, bool is_hard, const trial& it) {
 
 /// Around the ends of rows, blocks and groups.
 std::vector<trial> trials_of_dots() {
-  std::vector<trial> all{{0},
-                         {1},
-                         {15},
-                         {16},
-                         {17},
-                         {32},
-                         {1023},
-                         {1024},
-                         {1025},
-                         {2049},
-                         {65535},
-                         {65536},
-                         {65537},
-                         {3000, {1, 0, 0}},
-                         {3000, {0, 1}},
-                         {66000, {1, 1, 1}}};
+  std::vector<trial> all{{0}, {17}, {1025}, {3000, {1, 0, 1}}, {65537}};
   if (sampled()) return all;
+  all.insert(all.end(), {{1}, {15}, {16}, {32}, {1023}, {1024}, {2049}, {3000, {0, 1, 0}}, {65535}, {65536}});
   all.insert(all.end(), {{200003}, {200003, {}, true}, {200003, {1, 0, 1}, true}, {1'000'003}});
   return all;
 }

@@ -1,5 +1,5 @@
 // Which kernels run on devices, and on which grids.
-#include "offload/cuda/launch.h"
+#include "offload/cuda/driver/launch.h"
 
 #include <gtest/gtest.h>
 

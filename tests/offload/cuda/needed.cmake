@@ -1,10 +1,11 @@
-# cmake -DLIBRARY=<file> -DREADELF=<program> -P needed.cmake: fails if the library cannot be loaded without CUDA.
+# cmake -DLIBRARY=<file> -DREADELF=<program> -DFORBIDDEN=<expression> -P needed.cmake: fails if the library cannot be
+# loaded without a library of such a name.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${READELF} --dynamic --wide ${LIBRARY} OUTPUT_VARIABLE entries COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "NEEDED[^\n]*" needed "${entries}")
-if(NOT needed MATCHES "libstdc\\+\\+|libc\\.so")
+if(NOT needed)
   message(FATAL_ERROR "this does not say what the library needs:\n${entries}")
 endif()
-if(needed MATCHES "libcuda|libcudart|libnv")
-  message(FATAL_ERROR "${LIBRARY} needs a library of CUDA:\n${needed}")
+if(needed MATCHES "${FORBIDDEN}")
+  message(FATAL_ERROR "${LIBRARY} must not need ${CMAKE_MATCH_0}")
 endif()

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "offload/cuda/launch.h"
+#include "offload/cuda/driver/launch.h"
 #include "tests/offload/cuda/emulated.h"
 #include "tests/ops/elements.h"
 #include "tests/support/sampling.h"

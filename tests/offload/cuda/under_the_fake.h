@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "offload/cuda/driver.h"
+#include "offload/cuda/driver/driver.h"
 #include "tests/support/fake_cuda/control.h"
 
 namespace lsched::testing {

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "offload/cuda/driver.h"
+#include "offload/cuda/driver/driver.h"
 #include "tests/support/fake_cuda/process.h"
 
 using namespace fake_cuda;

@@ -1,4 +1,4 @@
-#include "offload/cuda/canary.h"
+#include "offload/cuda/streams/canary.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "offload/cuda/stream_words.h"
+#include "offload/cuda/streams/stream_words.h"
 
 #include <algorithm>
 #include <new>

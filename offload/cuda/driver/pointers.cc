@@ -1,4 +1,4 @@
-#include "offload/cuda/pointers.h"
+#include "offload/cuda/driver/pointers.h"
 
 #include <sys/uio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "offload/cuda/stream_gate.h"
+#include "offload/cuda/streams/stream_gate.h"
 
 namespace lsched {
 namespace {

@@ -1,4 +1,4 @@
-#include "offload/cuda/launch.h"
+#include "offload/cuda/driver/launch.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "offload/cuda/driver.h"
+#include "offload/cuda/driver/driver.h"
 
 #include <dlfcn.h>
 

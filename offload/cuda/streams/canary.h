@@ -3,7 +3,7 @@
 // (docs/cuda.md, 6)
 #pragma once
 
-#include "offload/cuda/stream_words.h"
+#include "offload/cuda/streams/stream_words.h"
 
 namespace lsched {
 

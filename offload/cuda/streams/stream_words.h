@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "offload/cuda/context.h"
+#include "offload/cuda/driver/context.h"
 
 namespace lsched {
 

@@ -1,11 +1,11 @@
-// A doorbell that streams ring: by a host function behind what they do. One may still be on its way when the doorbell is
-// gone, so what it is given lives as long as the process, and is used again once nothing is on its way.
+// A doorbell that streams ring: by a host function behind what they do. One may still be on its way when the doorbell
+// is gone, so what it is given lives as long as the process, and is used again once nothing is on its way.
 #pragma once
 
 #include <mutex>
 
 #include "libsched/transport/doorbell.h"
-#include "offload/cuda/context.h"
+#include "offload/cuda/driver/context.h"
 
 namespace lsched {
 

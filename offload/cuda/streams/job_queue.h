@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "offload/cuda/gpu_bell.h"
+#include "offload/cuda/streams/gpu_bell.h"
 
 namespace lsched {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "offload/cuda/driver.h"
-#include "offload/cuda/launch.h"
+#include "offload/cuda/driver/driver.h"
+#include "offload/cuda/driver/launch.h"
 
 namespace lsched {
 

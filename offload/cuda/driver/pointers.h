@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "offload/cuda/driver.h"
+#include "offload/cuda/driver/driver.h"
 
 namespace lsched {
 

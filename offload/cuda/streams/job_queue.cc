@@ -1,4 +1,4 @@
-#include "offload/cuda/job_queue.h"
+#include "offload/cuda/streams/job_queue.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "offload/cuda/gpu_bell.h"
+#include "offload/cuda/streams/gpu_bell.h"
 
 #include <memory>
 #include <vector>

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "libsched/engine/round_gate.h"
-#include "offload/cuda/gpu_bell.h"
-#include "offload/cuda/stream_words.h"
+#include "offload/cuda/streams/gpu_bell.h"
+#include "offload/cuda/streams/stream_words.h"
 
 namespace lsched {
 

@@ -1,6 +1,6 @@
-#include "offload/cuda/context.h"
+#include "offload/cuda/driver/context.h"
 
-#include "offload/cuda/image.h"
+#include "offload/cuda/driver/image.h"
 
 namespace lsched {
 
