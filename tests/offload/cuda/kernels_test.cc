@@ -48,12 +48,13 @@ TEST(device_kernels, reduce_with_the_bits_of_the_host) {
 
 constexpr std::uint64_t k_one = 1;
 
-/// Small ones, and those from which on lanes are too narrow, or integers.
+/// Small ones; those from which on lanes are too narrow, or integers; and the first by which quotients of 16 bits
+/// differ if they are made in f32.
 std::vector<std::uint64_t> divisors() {
   std::vector<std::uint64_t> all{1, 2, 3, 7, 10, 48, 100, 1000};
   for (const int width : {8, 13, 16, 24, 31, 32, 53, 62, 63})
     all.insert(all.end(), {(k_one << width) - 1, k_one << width, (k_one << width) + 1});
-  all.push_back(~std::uint64_t{0});
+  all.insert(all.end(), {8195, 8199, 65791, 66003, ~std::uint64_t{0}});
   return all;
 }
 
@@ -139,7 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// What lies at and between all elements of the shorter formats, a last place to the left and right.
+/// What lies at and between all elements of the shorter formats, a last place to the left and right; and half of it,
+/// which may be a tie of subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})
@@ -153,17 +155,24 @@ TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
       }
       operand a(from, bits.size(), 0), wanted(to, bits.size(), 0), c(to, bits.size(), 0);
       for (std::size_t i = 0; i < bits.size(); ++i) write_element(a.data(), i, from, bits[i]);
-      find_convert(from, to)(a.data(), bits.size(), 1, wanted.data());
       const device_kernel device = find_device_conversion(from, to).value();
-      launch(device, {.a = a.data(), .c = c.data(), .count = bits.size(), .x = 1}, false);
-      ASSERT_NO_FATAL_FAILURE(expect_same_bits(c, wanted, to)) << name_of(from) << " to " << name_of(to);
+      for (const double factor : {1.0, 0.5}) {
+        find_convert(from, to)(a.data(), bits.size(), factor, wanted.data());
+        launch(device, {.a = a.data(), .c = c.data(), .count = bits.size(), .x = factor}, false);
+        ASSERT_NO_FATAL_FAILURE(expect_same_bits(c, wanted, to)) << name_of(from) << " to " << name_of(to);
+      }
     }
 }
 
 // ---- weighted sums
 
+/// Not a tie of bf16, but one of f32 that has been rounded from it.
+constexpr double k_almost_tie = 1 + 0x1p-8 + 0x1p-30;
+
 /// Moderate of both short formats, of one, of none, and the first and last that are.
-constexpr std::array<std::array<double, 2>, 12> k_coefficients{{{0.75, 1.0},
+constexpr std::array<std::array<double, 2>, 14> k_coefficients{{{0x1p9 * k_almost_tie, 0},
+                                                                {0x1p-101 * k_almost_tie, 0},
+                                                                {0.75, 1.0},
                                                                 {1.0 / 3, -2.0 / 7},
                                                                 {1e-30, 511.9},
                                                                 {0, -0.5},
