@@ -122,5 +122,94 @@ TEST_F(StreamOrder, RoundsFollowAStreamAndItFollowsThem) {
       for (const bool host_waits : {false, true}) run_rounds(ranks, count, 40, host_waits);
 }
 
+std::string described(lsched_world* world) {
+  std::string text(512, '\0');
+  EXPECT_EQ(lsched_world_describe(world, text.data(), text.size()), LSCHED_OK);
+  return text.substr(0, text.find('\0'));
+}
+
+TEST_F(StreamOrder, WhereWaitingStreamsHoldUpOthersTheHostWaits) {
+  {
+    const world_of_threads world(1);
+    attach(world.at(0));
+    EXPECT_EQ(described(world.at(0)).find("do not wait"), std::string::npos) << described(world.at(0));
+  }
+  say("FAKE_CUDA_ONE_QUEUE", "1");
+  {
+    const world_of_threads world(1);
+    attach(world.at(0));
+    EXPECT_NE(described(world.at(0)).find("streams do not wait"), std::string::npos) << described(world.at(0));
+  }
+  run_rounds(3, 100, 20, false);
+}
+
+TEST_F(StreamOrder, AsleepTheProgressThreadIsRung) {
+  const world_of_threads world(2);
+  world.each([&](lsched_world* mine, std::int32_t r) {
+    attach(mine);
+    const summing_rank it(gpu(), mine, r, 10, 1);
+    const CUstream stream = gpu().stream();
+    fake().hold_stream(stream, 1);
+    it.fill(0);
+    it.bring(0, stream);
+    lsched_ticket ticket{};
+    ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(lsched_test(ticket), LSCHED_PENDING) << "the stream is not there yet";
+    EXPECT_GT(fake().calls("cuLaunchHostFunc"), 0u) << "nobody is to ring";
+    fake().hold_stream(stream, 0);
+    EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+    EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
+  });
+}
+
+TEST_F(StreamOrder, AFailedScheduleLetsItsStreamsGo) {
+  const world_of_threads world(2);
+  world.each([&](lsched_world* mine, std::int32_t r) {
+    attach(mine);
+    const summing_rank it(gpu(), mine, r, 10, 3);
+    const CUstream stream = gpu().stream();
+    lsched_ticket ticket{};
+    diagnostic why;
+    if (r == 0) {  // the other rank never comes
+      for (int round = 0; round < 3; ++round) {
+        ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK);
+        ASSERT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
+      }
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      EXPECT_EQ(lsched_cancel(it.schedule, &why), LSCHED_OK) << why.text;
+    }
+    EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
+    if (r == 0) {
+      EXPECT_EQ(lsched_test(ticket), LSCHED_ERR_CANCELLED);
+      EXPECT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_ERR_CANCELLED);
+      EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK) << "it does not wait for what has failed";
+      EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
+    }
+    EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
+  });
+}
+
+TEST_F(StreamOrder, RoundsAreAskedForAheadUpToABound) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  const summing_rank it(gpu(), world.at(0), 0, 10, 1);
+  const CUstream stream = gpu().stream();
+  fake().hold_stream(stream, 1);
+  it.fill(0);
+  it.bring(0, stream);
+  lsched_ticket ticket{}, refused{};
+  for (int round = 1; round <= 16; ++round)
+    ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK) << round;
+  EXPECT_EQ(lsched_start_on_stream(it.schedule, stream, &refused), LSCHED_ERR_BUSY);
+  EXPECT_EQ(lsched_start(it.schedule, &refused), LSCHED_ERR_STATE) << "rounds of streams are outstanding";
+  EXPECT_EQ(refused.schedule, nullptr);
+  EXPECT_EQ(lsched_wait_on_stream({it.schedule, 17}, stream), LSCHED_ERR_STATE) << "that round was not asked for";
+  fake().hold_stream(stream, 0);
+  EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
+  EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace lsched::testing
