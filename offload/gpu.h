@@ -11,9 +11,14 @@
 
 namespace lsched {
 
+/// Whose device memory ranks of a node read: none; what this library has allocated; or also what others have, which the
+/// driver may end for readers when its owner frees it or dies.
+enum class peer_reads : std::uint8_t { never, own, always };
+
 struct gpu_choice {
-  std::int32_t number = -1;         ///< the driver's; -1: that of the caller's current context, else by `local_rank`
-  std::uint32_t local_rank = 0;     ///< place of this rank among those of its machine
+  std::int32_t number = -1;      ///< the driver's; -1: that of the caller's current context, else by `local_rank`
+  std::uint32_t local_rank = 0;  ///< place of this rank among those of its machine
+  peer_reads peers = peer_reads::own;
   bool streams_wait = true;         ///< if they can; false: who lets a stream wait for a round waits himself
   std::uint64_t staging_bytes = 0;  ///< pinned memory that is reserved for messages; more is taken if they need more
 };

@@ -76,6 +76,16 @@ std::optional<failure> runtime::attach(gpu_choice which) {
   return std::nullopt;
 }
 
+std::byte* runtime::allocate_on_device(std::uint64_t bytes) {
+  std::byte* made = nullptr;
+  driver_.with_engine([&] { made = device_->allocate(memory_space::device, bytes); });
+  return made;
+}
+
+void runtime::deallocate_on_device(std::byte* memory) {
+  driver_.with_engine([&] { device_->deallocate(memory); });
+}
+
 std::string runtime::describe(const world& place) const {
   std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
                      std::string(net_->name()) + ", ";

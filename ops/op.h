@@ -100,8 +100,10 @@ struct op {
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
-  op_id releases_a = k_no_op;  ///< compute: the in-place recv whose payload `a` is (set by compile)
-  op_id releases_b = k_no_op;
+  /// Set by compile. Of a compute: the in-place recv whose payload `a` is. Of a send: the copy from device memory that
+  /// makes its source for it alone, and that is not needed where the receiver reads device memory.
+  op_id releases_a = k_no_op;
+  op_id releases_b = k_no_op;  ///< of a compute, likewise
   friend bool operator==(const op&, const op&) = default;
 };
 static_assert(sizeof(op) <= 64);

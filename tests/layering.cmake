@@ -41,7 +41,7 @@ room(libsched/place ops libsched/schedule)
 room(libsched/simulate ops libsched/schedule)
 room(libsched/transport ops)
 room(libsched/partial ops libsched/transport)
-room(libsched/engine ops ops/adasum libsched/schedule libsched/analysis libsched/trace libsched/transport
+room(libsched/engine ops ops/adasum libsched/schedule libsched/place libsched/analysis libsched/trace libsched/transport
   libsched/partial)
 room(libsched/commit libsched/analysis libsched/transport libsched/engine)
 room(libsched/session ops libsched/trace libsched/engine)

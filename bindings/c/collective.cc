@@ -216,6 +216,27 @@ bool is_visible(lsched_world& world, const collective_request& request) {
   return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }
 
+/// Of messages from device memory: fewer would not be copied and computed at a time, more cost a launch each.
+/// (docs/cuda.md, 11)
+constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
+
+bool is_on_device(const lsched_world& world, const collective_request& request) {
+  const device* const gpu = world.process.gpu();
+  const auto is_there = [&](const std::byte* place, std::optional<std::uint64_t> count) {
+    const auto space = gpu->space_of(place, count.value_or(0) * size_of(request.data.type));
+    return space && *space == memory_space::device;
+  };
+  return gpu != nullptr &&
+         (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
+}
+
+/// Segments for device memory, where an algorithm has some and nobody has said how long they are.
+void choose_segments(const lsched_world& world, collective_request& request) {
+  const bool has_tunables = !request.kind->adapts && !request.kind->has_owners;
+  if (request.data.segment == 0 && has_tunables && is_on_device(world, request))
+    request.data.segment = k_device_segment_bytes / size_of(request.data.type);
+}
+
 std::vector<tensor> tensors_of(const collective_request& request) {
   if (!request.kind->adapts) return {};
   return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
@@ -225,7 +246,10 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (!desc) return desc.error();
   auto request = read_request(world, *desc);
   if (!request) return request.error();
-  if (request->kind->moves_data) request->data.is_visible = is_visible(world, *request);
+  if (request->kind->moves_data) {
+    request->data.is_visible = is_visible(world, *request);
+    choose_segments(world, *request);
+  }
   const auto made = world.schedules_made.get(request->kind->name, desc->algorithm == nullptr ? "auto" : desc->algorithm,
                                              request->data);
   if (!made) return made.error();

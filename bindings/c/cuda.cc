@@ -28,7 +28,12 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
   if (known->host_waits != 0 && known->host_waits != 1)
     return failure{status::argument,
                    "host_waits (lsched_cuda_config) is neither 0 nor 1, or LSCHED_CUDA_STREAMS neither auto nor host"};
+  if (known->peers < LSCHED_CUDA_PEERS_AUTO || known->peers > LSCHED_CUDA_PEERS_NEVER)
+    return failure{status::argument, "peers (lsched_cuda_config) is none of lsched_cuda_peers"};
   return gpu_choice{.number = known->device,
+                    .peers = known->peers == LSCHED_CUDA_PEERS_AUTO     ? peer_reads::own
+                             : known->peers == LSCHED_CUDA_PEERS_ALWAYS ? peer_reads::always
+                                                                        : peer_reads::never,
                     .streams_wait = known->host_waits == 0,
                     .staging_bytes = known->staging_bytes == 0 ? k_staging_bytes : known->staging_bytes};
 }
@@ -97,6 +102,36 @@ lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* 
     const auto which = read_cuda_config(config);
     if (!which) return report(diagnostic, which.error());
     if (const auto why = world->process.attach(*which)) return report(diagnostic, *why);
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory) {
+  if (world == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    if (world->process.gpu() == nullptr) return LSCHED_ERR_STATE;
+    void* const made = world->process.allocate_on_device(bytes);
+    if (made == nullptr) return LSCHED_ERR_NOMEM;
+    *memory = made;
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
+  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (memory == nullptr) return LSCHED_OK;
+  if (world->process.gpu() == nullptr) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    world->process.deallocate_on_device(static_cast<std::byte*>(memory));
+    return LSCHED_OK;
+  });
+}
+
+lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats) {
+  if (world == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const engine_counters now = world->process.counters();
+    write_struct(stats, lsched_cuda_stats{.jobs = now.device_jobs, .messages_shown = now.shown_sent});
     return LSCHED_OK;
   });
 }

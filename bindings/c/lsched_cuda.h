@@ -3,8 +3,9 @@
  * LSCHED_ERR_UNSUPPORTED, and the diagnostic says why.
  *
  * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
- * pointer is given: at every create, lsched_rebind and lsched_start_with. What each rank uses is its own business: some
- * may use devices and others none. Results have the bits that they have in host memory.
+ * pointer is given: at every create, lsched_rebind and lsched_start_with. Results have the bits that they have in host
+ * memory. Some ranks of a schedule may have device memory and others none; but since messages from device memory are
+ * cut into segments of 4 MiB, and others are not, they all have to say segment_bytes then (lsched_collective_desc).
  *
  * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
  * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
@@ -26,12 +27,21 @@
 extern "C" {
 #endif
 
+/* Whose device memory ranks of a node read where it is, on the device that they share, instead of through pinned host
+ * memory. */
+typedef enum lsched_cuda_peers {
+  LSCHED_CUDA_PEERS_AUTO = 0,   /* what lsched_cuda_alloc has given, and the library's own */
+  LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes: CUDA leaves open what
+                                   becomes of readers when its owner frees it, or dies, meanwhile */
+  LSCHED_CUDA_PEERS_NEVER = 2
+} lsched_cuda_peers;
+
 typedef struct lsched_cuda_config {
   size_t struct_size;
   int32_t device;         /* CUDA's number; -1: that of the caller's current context, or else the place among the ranks
                              of the machine, modulo devices */
   int32_t host_waits;     /* 1: lsched_wait_on_stream waits in the host, whatever streams can */
-  int32_t reserved;       /* 0 */
+  int32_t peers;          /* lsched_cuda_peers */
   uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
 } lsched_cuda_config;
 
@@ -42,12 +52,20 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
 /* From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that have
  * come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context the
  * caller has stays current. NULL config: the defaults.
- * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
+ * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time). Ranks
+ * read device memory of those that have attached before them; so all best attach before any creates.
  * Memory: until the last world is closed, which waits for the device, a few seconds at most.
  * Errors: UNSUPPORTED (a build without CUDA, no driver, too old a one, no device), ARGUMENT (no such device), STATE
  * (attached already), NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
                                                 lsched_diagnostic* diagnostic);
+
+/* Device memory that ranks of the node read where it is. Contents unspecified, 256-byte aligned.
+ * Thread: any.  Blocks: while the engine does a step.  Memory: until lsched_cuda_free, or until the last world is
+ * closed. Errors: STATE (no device was attached), NOMEM, ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory);
+/* NULL is OK. No schedule may be bound to the memory any more.  Thread, blocks: as above.  Errors: ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory);
 
 /* Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
  * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be
@@ -67,6 +85,15 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
  * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
  * NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
+
+typedef struct lsched_cuda_stats {
+  size_t struct_size;
+  uint64_t jobs;           /* copies and kernels of schedules */
+  uint64_t messages_shown; /* messages sent whose receiver reads this rank's device memory itself */
+} lsched_cuda_stats;
+
+/* Counters of this rank since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats);
 
 #ifdef __cplusplus
 }

@@ -72,8 +72,12 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
 
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory) {
   if (program->is_partial() || memory.inputs.size() + memory.outputs.size() == 0) return program;
-  const auto spaces = spaces_of(world, *program, memory);
-  return spaces ? placed(program, *spaces) : spaces.error();
+  auto spaces = spaces_of(world, *program, memory);
+  if (!spaces) return spaces.error();
+  if (world.process.gpu() != nullptr)
+    world.process.driver().with_engine(
+        [&] { spaces->reads_peers = world.process.engine().reads_device_memory_of(world.joined.members().homes()); });
+  return placed(program, *spaces);
 }
 
 }  // namespace lsched

@@ -35,6 +35,17 @@ class hybrid_endpoint final : public endpoint {
     return neighbour ? near_->memory_at(*neighbour, place, bytes) : nullptr;
   }
 
+  bool show_kept(const std::byte* memory, std::uint64_t bytes) override { return near_->show_kept(memory, bytes); }
+  std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override {
+    return near_->kept_at(place, bytes);
+  }
+  bool show_area(std::uint32_t number, const device_area& what) override { return near_->show_area(number, what); }
+  std::optional<device_area> area_of(rank who, std::uint32_t number) const override {
+    const auto neighbour = place_of(who);
+    return neighbour ? near_->area_of(*neighbour, number) : std::nullopt;
+  }
+  bool reads_device(link_id link) const override { return !is_far(link) && near_->reads_device(inner(link)); }
+
   result<std::unique_ptr<board>> open_board(std::size_t most) override;
   std::unique_ptr<board> open_home_board() override;
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,

@@ -53,6 +53,18 @@ class device {
   /// Takes back the room for so many.
   virtual void unreserve(std::uint32_t jobs) = 0;
 
+  // --- device memory that peers read themselves, if they can ------------------------------------------------------
+
+  /// Whether this device can read memory of that rank's, by its number in the transport. Cold path.
+  virtual bool reads_memory_of(rank home) = 0;
+
+  /// Where peers that can find device memory; 0: they cannot. Cold path.
+  virtual std::uint64_t show(const std::byte* memory, std::uint64_t bytes) = 0;
+
+  /// Memory that a rank has shown, where this device finds it; null: it cannot. Takes some 100 us for the first of what
+  /// the rank has allocated in one.
+  virtual const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
+
   // --- data path --------------------------------------------------------------------------------------------------
 
   /// Whether the device can read host memory where it is: staging memory of its own, or of a peer's.

@@ -281,10 +281,11 @@ outcome engine::send(instance& inst, op_id id, const op& o) {
   ++counters_.messages_sent;
   is_null ? ++counters_.nulls_sent : counters_.bytes_sent += bytes;
   if (inst.stats != nullptr) inst.stats->sent(bytes, is_null);
+  if (!inst.shown.empty() && inst.shown[id] != 0) ++counters_.shown_sent;
   ++inst.moved[o.a.buffer()].messages_sent;
   inst.moved[o.a.buffer()].bytes_sent += is_null ? 0 : bytes;
   const message letter{is_null ? nullptr : source.data + items.begin * size_of(o.type), is_null ? 0 : bytes, tally,
-                       is_null};
+                       is_null, inst.shown.empty() ? 0 : inst.shown[id]};
   return net_.send(inst.links[id], inst.round, letter) ? outcome::done : outcome::pending;
 }
 
@@ -310,6 +311,7 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   }
   inst.pinned[id] = !news.null && o.in_place ? inst.payloads[id].readers : 0;
   if (!news.null) target.data = inst.pinned[id] != 0 ? news.data : target.storage;
+  if (news.shown != 0) return take_shown(inst, id, o, news);
   if (has_lists && !note_lengths(inst, o, news.bytes)) return outcome::failed;
   if (inst.pinned[id] != 0 && !may_stay(inst, id, o, news)) copy_to_storage(inst, id, o);
   return outcome::done;

@@ -42,6 +42,7 @@ struct engine_counters {
   std::uint64_t signals_sent = 0;
   std::uint64_t lane_jobs = 0;    ///< of ops: computed by the lane
   std::uint64_t device_jobs = 0;  ///< of ops: carried out by the device
+  std::uint64_t shown_sent = 0;   ///< of messages_sent: in device memory that the receiver reads
 };
 
 class engine {
@@ -53,6 +54,9 @@ class engine {
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
+
+  /// Whether the device reads device memory of any of these ranks.
+  bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// From now on schedules over device memory can be added. Once; outlives the engine.
   void use(lsched::device& gpu) { device_ = &gpu; }
@@ -257,6 +261,9 @@ class engine {
   bool poll_gates();
   bool is_gate_open(instance& inst);
   bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
+  bool reads_device(const instance& inst, op_id receive) const;
+  outcome take_shown(instance& inst, op_id id, const op& o, const arrival& news);
+  void choose_shown(instance& inst);
   outcome combined(instance& inst, const op& o);
   outcome released(instance& inst, const op& o);
   static segment_state segment_state_of_result(const instance& inst);

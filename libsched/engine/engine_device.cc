@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "libsched/engine/engine.h"
+#include "libsched/place/place.h"
 
 namespace lsched {
 namespace {
@@ -51,6 +52,7 @@ void engine::release_device(instance& inst) {
 
 // Sums lie in staging memory or the host's, and so do those that the device makes.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
+  if (!inst.is_left_out.empty() && inst.is_left_out[id]) return outcome::done;
   const bound_kernel& mine = inst.kernels[id];
   const auto operand = [&](region part, std::size_t width) {
     return part.exists() ? inst.cells[part.buffer()].data + part.offset() * width : nullptr;
@@ -93,6 +95,56 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->reaches(news.data, news.bytes);
+}
+
+// --- device memory that peers read themselves ----------------------------------------------------------------------
+
+bool engine::reads_device_memory_of(std::span<const rank> homes) const {
+  return device_ != nullptr && std::ranges::any_of(homes, [this](rank home) {
+           return home != net_.place().self && device_->reads_memory_of(home);
+         });
+}
+
+// Who reads it fires with the payload's arrival, or a payload may wait for its reader: it cannot be put by.
+bool engine::reads_device(const instance& inst, op_id receive) const {
+  const auto ops = inst.program->ops();
+  const op& o = ops[receive];
+  if (device_ == nullptr || !o.in_place || inst.program->buffers()[o.c.buffer()].space != memory_space::staging)
+    return false;
+  const auto [reader, readers] = inst.payloads[receive];
+  const bool all_on_device = std::ranges::all_of(ops, [&](const op& each) {
+    const bool reads = each.kind == op_kind::compute && (each.releases_a == receive || each.releases_b == receive);
+    return !reads || is_on_device(each, inst.program->buffers());
+  });
+  const bool fires_at_once = inst.program->is_holding() || (readers == 1 && ops[reader].need == 1);
+  return all_on_device && fires_at_once && device_->reads_memory_of(inst.members->home_of(o.peer));
+}
+
+// Of the memory that is bound now. The proof holds for both ways (libsched/verify/hazards.cc).
+void engine::choose_shown(instance& inst) {
+  if (inst.most_device_jobs == 0 || !inst.is_linked) return;
+  const auto ops = inst.program->ops();
+  inst.shown.assign(ops.size(), 0);
+  inst.is_left_out.assign(ops.size(), false);
+  for (op_id id = 0; id < ops.size(); ++id) {
+    const op& o = ops[id];
+    const std::uint64_t bytes = o.count * size_of(o.type);
+    if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) continue;
+    if (!net_.reads_device(inst.links[id])) continue;
+    const region from = ops[o.releases_a].a;
+    const std::byte* const memory = inst.cells[from.buffer()].data + from.offset() * size_of(o.type);
+    inst.shown[id] = device_->show(memory, bytes);
+    inst.is_left_out[o.releases_a] = inst.shown[id] != 0;
+  }
+}
+
+outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
+  cell& target = inst.cells[o.c.buffer()];
+  target.data =
+      device_ == nullptr ? nullptr : device_->find_shown(inst.members->home_of(o.peer), news.shown, news.bytes);
+  if (target.data != nullptr && inst.pinned[id] != 0) return outcome::done;
+  fail(inst, status::transport, o.peer);
+  return outcome::failed;
 }
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------

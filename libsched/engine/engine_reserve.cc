@@ -70,7 +70,8 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   inst.pinned.resize(ops);
   for (op_id id = 0; id < ops; ++id)
     for (const op_id receive : {program.ops()[id].releases_a, program.ops()[id].releases_b})
-      if (receive != k_no_op) inst.payloads[receive] = {id, inst.payloads[receive].readers + 1};
+      if (receive != k_no_op && program.ops()[id].kind == op_kind::compute)
+        inst.payloads[receive] = {id, inst.payloads[receive].readers + 1};
   inst.cells.resize(program.buffers().size());
   inst.moved.resize(program.buffers().size());
   if (auto why = reserve_lists(inst, memory)) return why;
@@ -149,7 +150,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
                    .tag = o.tag,
                    .cookie = cookie_of(inst, id)};
     if (!edge.signal) edge.capacity = most_bytes(program, o);
-    if (o.kind == op_kind::recv) edge.in_place = o.in_place;
+    if (o.kind == op_kind::recv) edge.in_place = o.in_place, edge.reads_device = reads_device(inst, id);
     if (o.kind == op_kind::send) {
       const buffer& source = program.buffers()[o.a.buffer()];
       edge.foreign = !program.is_partial() && source.role != buffer_role::scratch;
@@ -173,7 +174,9 @@ void engine::set_binding(instance& inst, const binding& memory) {
 
 status engine::link(instance& inst, std::span<const member_address> all) {
   const status answer = net_.link(inst.id, all);
-  if (answer == status::ok) inst.is_linked = true;
+  if (answer != status::ok) return answer;
+  inst.is_linked = true;
+  choose_shown(inst);
   return answer;
 }
 
@@ -201,6 +204,7 @@ status engine::bind(instance& inst, const binding& memory) {
   if (!may_wait || inst.called.load() != inst.finished.load()) return status::state;
   if (validate_lists(*inst.program, memory)) return status::argument;
   set_binding(inst, memory);
+  choose_shown(inst);
   if (inst.local != nullptr) inst.local->rebound();
   return status::ok;
 }

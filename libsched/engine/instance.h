@@ -153,8 +153,10 @@ struct instance {
   std::vector<std::byte*> device_owned;  ///< device and staging memory
   std::unique_ptr<round_gate> gate{};    ///< rounds begin when it is open; null: at once. Made once, between steps
   std::atomic<bool> has_gate{false};     ///< for other threads
-  std::uint32_t most_device_jobs = 0;    ///< at a time, that the device has room for; 0: it has no part in this
-  std::string label;                     ///< for people: "allreduce.recursive_doubling #3"
+  std::vector<std::uint64_t> shown{};  ///< by op: of a send from device memory, where peers find that; 0: it is copied
+  std::vector<bool> is_left_out{};     ///< by op: copies whose source is shown instead
+  std::uint32_t most_device_jobs = 0;  ///< at a time, that the device has room for; 0: it has no part in this
+  std::string label;                   ///< for people: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
   instance* predecessor = nullptr;  ///< until this one is open: then what follows here is taken over from it

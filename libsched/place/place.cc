@@ -16,7 +16,9 @@ namespace {
 /// Decides the space of each buffer.
 class space_choice {
  public:
-  space_choice(const schedule& program, const caller_spaces& where) : program_(program) {
+  space_choice(const schedule& program, const caller_spaces& where)
+      : program_(program),
+        most_read_there_(where.reads_peers && !program.is_holding() ? k_least_shown - 1 : k_most_read_from_staging) {
     std::size_t inputs = 0, outputs = 0;
     for (const buffer& each : program.buffers()) {
       buffers_.push_back(each);
@@ -41,7 +43,7 @@ class space_choice {
     is_landing_.assign(buffers_.size(), true);
     for (const op& o : program_.ops())
       for (const operand& part : operands_of(o, program_.buffers()))
-        if (part.is_written && (o.kind != op_kind::recv || most_bytes(program_, o) > k_most_read_from_staging))
+        if (part.is_written && (o.kind != op_kind::recv || most_bytes(program_, o) > most_read_there_))
           is_landing_[part.at.buffer()] = false;
   }
 
@@ -69,6 +71,7 @@ class space_choice {
   }
 
   const schedule& program_;
+  const std::uint64_t most_read_there_;
   std::vector<buffer> buffers_;
   std::vector<bool> is_landing_;  ///< by buffer
 };

@@ -19,11 +19,17 @@ namespace lsched {
 /// Where the caller's buffers are, in the builder's order: host or device.
 struct caller_spaces {
   std::vector<memory_space> inputs, outputs;
+  /// Whether this rank's device reads device memory of peers: messages come from there then, if they are long enough,
+  /// and who reads them must be able to fire at once.
+  bool reads_peers = false;
 };
 
 /// A message of up to so many bytes is read by a device where it has arrived; a longer one is copied to the device
 /// first, beside whatever the device computes meanwhile. (docs/cuda.md, 11)
 inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20;
+
+/// Shorter messages from device memory are not read there: their sender would have to wait for the reader.
+inline constexpr std::uint64_t k_least_shown = std::uint64_t{64} << 10;
 
 /// Whether a schedule's inputs and outputs are said to be where these are.
 bool fits(const schedule& program, const caller_spaces& where);

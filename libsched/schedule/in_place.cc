@@ -1,6 +1,7 @@
 #include "libsched/schedule/op_rules.h"
 
 #include <algorithm>
+#include <compare>
 
 namespace lsched {
 namespace {
@@ -44,6 +45,52 @@ bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::
          std::binary_search(begin + content.first[receive], begin + content.first[receive + 1], reader);
 }
 
+// --- copies that a send may do without -------------------------------------------------------------------------------
+
+/// What an op touches in staging memory.
+struct staged_part {
+  std::uint16_t buffer;
+  std::uint64_t begin, end;
+  op_id who;
+  friend auto operator<=>(const staged_part&, const staged_part&) = default;
+};
+
+std::vector<staged_part> staged_parts_of(const schedule::parts& content) {
+  std::vector<staged_part> all;
+  for (op_id id = 0; id < content.ops.size(); ++id)
+    for (const operand& part : operands_of(content.ops[id], content.buffers))
+      if (content.buffers[part.at.buffer()].space == memory_space::staging)
+        all.push_back({part.at.buffer(), part.at.offset(), part.at.offset() + part.count, id});
+  std::ranges::sort(all);
+  return all;
+}
+
+/// Whether a copy from device memory makes the source of a send, which is all that comes after it.
+bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
+  const op &made = content.ops[before], &out = content.ops[send];
+  if (made.kind != op_kind::compute || made.what != kernel::copy || out.kind != op_kind::send) return false;
+  const bool is_its_source = made.c == out.a && made.count == out.count && made.guard == out.guard;
+  const bool leads_there_only = content.first[before + 1] - content.first[before] == 1 &&
+                                content.next[content.first[before]] == send && out.need == 1;
+  return is_its_source && leads_there_only && content.buffers[made.a.buffer()].space == memory_space::device;
+}
+
+/// Where these two are all that touches a part of staging memory, nothing but the send knows what the copy made.
+void mark_copies_for_sends(schedule::parts& content) {
+  const std::vector<staged_part> all = staged_parts_of(content);
+  std::uint64_t end = 0;  // of what lies before, in the same buffer
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || all[i - 1].buffer != all[i].buffer) end = 0;
+    const bool is_pair = i + 1 < all.size() && all[i + 1].buffer == all[i].buffer && all[i + 1].begin == all[i].begin &&
+                         all[i + 1].end == all[i].end;
+    const bool is_apart = all[i].begin >= end &&
+                          (i + 2 >= all.size() || all[i + 2].buffer != all[i].buffer || all[i + 2].begin >= all[i].end);
+    if (is_pair && is_apart && is_copy_for(content, all[i].who, all[i + 1].who))
+      content.ops[all[i + 1].who].releases_a = all[i].who;
+    end = std::max(end, all[i].end);
+  }
+}
+
 }  // namespace
 
 void mark_in_place(schedule::parts& content) {
@@ -66,6 +113,7 @@ void mark_in_place(schedule::parts& content) {
     }
     content.ops[use.writer].in_place = true;
   }
+  mark_copies_for_sends(content);
 }
 
 }  // namespace lsched

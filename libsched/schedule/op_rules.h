@@ -38,6 +38,9 @@ std::string validate_lists(std::span<const buffer> buffers, std::span<const guar
 /// Sets op::in_place, releases_a and releases_b of all ops from everything else in `content`. A payload may stay where
 /// the transport has it, instead of being copied into its buffer, if all that ever happens to it, or to parts of it, is
 /// to be the operand `a` or `b` of computes that wait for it, each of which reads it once.
+///
+/// And releases_a of sends whose source is a copy for them alone: the copy is the only op that writes there, and the
+/// send the only one that comes after it or reads there.
 void mark_in_place(schedule::parts& content);
 
 }  // namespace lsched

@@ -17,6 +17,7 @@
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -55,6 +56,7 @@ struct message {
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
+  std::uint64_t shown = 0;  ///< not 0: the payload is in device memory, which the receiver finds there (device.h)
 };
 
 /// Where a message is to go, and how long it may be there.
@@ -72,6 +74,7 @@ struct arrival {
   std::uint64_t bytes = 0;
   contributor_count tally{};
   bool null = false;
+  std::uint64_t shown = 0;  ///< not 0: the payload is in the sender's device memory, there, until release; no `data`
 };
 
 /// One direction of one edge of one instance.
@@ -81,10 +84,11 @@ inline constexpr link_id k_no_link = ~link_id{0};
 struct edge_spec {
   bool outgoing = false;
   bool signal = false;
-  bool foreign = false;      ///< outgoing: the source may be memory that allocate() did not give
-  std::uint32_t source = 0;  ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
-  bool in_place = false;     ///< incoming: the payload is read where it is, until release: it needs no target
-  bool announced = false;    ///< incoming: receive says what has come, and fetch brings it
+  bool foreign = false;       ///< outgoing: the source may be memory that allocate() did not give
+  std::uint32_t source = 0;   ///< outgoing: edges of one attach with equal numbers but 0 send the same bytes in a round
+  bool in_place = false;      ///< incoming: the payload is read where it is, until release: it needs no target
+  bool reads_device = false;  ///< incoming, in place: the payload may be in device memory that the sender shows
+  bool announced = false;     ///< incoming: receive says what has come, and fetch brings it
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
   std::uint64_t capacity = 0;  ///< bytes, the most one message carries
@@ -160,6 +164,35 @@ class endpoint {
   virtual std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const {
     static_cast<void>(place), static_cast<void>(bytes);
     return {};
+  }
+
+  // Device memory that ranks of a node show each other. What it takes to find it is for devices alone to know.
+
+  /// One piece of a rank's device memory.
+  struct device_area {
+    std::uint64_t address, bytes;
+    std::int32_t process;              ///< in which the address means something
+    std::int32_t descriptor;           ///< of that process; -1: by `handle`
+    std::array<std::byte, 16> device;  ///< which one of all in the world
+    std::array<std::byte, 64> handle;
+  };
+  static constexpr std::uint32_t k_most_areas = 64;
+
+  /// Tells the ranks that share this rank's memory of an area. Each number below k_most_areas once. False: there are no
+  /// such ranks. Cold path.
+  virtual bool show_area(std::uint32_t number, const device_area& what) {
+    static_cast<void>(number), static_cast<void>(what);
+    return false;
+  }
+  virtual std::optional<device_area> area_of(rank who, std::uint32_t number) const {
+    static_cast<void>(who), static_cast<void>(number);
+    return std::nullopt;
+  }
+
+  /// Of a linked outgoing edge: whether its receiver takes messages in device memory.
+  virtual bool reads_device(link_id link) const {
+    static_cast<void>(link);
+    return false;
   }
 
   // --- commit: each by all members of a world, once each ------------------------------------------------------

@@ -19,13 +19,17 @@ struct access {
 std::vector<std::vector<access>> accesses_of(const schedule& program, const std::vector<placement>& placements) {
   std::vector<std::vector<access>> all(placements.size() + 1);
   for (op_id id = 0; id < program.ops().size(); ++id) {
-    for (const operand& part : operands_of(program.ops()[id], program.buffers())) {
-      if (part.count == 0) continue;
-      const std::uint64_t width = size_of(part.type);
-      const placement& place = placements[part.at.buffer()];
-      const std::uint64_t begin = (place.begin + part.at.offset()) * width;
-      all[place.memory].push_back({begin, begin + part.count * width, id, part.at.buffer(), part.is_written});
-    }
+    const auto add = [&](region at, std::uint64_t count, dtype type, bool is_written) {
+      if (count == 0) return;
+      const std::uint64_t width = size_of(type);
+      const placement& place = placements[at.buffer()];
+      const std::uint64_t begin = (place.begin + at.offset()) * width;
+      all[place.memory].push_back({begin, begin + count * width, id, at.buffer(), is_written});
+    };
+    const op& o = program.ops()[id];
+    for (const operand& part : operands_of(o, program.buffers())) add(part.at, part.count, part.type, part.is_written);
+    // The copy for a send may be left out: then the send reads what would have been copied.
+    if (o.kind == op_kind::send && o.releases_a != k_no_op) add(program.ops()[o.releases_a].a, o.count, o.type, false);
     // What functions keep from round to round is theirs, and all of them use it.
     if (program.ops()[id].kind == op_kind::compute && is_function(program.ops()[id].what))
       all.back().push_back({0, 1, id, k_no_buffer, true});

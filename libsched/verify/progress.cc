@@ -72,7 +72,7 @@ progress::progress(const assembly& all, sending how, const buffering& buffers)
     if (all.is_call(id)) calls_.push_back(id);
     if (o.kind == op_kind::capture) captures_.push_back(id);
     if (o.need == 0 && o.kind != op_kind::signal_recv) roots_.push_back(id);
-    if (how != sending::held || !all.program(all.rank_of(id)).is_holding()) continue;
+    if (how != sending::held || !all.program(all.rank_of(id)).is_holding() || o.kind != op_kind::compute) continue;
     for (const op_id receive : {o.releases_a, o.releases_b})
       if (receive != k_no_op) readers_.emplace_back(send_to(all.rank_of(id), receive), id);
   }

@@ -27,7 +27,8 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   auto in = cuda_context::open(driver, number);
   if (!in) return in.error();
   std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
-  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, which.staging_bytes);
+  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, which.staging_bytes, which.peers);
+  made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     made->words_->set_most_waiting(most_waiting_streams(*made->in_, *made->words_, made->queues_[work]->stream()));

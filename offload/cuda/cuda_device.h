@@ -32,6 +32,13 @@ class cuda_device final : public device {
   void submit(const device_job& job) override;
   std::size_t poll(std::span<std::uint64_t> out) override;
   bool arm() override;
+  bool reads_memory_of(rank home) override { return memory_->of_peers().reads(home); }
+  std::uint64_t show(const std::byte* memory, std::uint64_t bytes) override {
+    return memory_->of_peers().show(memory, bytes);
+  }
+  const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) override {
+    return memory_->of_peers().find(home, where, bytes);
+  }
   std::unique_ptr<round_gate> make_gate() override;
   status health() const override { return why_.code; }
   std::string failure_words() const override { return why_.text; }

@@ -19,10 +19,11 @@ bool is_within(const std::byte* memory, std::uint64_t bytes, std::span<Byte> are
 
 }  // namespace
 
-cuda_memory::cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes)
+cuda_memory::cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes, peer_reads which)
     : in_(in),
       net_(net),
       staging_bytes_(std::max(staging_bytes, k_page)),
+      of_peers_(in, net, which),
       device_pool_([this](std::uint64_t bytes) { return add_device_area(bytes); }),
       staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}
 
@@ -32,7 +33,6 @@ cuda_memory::~cuda_memory() {
   for (const auto& area : shown_) net_.deallocate(area.data());
   const cuda_scope here(in_);
   for (const auto& area : own_) (void)in_.driver().cuMemFreeHost(area.data());
-  for (std::byte* area : device_areas_) (void)in_.driver().cuMemFree(reinterpret_cast<CUdeviceptr>(area));
 }
 
 void cuda_memory::remark_unless_known(const std::string& what) {
@@ -43,11 +43,10 @@ void cuda_memory::remark_unless_known(const std::string& what) {
 
 std::span<std::byte> cuda_memory::add_device_area(std::uint64_t bytes) {
   const std::uint64_t whole = round_up(bytes, k_device_grain);
-  const cuda_scope here(in_);
-  CUdeviceptr made = 0;
-  if (in_.driver().cuMemAlloc(&made, whole) != CUDA_SUCCESS) return {};
-  device_areas_.push_back(reinterpret_cast<std::byte*>(made));
-  return {device_areas_.back(), whole};
+  auto made = device_area::allocate(in_, whole);
+  if (made == nullptr) return {};
+  of_peers_.add(*made);
+  return device_areas_.emplace_back(std::move(made))->memory();
 }
 
 std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {

@@ -10,6 +10,7 @@
 
 #include "libsched/transport/endpoint.h"
 #include "offload/cuda/memory_pool.h"
+#include "offload/cuda/peer_memory.h"
 #include "offload/cuda/pinned.h"
 
 namespace lsched {
@@ -18,12 +19,15 @@ namespace lsched {
 class cuda_memory {
  public:
   /// Staging memory comes in parts of `staging_bytes` or more. Both outlive this.
-  cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes);
+  cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes, peer_reads which);
 
   /// Waits for what the device does.
   ~cuda_memory();
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
+
+  /// Allocates device memory that peers find out by whether they can read what is allocated later.
+  void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
   /// null: there is none left.
   std::byte* allocate(memory_space space, std::uint64_t bytes);
@@ -34,6 +38,9 @@ class cuda_memory {
 
   /// Whether it is staging memory, this rank's or a peer's; what jobs have is that or device memory.
   bool is_staging(const std::byte* memory) const;
+
+  /// Device memory that peers read, and that of peers (libsched/engine/device.h).
+  peer_memory& of_peers() { return of_peers_; }
 
   /// For people: why peers' messages are copied by the host first; empty: they are not.
   const std::string& remark() const { return remark_; }
@@ -49,7 +56,8 @@ class cuda_memory {
   endpoint& net_;
   const std::uint64_t staging_bytes_;
   std::string remark_;
-  std::vector<std::byte*> device_areas_;
+  peer_memory of_peers_;
+  std::vector<std::unique_ptr<device_area>> device_areas_;
   std::vector<std::span<std::byte>> shown_;          ///< staging memory of the endpoint's, which peers read where it is
   std::vector<std::span<std::byte>> own_;            ///< staging memory of the driver's
   std::vector<std::span<const std::byte>> reached_;  ///< what peers keep for that

@@ -16,16 +16,17 @@ namespace lsched::testing {
 namespace {
 
 /// Who has what in device memory.
-enum class places : std::uint8_t { all_device, mixed };
-constexpr std::array k_all_places{places::all_device, places::mixed};
+enum class places : std::uint8_t { all_device, all_read_peers, mixed };
+constexpr std::array k_all_places{places::all_device, places::all_read_peers, places::mixed};
 
 memory_space space_if(bool is_device) { return is_device ? memory_space::device : memory_space::host; }
 
 /// Mixed: by rank in turns the outputs, everything, the inputs and nothing. In place both are the same.
 caller_spaces spaces_of(const schedule& program, places which, bool in_place) {
-  const rank turn = which == places::all_device ? 1 : in_place ? program.place().self % 2 : program.place().self % 4;
+  const rank turn = which != places::mixed ? 1 : in_place ? program.place().self % 2 : program.place().self % 4;
   return {.inputs = std::vector(count_of(program, buffer_role::input), space_if(turn == 1 || turn == 2)),
-          .outputs = std::vector(count_of(program, buffer_role::output), space_if(turn == 0 ? !in_place : turn == 1))};
+          .outputs = std::vector(count_of(program, buffer_role::output), space_if(turn == 0 ? !in_place : turn == 1)),
+          .reads_peers = which == places::all_read_peers};
 }
 
 std::vector<rank> sizes_of() {

@@ -106,6 +106,11 @@ class stepped_device final : public device {
 
   void drain() override { jobs_.clear(); }
 
+  // Its memory is its own.
+  bool reads_memory_of(rank) override { return false; }
+  std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
+  const std::byte* find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
+
   // Nobody rings, and no stream knows this device: rounds begin when they are called for.
   bool arm() override { return false; }
   std::unique_ptr<round_gate> make_gate() override { return nullptr; }

@@ -22,12 +22,13 @@ inline constexpr std::uint64_t k_eager_bytes = 8192;
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
 /// Where a message's payload is.
-enum class payload_place : std::uint32_t { cell, segment, process };
+enum class payload_place : std::uint32_t { cell, segment, process, device };
 
 /// What a sender says of its message.
 struct shm_message {
   std::uint64_t bytes;
-  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, or its address in the sender's process
+  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, its address in the sender's process, or
+                         ///< where a device finds it
   contributor_count tally;
   std::uint32_t null;
   payload_place place;
@@ -52,6 +53,7 @@ struct edge_row {
   std::uint32_t tag;
   std::uint32_t outgoing;
   std::uint32_t signal;
+  std::uint64_t reads_device;  ///< of an incoming payload: it may be in device memory
   std::uint64_t capacity;
   std::uint64_t
       read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process

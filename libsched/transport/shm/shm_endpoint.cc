@@ -77,6 +77,18 @@ std::span<const std::byte> shm_endpoint::kept_at(const std::byte* place, std::ui
   return {};
 }
 
+bool shm_endpoint::show_area(std::uint32_t number, const device_area& what) {
+  page_->areas[number].what = what;
+  page_->areas[number].is_there.store(1);
+  return true;
+}
+
+std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32_t number) const {
+  if (number >= k_most_areas) return std::nullopt;
+  const auto& area = segment_->page(who).areas[number];
+  return area.is_there.load() == 0 ? std::nullopt : std::optional(area.what);
+}
+
 // --- giving up --------------------------------------------------------------------------------------------------
 
 // Several ranks may cancel at once: the block of the first rank decides who is named, and all blocks follow it.
@@ -147,6 +159,7 @@ void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, 
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
+  if (what.shown != 0) return show(state, link, round, what);
   const bool exposed = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
   const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
@@ -168,6 +181,16 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   publish(state, cell.stamp, round);
   if (exposed) add_watch(link, state.word, round, awaited::consumed);
   return !exposed;
+}
+
+// The sender's device memory, until the receiver has read it. Always false.
+bool shm_endpoint::show(link_state& state, link_id link, round_no round, const message& what) {
+  shm_cell& cell = *state.cells[round % 2];
+  cell.what = {what.bytes, what.shown, what.tally, 0, payload_place::device};
+  state.exposed = round;
+  publish(state, cell.stamp, round);
+  add_watch(link, state.word, round, awaited::consumed);
+  return false;
 }
 
 // Where peers that map our region see the message: in place, or in a copy, which another edge may have made. The copy's
@@ -233,6 +256,7 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) co
     case payload_place::cell: return what.bytes <= k_eager_bytes;
     case payload_place::segment: return segment_->holds(state.spec.peer, what.source, what.bytes);
     case payload_place::process: return state.read_above != k_never && state.claim != nullptr;
+    case payload_place::device: return state.spec.reads_device && state.claim != nullptr && what.source != 0;
   }
   return false;
 }
@@ -276,9 +300,12 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   const bool is_by_address = is_exposed && what.place == payload_place::process;
   const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
   const bool is_elsewhere = is_by_address && process != page_->process.load();
-  const std::byte* payload = is_by_address ? reinterpret_cast<const std::byte*>(what.source)
-                             : is_exposed  ? segment_->at(what.source)
-                                           : cell.eager(what.bytes);
+  const bool is_shown = is_exposed && what.place == payload_place::device;
+  const std::byte* payload = is_shown        ? nullptr
+                             : is_by_address ? reinterpret_cast<const std::byte*>(what.source)
+                             : is_exposed    ? segment_->at(what.source)
+                                             : cell.eager(what.bytes);
+  if (is_shown) out.shown = what.source;
   if (state.spec.in_place && !out.null) {
     out.data = payload;
     return true;

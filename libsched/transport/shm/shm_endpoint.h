@@ -50,6 +50,9 @@ class shm_endpoint final : public endpoint {
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
   bool show_kept(const std::byte* memory, std::uint64_t bytes) override;
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override;
+  bool show_area(std::uint32_t number, const device_area& what) override;
+  std::optional<device_area> area_of(rank who, std::uint32_t number) const override;
+  bool reads_device(link_id link) const override { return links_[link].spec.reads_device; }
 
   std::uint64_t offset_of(const std::byte* memory) const override { return segment_->offset_of(memory); }
   const std::byte* memory_at(rank who, std::uint64_t place, std::uint64_t bytes) const override {
@@ -167,6 +170,7 @@ class shm_endpoint final : public endpoint {
   shm_message read_header(const link_state& state, shm_cell& cell);
   bool announce(link_id link, round_no round, arrival& out);
   bool take(link_id link, round_no round, message_target into, arrival& out);
+  bool show(link_state& state, link_id link, round_no round, const message& what);
   const std::byte* find_or_stage(link_state& state, round_no round, const message& what);
   bool reserve(staging_area& copy, std::uint64_t bytes);
   bool is_sound(const link_state& state, const shm_message& what) const;

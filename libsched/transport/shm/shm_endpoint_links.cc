@@ -90,8 +90,8 @@ result<std::vector<link_id>> shm_endpoint::attach(std::uint32_t id, std::span<co
       for (std::uint64_t k = 0; k < 2; ++k) state.cells[k] = new (place + k * cell_bytes(edge.capacity)) shm_cell{};
     }
     state.read_above = read_above(edge, is_target[static_cast<std::size_t>(edge.peer)] != 0);
-    rows[i] = {
-        edge.peer, edge.tag, edge.outgoing, edge.signal, edge.capacity, state.read_above, segment_->offset_of(place)};
+    rows[i] = {edge.peer,         edge.tag,      edge.outgoing,    edge.signal,
+               edge.reads_device, edge.capacity, state.read_above, segment_->offset_of(place)};
     place += own_bytes(edge);
     region.links.push_back(link);
   }
@@ -214,6 +214,7 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   state.peer_bell = &segment_->page(edge.peer).bell;
   if (edge.outgoing && !edge.signal) {
     state.read_above = row.read_above;
+    state.spec.reads_device = row.reads_device != 0 && has_claim(edge);
     for (std::uint64_t k = 0; k < 2; ++k)
       state.cells[k] = reinterpret_cast<shm_cell*>(place + k * cell_bytes(edge.capacity));
   } else if (edge.outgoing || !edge.signal) {

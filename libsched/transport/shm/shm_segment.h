@@ -45,6 +45,10 @@ struct shm_page {
   struct {
     std::atomic<std::uint64_t> offset, bytes;
   } kept[k_kept_parts];
+  struct {
+    std::atomic<std::uint32_t> is_there;  ///< written last
+    endpoint::device_area what;
+  } areas[endpoint::k_most_areas];
   shm_board_words home_board;
   shm_offer offers[shm_offer::k_places];
 };

@@ -1,5 +1,7 @@
 #include "offload/cuda/driver/context.h"
 
+#include <cstring>
+
 #include "offload/cuda/driver/image.h"
 
 namespace lsched {
@@ -20,6 +22,10 @@ std::optional<failure> cuda_context::load() {
   std::array<char, 96> words{};
   if (driver_.cuDeviceGetName(words.data(), static_cast<int>(words.size()), device_) == CUDA_SUCCESS)
     name_ = words.data();
+  CUuuid number{};
+  if (const CUresult answer = driver_.cuDeviceGetUuid(&number, device_); answer != CUDA_SUCCESS)
+    return failure_of(driver_, "cuDeviceGetUuid", answer);
+  std::memcpy(uuid_.data(), number.bytes, uuid_.size());
   if (const CUresult answer = driver_.cuModuleLoadData(&image_, device_image().data()); answer != CUDA_SUCCESS)
     return failure_of(driver_, "cuModuleLoadData of libsched's kernels", answer);
   for (const device_symbol& symbol : device_symbols()) {

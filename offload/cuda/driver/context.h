@@ -27,6 +27,7 @@ class cuda_context {
   CUcontext handle() const { return handle_; }
   std::int32_t number() const { return number_; }
   const std::string& name() const { return name_; }
+  const std::array<std::byte, 16>& uuid() const { return uuid_; }
 
   /// By the place in device_symbols().
   CUfunction function(std::uint32_t place) const { return functions_[place]; }
@@ -40,6 +41,7 @@ class cuda_context {
   const CUdevice device_;
   const std::int32_t number_;
   std::string name_;
+  std::array<std::byte, 16> uuid_{};
   CUcontext handle_ = nullptr;
   CUmodule image_ = nullptr;
   std::vector<CUfunction> functions_;

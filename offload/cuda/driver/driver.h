@@ -22,6 +22,7 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuDeviceGet, 2000)                        \
   NAME(cuDeviceGetName, 2000)                    \
   NAME(cuDeviceGetAttribute, 2000)               \
+  NAME(cuDeviceGetUuid, 11040)                   \
   NAME(cuDevicePrimaryCtxRetain, 7000)           \
   NAME(cuDevicePrimaryCtxRelease, 11000)         \
   NAME(cuCtxPushCurrent, 4000)                   \

@@ -60,6 +60,19 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
                                          ", and this rank uses device " + std::to_string(number)};
 }
 
+std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory) {
+  std::array asked{CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+                   CU_POINTER_ATTRIBUTE_BUFFER_ID};
+  CUdeviceptr begin = 0;
+  std::size_t bytes = 0;
+  unsigned long long number = 0;
+  std::array<void*, 3> into{&begin, &bytes, &number};
+  const CUresult answer = driver.cuPointerGetAttributes(static_cast<unsigned>(asked.size()), asked.data(), into.data(),
+                                                        reinterpret_cast<CUdeviceptr>(memory));
+  if (answer != CUDA_SUCCESS || begin == 0 || number == 0) return std::nullopt;
+  return cuda_allocation{{reinterpret_cast<const std::byte*>(begin), bytes}, number};
+}
+
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory) {
   const auto found = facts_of(driver, memory);
   return found && is_of_device(*found);

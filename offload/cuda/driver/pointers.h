@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "offload/cuda/driver/driver.h"
 
@@ -13,6 +15,15 @@ namespace lsched {
 /// than the rest, or gone. Any thread; needs no context.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
+
+/// An allocation of the driver's.
+struct cuda_allocation {
+  std::span<const std::byte> memory;
+  unsigned long long number = 0;  ///< of no other one in the process's life
+};
+
+/// That which memory of a device is in; nothing: the driver does not say.
+std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory);
 
 /// Whether the driver knows it as a device's, of any number.
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory);

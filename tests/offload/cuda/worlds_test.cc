@@ -2,6 +2,7 @@
 // or none. Results have the bits that they have in host memory, and everything is given back.
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "bindings/c/lsched_cuda.h"
@@ -19,44 +20,58 @@ floats random_floats(std::uint64_t count, unsigned seed) {
   return all;
 }
 
-lsched_allreduce_desc sum_of(const void* input, void* output, std::uint64_t count) {
-  return {.struct_size = sizeof(lsched_allreduce_desc),
+/// With segments of so many bytes; 0: as the library chooses.
+lsched_collective_desc sum_of(const void* input, void* output, std::uint64_t count, std::uint64_t segment_bytes = 0) {
+  return {.struct_size = sizeof(lsched_collective_desc),
+          .collective = "allreduce",
           .input = input,
           .output = output,
           .count = count,
           .dtype = LSCHED_F32,
-          .reduction = LSCHED_SUM};
+          .reduction = LSCHED_SUM,
+          .segment_bytes = segment_bytes};
 }
 
 class CudaWorlds : public UnderTheFake {
  protected:
-  static void attach(lsched_world* world, lsched_status expected = LSCHED_OK, const std::string& words = "") {
+  static void attach(lsched_world* world, lsched_status expected = LSCHED_OK, const std::string& words = "",
+                     lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO) {
     diagnostic why;
     lsched_cuda_config config;
     lsched_cuda_config_init(&config);
     config.device = 0;
     config.staging_bytes = 1 << 20;
+    config.peers = peers;
     EXPECT_EQ(lsched_cuda_attach(world, &config, &why), expected) << why.text;
     EXPECT_TRUE(why.says(words)) << why.text;
   }
 
   /// Rounds of an allreduce over buffers that are where `on_device` says, by rank. Answers the outputs of all ranks.
-  std::vector<floats> allreduce(std::int32_t ranks, std::uint64_t count, const std::vector<bool>& on_device) {
+  std::vector<floats> allreduce(std::int32_t ranks, std::uint64_t count, const std::vector<bool>& on_device,
+                                lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO) {
     const world_of_threads world(ranks);
     std::vector<floats> results(static_cast<std::size_t>(ranks));
+    if (std::ranges::count(on_device, true) != 0)
+      world.each([&](lsched_world* mine, std::int32_t) { attach(mine, LSCHED_OK, "", peers); });
     world.each([&](lsched_world* mine, std::int32_t r) {
       const context_of_thread here(gpu());
       const auto self = static_cast<std::size_t>(r);
-      if (std::ranges::count(on_device, true) != 0) attach(mine);
       user_buffer input(gpu(), on_device[self], random_floats(count, static_cast<unsigned>(r)));
       user_buffer output(gpu(), on_device[self], floats(count, -1));
-      const auto desc = sum_of(input.data(), output.data(), count);
+      const bool is_mixed = std::ranges::adjacent_find(on_device, std::not_equal_to()) != on_device.end();
+      const auto desc = sum_of(input.data(), output.data(), count, is_mixed ? 1 << 20 : 0);
       lsched_schedule* sum = nullptr;
       diagnostic why;
-      EXPECT_EQ(lsched_allreduce_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
       for (int round = 0; round < 3 && sum != nullptr; ++round)
         EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
       EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+      lsched_cuda_stats stats{.struct_size = sizeof stats};
+      EXPECT_EQ(lsched_cuda_get_stats(mine, &stats), LSCHED_OK);
+      const bool is_long = count * sizeof(float) >= 1 << 20 && ranks > 1 && on_device[self];
+      EXPECT_EQ(stats.jobs > 0, on_device[self] && count > 0) << r;
+      EXPECT_TRUE(stats.messages_shown == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
+      EXPECT_TRUE(stats.messages_shown > 0 || !is_long || peers != LSCHED_CUDA_PEERS_ALWAYS) << r << " of " << ranks;
       results[self] = output.content();
     });
     return results;
@@ -70,7 +85,8 @@ TEST_F(CudaWorlds, AddUpDeviceMemoryAsHostMemory) {
       std::vector<bool> none(size, false), all(size, true), some(size, false);
       for (std::size_t r = 0; r < size; r += 2) some[r] = true;
       const auto expected = allreduce(ranks, count, none);
-      EXPECT_TRUE(allreduce(ranks, count, all) == expected) << ranks << " ranks, " << count;
+      for (const auto peers : {LSCHED_CUDA_PEERS_NEVER, LSCHED_CUDA_PEERS_AUTO, LSCHED_CUDA_PEERS_ALWAYS})
+        EXPECT_TRUE(allreduce(ranks, count, all, peers) == expected) << ranks << " ranks, " << count << ", " << peers;
       EXPECT_TRUE(allreduce(ranks, count, some) == expected) << ranks << " ranks, " << count;
     }
 }
@@ -81,7 +97,7 @@ TEST_F(CudaWorlds, SayThatADeviceIsToBeAttached) {
   const auto desc = sum_of(input.data(), output.data(), 10);
   lsched_schedule* sum = nullptr;
   diagnostic why;
-  EXPECT_EQ(lsched_allreduce_create(world.at(0), &desc, &sum, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_collective_create(world.at(0), &desc, &sum, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_TRUE(why.says("input 0") && why.says("lsched_cuda_attach")) << why.text;
   EXPECT_EQ(sum, nullptr);
 }

@@ -1,0 +1,94 @@
+#include "offload/cuda/device_area.h"
+
+#include <unistd.h>
+
+namespace lsched {
+namespace {
+
+CUmemAllocationProp properties_of(const cuda_context& in) {
+  CUmemAllocationProp made{};
+  made.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  made.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  made.location = {CU_MEM_LOCATION_TYPE_DEVICE, {in.number()}};
+  return made;
+}
+
+/// What the driver cuts memory in; 0: it has no memory with descriptors.
+std::uint64_t granularity_of(const cuda_context& in) {
+  const cuda_driver& driver = in.driver();
+  const bool has_all = driver.cuMemCreate != nullptr && driver.cuMemRelease != nullptr &&
+                       driver.cuMemAddressReserve != nullptr && driver.cuMemAddressFree != nullptr &&
+                       driver.cuMemMap != nullptr && driver.cuMemUnmap != nullptr && driver.cuMemSetAccess != nullptr &&
+                       driver.cuMemExportToShareableHandle != nullptr &&
+                       driver.cuMemImportFromShareableHandle != nullptr;
+  if (!has_all || driver.cuMemGetAllocationGranularity == nullptr) return 0;
+  const CUmemAllocationProp what = properties_of(in);
+  std::size_t bytes = 0;
+  const CUresult answer = driver.cuMemGetAllocationGranularity(&bytes, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  return answer == CUDA_SUCCESS ? bytes : 0;
+}
+
+}  // namespace
+
+std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, std::uint64_t bytes) {
+  const cuda_scope here(in);
+  std::unique_ptr<device_area> made(new device_area(in));
+  if (const std::uint64_t grain = granularity_of(in); grain != 0) {
+    if (made->make((bytes + grain - 1) / grain * grain) == CUDA_SUCCESS) return made;
+    made.reset(new device_area(in));
+  }
+  if (in.driver().cuMemAlloc(&made->address_, bytes) != CUDA_SUCCESS) return nullptr;
+  made->bytes_ = bytes;
+  return made;
+}
+
+CUresult device_area::make(std::uint64_t bytes) {
+  const CUmemAllocationProp what = properties_of(in_);
+  CUresult answer = in_.driver().cuMemCreate(&handle_, bytes, &what, 0);
+  if (answer != CUDA_SUCCESS) return answer;
+  has_handle_ = true;
+  answer =
+      in_.driver().cuMemExportToShareableHandle(&descriptor_, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  return answer == CUDA_SUCCESS ? map(bytes) : answer;
+}
+
+std::unique_ptr<device_area> device_area::import(const cuda_context& in, int descriptor, std::uint64_t bytes) {
+  const cuda_scope here(in);
+  std::unique_ptr<device_area> made(new device_area(in));
+  if (granularity_of(in) == 0) return nullptr;
+  void* const shared = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor));
+  const CUresult answer =
+      in.driver().cuMemImportFromShareableHandle(&made->handle_, shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  close(descriptor);
+  made->has_handle_ = answer == CUDA_SUCCESS;
+  if (answer != CUDA_SUCCESS || made->map(bytes) != CUDA_SUCCESS) return nullptr;
+  return made;
+}
+
+CUresult device_area::map(std::uint64_t bytes) {
+  CUresult answer = in_.driver().cuMemAddressReserve(&address_, bytes, 0, 0, 0);
+  if (answer != CUDA_SUCCESS) return answer;
+  bytes_ = bytes;
+  answer = in_.driver().cuMemMap(address_, bytes, 0, handle_, 0);
+  if (answer != CUDA_SUCCESS) return answer;
+  is_mapped_ = true;
+  CUmemAccessDesc access{};
+  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {in_.number()}};
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return in_.driver().cuMemSetAccess(address_, bytes, &access, 1);
+}
+
+device_area::~device_area() {
+  const cuda_scope here(in_);
+  const cuda_driver& driver = in_.driver();
+  if (!has_handle_) {
+    if (address_ != 0) (void)driver.cuMemFree(address_);
+    return;
+  }
+  if (is_mapped_) (void)driver.cuMemUnmap(address_, bytes_);
+  if (address_ != 0) (void)driver.cuMemAddressFree(address_, bytes_);
+  (void)driver.cuMemRelease(handle_);
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace lsched
