@@ -5,10 +5,12 @@
 // wait for a round of ours.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "libsched/transport/endpoint.h"
+#include "offload/cuda/driver/health.h"
 #include "offload/cuda/memory_pool.h"
 #include "offload/cuda/pinned.h"
 
@@ -17,8 +19,8 @@ namespace lsched {
 /// One thread at a time.
 class cuda_memory {
  public:
-  /// Staging memory comes in parts of `staging_bytes` or more. Both outlive this.
-  cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes);
+  /// Staging memory comes in parts of `staging_bytes` or more. All of them outlive this.
+  cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes);
 
   /// Waits for what the device does.
   ~cuda_memory();
@@ -35,8 +37,11 @@ class cuda_memory {
   /// Whether it is staging memory, this rank's or a peer's; what jobs have is that or device memory.
   bool is_staging(const std::byte* memory) const;
 
-  /// For people: why peers' messages are copied by the host first; empty: they are not.
-  const std::string& remark() const { return remark_; }
+  /// For people: why peers' messages are copied by the host first; empty: they are not. Any thread.
+  std::string remark() const;
+
+  /// The device hangs: nothing of it is ever given back.
+  void keep_all();
 
  private:
   std::span<std::byte> add_device_area(std::uint64_t bytes);
@@ -46,8 +51,10 @@ class cuda_memory {
   void remark_unless_known(const std::string& what);
 
   const cuda_context& in_;
+  cuda_health& health_;
   endpoint& net_;
   const std::uint64_t staging_bytes_;
+  mutable std::mutex remark_guard_;
   std::string remark_;
   std::vector<std::byte*> device_areas_;
   std::vector<std::span<std::byte>> shown_;          ///< staging memory of the endpoint's, which peers read where it is
