@@ -10,6 +10,7 @@ namespace lsched {
 namespace {
 
 constexpr std::chrono::milliseconds k_longest_read{100};
+constexpr std::chrono::seconds k_longest_job{2};  ///< of a device
 
 }  // namespace
 
@@ -188,17 +189,25 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
 }
 
 /// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.
-/// For this rank's own lane there is no limit: what it has begun it ends.
+/// For this rank's own lane there is no limit: what it has begun it ends. A device may hang.
 std::optional<failure> joined_world::await_readers(instance& given_up) {
-  const auto deadline = driver::clock::now() + k_longest_read;
+  const auto begin = driver::clock::now();
   for (auto nap = std::chrono::microseconds(0);;
        nap = std::min(nap + std::chrono::microseconds(10), std::chrono::microseconds(500))) {
     rank reader = k_no_rank;
     status answer = status::internal;
-    process_.driver().with_engine([&] { answer = process_.engine().check_readers(given_up, &reader); });
+    const bool is_late = driver::clock::now() >= begin + k_longest_read;
+    process_.driver().with_engine([&] {
+      if (driver::clock::now() > begin + k_longest_job) process_.engine().leave_to_device(given_up);
+      answer = process_.engine().check_readers(given_up, &reader);
+    });
     if (answer == status::ok) return std::nullopt;
-    const bool is_own_lane = answer == status::pending && reader == k_no_rank;
-    if (is_own_lane || driver::clock::now() < deadline) {
+    if (answer == status::device)
+      return failure{answer, given_up.label +
+                                 ": the device does not end what it has begun, and this rank's memory "
+                                 "stays in use until it does"};
+    const bool is_own = answer == status::pending && reader == k_no_rank;
+    if (is_own || !is_late) {
       std::this_thread::sleep_for(nap);
       continue;
     }

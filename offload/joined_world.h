@@ -81,11 +81,13 @@ class joined_world {
   std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
 
   /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
-  /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, or UNSUPPORTED. Any thread.
+  /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, UNSUPPORTED, or DEVICE, by one
+  /// that hangs. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
   /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a
-  /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED all are gone. Any thread.
+  /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED or DEVICE all are gone. Any
+  /// thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
   /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.

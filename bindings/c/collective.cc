@@ -257,6 +257,7 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   request->data.radix = made->chosen.data.radix;
   const std::string_view remark = node_warning(*made->chosen.how, world.place().size, request->data);
   const bool has_lists = request->data.room != 0;
+  if (has_lists) look_for_gpu();
   binding memory;
   if (request->buffers.input) memory.inputs.push_back(request->input);
   if (request->buffers.output) memory.outputs.push_back(request->output);

@@ -566,10 +566,12 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
  * to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and before
  * that, on a partial schedule, lsched_withdraw.  docs/cancel.md has the whole story.
  * Thread: any but one inside a combine function; waits on the schedule in other threads return.  Blocks: until the
- * engine is free and what this rank's lane has begun is done, and then at most 100 ms for peers that read.
+ * engine is free and what this rank's lane has begun is done, then at most 100 ms for peers that read, and 2 s for what
+ * this rank's device has begun.
  * Memory: this rank's buffers are the caller's again: nobody writes or reads them any more.
  * Errors: BUSY: the schedule is dead, but a peer (named) still reads a buffer; call again. UNSUPPORTED: likewise, but
- * MPI moves a message of more than 16 KiB, and the buffers stay in use until the world is closed. */
+ * MPI moves a message of more than 16 KiB, and the buffers stay in use until the world is closed. DEVICE: likewise, but
+ * this rank's device hangs, and the buffers stay in use until it has ended what it has begun. */
 LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic);
 
 /* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
@@ -579,7 +581,8 @@ LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_dia
  * agreed upon yet: lsched_set_nonblocking), as lsched_cancel (failed).
  * Memory: the schedule is gone, and its buffers are the caller's again.
  * Errors: BUSY while a round runs (wait for it, or lsched_cancel), or, of a failed schedule, while a peer (named) reads
- * a buffer; TIMEOUT: nothing is gone, call again. UNSUPPORTED: the schedule is gone, but as lsched_cancel says. */
+ * a buffer; TIMEOUT: nothing is gone, call again. UNSUPPORTED, or DEVICE of a failed schedule: it is gone, but as
+ * lsched_cancel says. */
 LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeout_ns,
                                                      lsched_diagnostic* diagnostic);
 

@@ -27,6 +27,7 @@ lsched_status post(lsched_mailbox* mailbox, const posted_message& wanted, bool i
   const bool is_tag = wanted.tag >= 0 || (is_any_allowed && wanted.tag == k_any_tag);
   const bool is_too_long = wanted.is_sent && wanted.bytes > k_longest_message;
   if (!is_rank || !is_tag || is_too_long || (wanted.memory == nullptr && wanted.bytes > 0)) return LSCHED_ERR_ARGUMENT;
+  if (wanted.bytes > 0 && is_on_device(wanted.memory)) return LSCHED_ERR_UNSUPPORTED;
   return guarded(nullptr, [&] {
     auto made = std::unique_ptr<lsched_message>(new lsched_message{.in = mailbox, .what{}});
     made->what.is_sent = wanted.is_sent;
@@ -88,6 +89,7 @@ lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbo
   return guarded(diagnostic, [&] {
     auto made = std::make_unique<lsched_mailbox>();
     made->world = world;
+    look_for_gpu();
     made->commit = world->joined.queue_mailbox();
     std::optional<failure> why;
     if (world->creates_wait.load()) why = world->joined.await(*made->commit);

@@ -1,5 +1,5 @@
-// Partial collectives of the C interface: creation, the two ends of a schedule, what its ranks do together
-// (libsched/session/session.h), and what a rank has seen of it.
+// Partial collectives of the C interface: creation, the two ends of a schedule, and what its ranks do together
+// (libsched/session/session.h).
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -203,6 +203,7 @@ result<creation> describe(lsched_world& world, const lsched_partial_desc& desc) 
 
 lsched_status create_partial(lsched_world* world, const result<lsched_partial_desc>& desc, lsched_schedule** schedule,
                              lsched_diagnostic* diagnostic) {
+  look_for_gpu();
   return create(world, schedule, diagnostic,
                 [&](lsched_world& w) { return desc ? describe(w, *desc) : result<creation>(desc.error()); });
 }
@@ -267,78 +268,21 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
 /// An argument of a session's call that is wrong.
 call_progress wrong_argument(std::string_view reason) { return {.answer = status::argument, .reason = reason}; }
 
-// --- statistics --------------------------------------------------------------------------------------------
+/// Contributions and results are the host's to copy.
+constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory";
 
-static_assert(histogram::k_bins == LSCHED_HISTOGRAM_BINS);
-static_assert(partial_figures::k_most_contributors + 1 == LSCHED_CONTRIBUTOR_BINS);
-
-lsched_histogram histogram_of(const histogram& figures) {
-  lsched_histogram same{.sum = figures.sum, .max = figures.max, .bins = {}};
-  std::ranges::copy(figures.bins, same.bins);
-  return same;
+/// Calls one with memory of the caller's, `parts` pointers of it, if that is the host's.
+template <class Call>
+lsched_status call_over(lsched_schedule* schedule, const char* wanted, void* const* memory, std::size_t parts,
+                        std::uint64_t timeout_ns, lsched_report* report_to, lsched_diagnostic* diagnostic,
+                        const Call& call) {
+  if (is_partial(schedule) && is_any_on_device(memory, parts))
+    return report(diagnostic, {status::unsupported, k_on_device});
+  return call_session(schedule, wanted, timeout_ns, report_to, diagnostic, call);
 }
 
-lsched_partial_stats stats_of(const lsched_schedule& schedule) {
-  partial_figures now;
-  schedule.world->process.driver().with_engine([&] { now = schedule.instance->stats->figures(); });
-  lsched_partial_stats all{.rounds = now.rounds,
-                           .contributors_sum = now.contributors_sum,
-                           .contributors_min = now.contributors_min,
-                           .contributors_max = now.contributors_max,
-                           .contributors = {},
-                           .staleness = histogram_of(now.staleness),
-                           .in_time = now.in_time,
-                           .late = now.late,
-                           .uncalled = now.uncalled(),
-                           .early_ns = histogram_of(now.early_ns),
-                           .late_ns = histogram_of(now.late_ns),
-                           .completion_ns = histogram_of(now.completion_ns),
-                           .messages_sent = now.messages_sent,
-                           .nulls_sent = now.nulls_sent,
-                           .bytes_sent = now.bytes_sent,
-                           .bytes_saved = now.bytes_saved};
-  std::ranges::copy(now.contributors, all.contributors);
-  return all;
-}
-
-std::string json_of(std::uint64_t number) { return std::to_string(number); }
-
-std::string json_of(std::span<const std::uint64_t> bins) {
-  while (!bins.empty() && bins.back() == 0) bins = bins.first(bins.size() - 1);
-  std::string text = "[";
-  for (const std::uint64_t& bin : bins) text += (&bin == bins.data() ? "" : ",") + std::to_string(bin);
-  return text + "]";
-}
-
-std::string json_of(const lsched_histogram& histogram) {
-  return "{\"sum\":" + json_of(histogram.sum) + ",\"max\":" + json_of(histogram.max) +
-         ",\"bins\":" + json_of(std::span(histogram.bins)) + "}";
-}
-
-std::string json_of(const lsched_schedule& schedule, const lsched_partial_stats& stats) {
-  const auto [self, size] = schedule.world->place();
-  std::string text = "{\"schedule\":\"" + schedule.instance->label + "\",\"rank\":" + std::to_string(self) +
-                     ",\"ranks\":" + std::to_string(size);
-  const auto add = [&](const char* name, const auto& value) {
-    text += ",\"" + std::string(name) + "\":" + json_of(value);
-  };
-  add("rounds", stats.rounds);
-  add("contributors_sum", stats.contributors_sum);
-  add("contributors_min", stats.contributors_min);
-  add("contributors_max", stats.contributors_max);
-  add("contributors", std::span(stats.contributors));
-  add("staleness", stats.staleness);
-  add("in_time", stats.in_time);
-  add("late", stats.late);
-  add("uncalled", stats.uncalled);
-  add("early_ns", stats.early_ns);
-  add("late_ns", stats.late_ns);
-  add("completion_ns", stats.completion_ns);
-  add("messages_sent", stats.messages_sent);
-  add("nulls_sent", stats.nulls_sent);
-  add("bytes_sent", stats.bytes_sent);
-  add("bytes_saved", stats.bytes_saved);
-  return text + "}";
+std::size_t parts_of(const lsched_schedule* schedule) {
+  return is_partial(schedule) ? schedule->session->number_of_parts() : 0;
 }
 
 }  // namespace
@@ -358,6 +302,7 @@ lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, 
   if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
   const source_part whole{static_cast<const std::byte*>(contribution), schedule->session->contribution_buffer().count};
   const bool is_null = contribution == nullptr && whole.count > 0;
+  if (is_on_device(contribution)) return LSCHED_ERR_UNSUPPORTED;
   return deposit(*schedule, std::span(&whole, is_null ? 0 : 1), ticket);
 }
 
@@ -366,11 +311,13 @@ lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const*
   std::span<const source_part> parts;
   if (ticket == nullptr || buckets == nullptr || schedule->session->parts_of(buckets, &parts) != status::ok)
     return LSCHED_ERR_ARGUMENT;
+  if (is_any_on_device(buckets, parts_of(schedule))) return LSCHED_ERR_UNSUPPORTED;
   return deposit(*schedule, parts, ticket);
 }
 
 lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket) {
   if (!is_partial(schedule)) return refuse(schedule);
+  if (is_on_device(bucket)) return LSCHED_ERR_UNSUPPORTED;
   return static_cast<lsched_status>(schedule->session->prepare(index, bucket));
 }
 
@@ -408,21 +355,21 @@ lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, 
 
 lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns, lsched_report* report_to,
                              lsched_diagnostic* diagnostic) {
-  return call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
-                      [&](session& one, collect_report* into) {
-                        return one.collect(ticket.round, whole_result(one, result).parts(), into);
-                      });
+  return call_over(ticket.schedule, k_no_ticket, &result, 1, timeout_ns, report_to, diagnostic,
+                   [&](session& one, collect_report* into) {
+                     return one.collect(ticket.round, whole_result(one, result).parts(), into);
+                   });
 }
 
 lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                      lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  return call_session(ticket.schedule, k_no_ticket, timeout_ns, report_to, diagnostic,
-                      [&](session& one, collect_report* into) {
-                        std::span<const target_part> parts;
-                        if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                          return wrong_argument("buckets is null, or the pointer to one that is not empty");
-                        return one.collect(ticket.round, parts, into);
-                      });
+  return call_over(ticket.schedule, k_no_ticket, buckets, parts_of(ticket.schedule), timeout_ns, report_to, diagnostic,
+                   [&](session& one, collect_report* into) {
+                     std::span<const target_part> parts;
+                     if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
+                       return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                     return one.collect(ticket.round, parts, into);
+                   });
 }
 
 lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
@@ -446,54 +393,36 @@ lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
 
 lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns, lsched_report* report_to,
                            lsched_diagnostic* diagnostic) {
-  return call_session(
-      schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
+  return call_over(
+      schedule, k_no_schedule, &result, 1, timeout_ns, report_to, diagnostic,
       [&](session& one, collect_report* into) { return one.flush(whole_result(one, result).parts(), into); });
 }
 
 lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                                    lsched_report* report_to, lsched_diagnostic* diagnostic) {
-  return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
-                      [&](session& one, collect_report* into) {
-                        std::span<const target_part> parts;
-                        if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                          return wrong_argument("buckets is null, or the pointer to one that is not empty");
-                        return one.flush(parts, into);
-                      });
+  return call_over(schedule, k_no_schedule, buckets, parts_of(schedule), timeout_ns, report_to, diagnostic,
+                   [&](session& one, collect_report* into) {
+                     std::span<const target_part> parts;
+                     if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
+                       return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                     return one.flush(parts, into);
+                   });
 }
 
 lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns, lsched_report* report_to,
                                 lsched_diagnostic* diagnostic) {
-  return call_session(schedule, k_no_schedule, timeout_ns, report_to, diagnostic,
-                      [&](session& one, collect_report* into) {
-                        const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;
-                        if (weights == nullptr && !may_be_null) return wrong_argument("weights is null");
-                        return one.model_sync(weights, into);
-                      });
+  return call_over(schedule, k_no_schedule, &weights, 1, timeout_ns, report_to, diagnostic,
+                   [&](session& one, collect_report* into) {
+                     const bool may_be_null = !one.averages_weights() || one.contribution_buffer().count == 0;
+                     if (weights == nullptr && !may_be_null) return wrong_argument("weights is null");
+                     return one.model_sync(weights, into);
+                   });
 }
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
   if (!is_partial(schedule)) return refuse(schedule);
   leave(schedule->world->process.driver(), *schedule->session);
   return LSCHED_OK;
-}
-
-lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats) {
-  if (!is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  if (!is_partial(schedule)) return refuse(schedule);
-  return guarded(nullptr, [&] {
-    write_struct(stats, stats_of(*schedule));
-    return LSCHED_OK;
-  });
-}
-
-lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes, size_t* needed) {
-  if (text == nullptr && bytes > 0) return LSCHED_ERR_ARGUMENT;
-  if (!is_partial(schedule)) return refuse(schedule);
-  return guarded(nullptr, [&] {
-    copy_out(json_of(*schedule, stats_of(*schedule)), text, bytes, needed);
-    return LSCHED_OK;
-  });
 }
 
 }  // extern "C"

@@ -131,6 +131,9 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
       });
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else if (answer == status::device) {
+      schedule.world->process.driver().with_engine(
+          [&] { why.text += ": " + schedule.world->process.gpu()->failure_words(); });
     } else if (answer == status::cancelled) {
       why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
     } else if (answer == status::transport && why.peer != k_no_rank) {
@@ -278,7 +281,7 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     return report(diagnostic, {status::busy, schedule->instance->label + ": a round is outstanding"});
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));
-    if (!why || why->code == status::unsupported) delete schedule;
+    if (!why || why->code == status::unsupported || why->code == status::device) delete schedule;
     return why ? report(diagnostic, *why) : LSCHED_OK;
   });
 }

@@ -117,6 +117,8 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
     memory.inputs.assign(1, static_cast<const std::byte*>(input)), memory.input_lists.assign(1, *sent);
   if (to != nullptr)
     memory.outputs.assign(1, static_cast<std::byte*>(output)), memory.output_lists.assign(1, *received);
+  if (is_any_on_device(inputs, from == nullptr ? 0 : 1) || is_any_on_device(outputs, to == nullptr ? 0 : 1))
+    return failure{status::unsupported, "lists cannot be in device memory"};
   if (from == nullptr || to == nullptr) return std::nullopt;
   if (!has_room_for_own(program, memory)) return failure{status::bounds, "the own block has no room"};
   if (!lie_apart(program, memory)) return argument("input and output overlap");

@@ -2,6 +2,7 @@
 // logic of their own.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -95,6 +96,15 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
 /// Where that memory is: host or device. The failure names the buffer: ARGUMENT (device memory, and no device was
 /// attached), or as device::space_of.
 result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
+
+/// Whether the host cannot touch what lies there, for calls whose memory it does touch: UNSUPPORTED. In a process that
+/// has no driver, or had none when what is called was created, costs a load.
+inline bool is_on_device(const void* memory) { return memory != nullptr && is_known_gpu_memory(memory); }
+/// The same of any of them; null: there are none.
+template <class Pointer>
+bool is_any_on_device(Pointer memory, std::size_t number) {
+  return memory != nullptr && std::any_of(memory, memory + number, [](const void* one) { return is_on_device(one); });
+}
 
 /// The program for memory that is where this is (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory);

@@ -172,7 +172,7 @@ bool engine::poll_lane() {
       advance(inst);
     } else {
       --inst.outstanding, --outstanding_;
-      if (inst.jobs == 0) publish_failure(inst);
+      if (inst.jobs == 0) end_of_jobs(inst);
     }
   }
   return count != 0;

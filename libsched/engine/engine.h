@@ -76,11 +76,16 @@ class engine {
   /// The ranks do not agree upon it: it ends with that verdict.
   void refuse(instance& inst, const failure& why);
 
+  /// Of one that has failed: nobody waits for its jobs any more, which do not end. Its verdict is told, and once it is
+  /// removed it goes by itself, when they have ended. Nothing, if none of them is a device's.
+  void leave_to_device(instance& inst);
+
   /// New user memory, between rounds. STATE while a round runs.
   status bind(instance& inst, const binding& memory);
 
   /// BUSY while a round runs, the lane still computes for it, peers may still signal, or, of one that has failed, read
-  /// this rank's memory. One that was cancelled before the ranks have agreed goes by itself as soon as they have.
+  /// this rank's memory. One that was cancelled before the ranks have agreed goes by itself as soon as they have, and
+  /// one whose jobs are left to the device when these have ended.
   status remove(instance& inst);
 
   /// Gives the instance up on all ranks, unless it has ended: its verdict is CANCELLED, by whoever was first.
@@ -88,7 +93,7 @@ class engine {
 
   /// Whether the memory of an instance that has failed is the caller's again (endpoint::check_readers): from here on no
   /// peer begins to read it, and all are told that the instance was given up, if they do not know. PENDING: the lane
-  /// still computes, or `reader` still reads.
+  /// or the device still computes, or `reader` still reads. DEVICE: jobs are left to the device.
   status check_readers(instance& inst, rank* reader);
 
   // --- going on from an instance that has failed (docs/shrink.md) ---------------------------------------------------
@@ -234,6 +239,7 @@ class engine {
   void last_signal_seen(instance& inst);
   void fail(instance& inst, status why, rank culprit);
   void publish_failure(instance& inst);
+  void end_of_jobs(instance& inst);
 
   /// How the round player sees an instance.
   struct interpreter;

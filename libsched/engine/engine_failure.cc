@@ -32,7 +32,19 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.outstanding = inst.jobs;
   inst.culprit.store(culprit);
   inst.failed_with = why;
+  if (why == status::device && !inst.refusal) give_up(inst);  // of which no other rank can hear otherwise
   if (inst.jobs == 0) publish_failure(inst);
+}
+
+void engine::leave_to_device(instance& inst) {
+  if (inst.phase != phase::failed || inst.jobs == 0 || inst.most_device_jobs == 0) return;
+  if (!std::exchange(inst.has_left_jobs, true)) publish_failure(inst);
+}
+
+// The last job of one that has failed has ended.
+void engine::end_of_jobs(instance& inst) {
+  if (!inst.has_left_jobs) return publish_failure(inst);
+  if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
 // Whoever sees the verdict may use the outputs: nothing is written any more.
@@ -58,7 +70,7 @@ status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
   if (inst.phase == phase::failed) give_up(inst);
-  if (inst.jobs != 0) return status::pending;
+  if (inst.jobs != 0) return inst.has_left_jobs ? status::device : status::pending;
   const status answer = net_.check_readers(inst.id, reader);
   *reader = inst.members->rank_of(*reader);
   return answer;

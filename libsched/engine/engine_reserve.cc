@@ -95,6 +95,8 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
     inst.cells[b].storage = is_host ? own(inst, what.bytes()) : own_on_device(inst, what);
     inst.cells[b].data = inst.cells[b].storage;  // a schedule by hand may read what was never written
     inst.cells[b].exchangeable = true;
+    if (inst.cells[b].storage == nullptr && !is_host && device_->health() != status::ok)
+      return failure{status::device, device_->failure_words()};
     if (inst.cells[b].storage == nullptr) return failure{status::no_memory, "no memory left for scratch buffers"};
   }
   if (program.is_partial()) return reserve_partial(inst, options);
@@ -212,8 +214,8 @@ status engine::bind(instance& inst, const binding& memory) {
 status engine::remove(instance& inst) {
   const bool quiet = inst.phase == phase::closed || inst.phase == phase::failed ||
                      (inst.phase == phase::idle && inst.called.load() == inst.finished.load());
-  if (!quiet || inst.jobs != 0 || inst.posted.load()) return status::busy;
-  if (!inst.has_settled) {
+  if (!quiet || (inst.jobs != 0 && !inst.has_left_jobs) || inst.posted.load()) return status::busy;
+  if (!inst.has_settled || inst.jobs != 0) {
     inst.is_orphan = true;
     inst.predecessor = nullptr;  // should it come to stand after all, it has nothing to go on with
     return status::ok;

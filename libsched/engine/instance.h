@@ -129,10 +129,11 @@ struct instance {
   std::uint32_t jobs = 0;           ///< of these: on the lane or the device, which use the instance's memory
   status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
   bool exited = false;
-  bool is_given_up = false;  ///< all ranks were told
-  bool has_settled = false;  ///< its commit has ended, well or not
-  bool is_linked = false;    ///< with those of the other ranks
-  bool is_orphan = false;    ///< removed by whoever made it, and not settled yet
+  bool is_given_up = false;    ///< all ranks were told
+  bool has_settled = false;    ///< its commit has ended, well or not
+  bool is_linked = false;      ///< with those of the other ranks
+  bool is_orphan = false;      ///< removed by whoever made it; it has not settled yet, or its device has jobs left
+  bool has_left_jobs = false;  ///< of a device that nobody waits for any more: what they use stays until they end
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
   std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once

@@ -78,6 +78,8 @@ class session {
   const buffer& contribution_buffer() const { return all_.rounds->program->buffers()[all_.rounds->input_buffer]; }
   const buffer& result_buffer() const { return all_.rounds->program->buffers()[all_.rounds->output_buffer]; }
   const instance& rounds() const { return *all_.rounds; }
+  /// That a contribution and a result are cut into.
+  std::size_t number_of_parts() const { return offered_.size(); }
   bool averages_weights() const { return all_.mean != nullptr; }
   /// In the middle of flush or model_sync.
   bool is_in_common_call() const { return stage_ != stage::none; }

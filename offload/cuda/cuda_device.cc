@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "offload/cuda/driver/pointers.h"
 #include "offload/cuda/streams/canary.h"
@@ -14,7 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_longest_drain = 5s;
+constexpr auto k_longest_drain = 2s;
+constexpr auto k_nap = 50us;
 
 CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
@@ -27,16 +30,17 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   auto in = cuda_context::open(driver, number);
   if (!in) return in.error();
   std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
-  made->memory_ = std::make_unique<cuda_memory>(*made->in_, net, which.staging_bytes, which.peers);
+  made->memory_ = std::make_unique<cuda_memory>(*made->in_, *made->health_, net, which.staging_bytes, which.peers);
   made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
-    made->words_->set_most_waiting(most_waiting_streams(*made->in_, *made->words_, made->queues_[work]->stream()));
+    if (auto why = made->try_streams()) return *why;
   return std::unique_ptr<device>(std::move(made));
 }
 
 std::optional<failure> cuda_device::open_streams() {
   const cuda_scope here(*in_);
+  if (!here.is_entered()) return failure_of(in_->driver(), "cuCtxPushCurrent", here.answer());
   for (auto& one : queues_) {
     auto opened = job_queue::open(*in_);
     if (!opened) return opened.error();
@@ -45,20 +49,47 @@ std::optional<failure> cuda_device::open_streams() {
   return std::nullopt;
 }
 
-// What jobs that hang may still write is nobody else's, ever: it goes with the process.
+std::optional<failure> cuda_device::try_streams() {
+  const canary_song heard = most_waiting_streams(*in_, *words_, queues_[work]->stream());
+  is_hung_ = heard.hangs;
+  if (heard.hangs) return failure{status::device, in_->name() + " does not carry out what it is given"};
+  if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "trying streams", heard.answer);
+  words_->set_most_waiting(heard.most_waiting);
+  return std::nullopt;
+}
+
+// The driver gives nothing back before its streams have come to their end, and a stream of ours may wait for one of the
+// application's, to ring.
 cuda_device::~cuda_device() {
   bell_.close();
-  if (!is_hung_) return;
-  for (auto& one : queues_) (void)one.release();
-  (void)memory_.release();
-  (void)words_.release();
-  (void)in_.release();
+  const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
+  while (!is_hung_ && health_->is_well() && !bell_.is_quiet()) {
+    is_hung_ = std::chrono::steady_clock::now() > deadline;
+    std::this_thread::sleep_for(k_nap);
+  }
+  if (is_hung_) keep_all();
+}
+
+// What a device that hangs may still write is nobody else's, ever: it goes with the process.
+void cuda_device::keep_all() {
+  struct hung_device {
+    std::unique_ptr<cuda_context> in;
+    std::unique_ptr<cuda_health> health;
+    std::unique_ptr<stream_words> words;
+    std::unique_ptr<cuda_memory> memory;
+    std::array<std::unique_ptr<job_queue>, 3> queues;
+  };
+  static std::mutex guard;
+  static auto& all = *new std::vector<hung_device>;
+  memory_->keep_all();
+  const std::lock_guard lock(guard);
+  all.push_back({std::move(in_), std::move(health_), std::move(words_), std::move(memory_), std::move(queues_)});
 }
 
 std::string cuda_device::name() const {
+  const std::string remark = memory_->remark();
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
-         (words_->most_waiting() == 0 ? ", whose streams do not wait" : "") +
-         (memory_->remark().empty() ? "" : "; " + memory_->remark());
+         (words_->most_waiting() == 0 ? ", whose streams do not wait" : "") + (remark.empty() ? "" : "; " + remark);
 }
 
 // --- cold ----------------------------------------------------------------------------------------------------------
@@ -73,13 +104,15 @@ void cuda_device::deallocate(std::byte* memory) { memory_->deallocate(memory); }
 status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   const cuda_scope here(*in_);
   const auto sums = find_device_kernel(kernel::dot_norms, dtype::f32);
-  CUresult answer = reserve_workspace(sums ? sums->workspace_bytes(most_elements) : 0);
+  CUresult answer = here.answer();
+  if (answer == CUDA_SUCCESS) answer = reserve_workspace(sums ? sums->workspace_bytes(most_elements) : 0);
   for (std::size_t i = 0; i < queues_.size() && answer == CUDA_SUCCESS; ++i)
     answer = queues_[i]->reserve(std::size_t{reserved_} + jobs);
   if (answer == CUDA_SUCCESS) reserved_ += jobs;
   const status told = status_of(answer);
-  if (told == status::device) fail("reserving jobs", answer);
-  return told == status::ok || told == status::device ? told : status::no_memory;
+  (void)health_->note("reserving jobs", answer);
+  if (!health_->is_well()) return status::device;
+  return told == status::ok ? told : status::no_memory;
 }
 
 // A smaller one may be in use: it stays.
@@ -107,9 +140,15 @@ cuda_device::queue cuda_device::queue_of(const device_job& job) const {
 void cuda_device::submit(const device_job& job) {
   job_queue& into = *queues_[queue_of(job)];
   const cuda_scope here(*in_);
-  if (health() == status::ok)
-    if (const CUresult answer = begin(job, into.stream()); answer != CUDA_SUCCESS) fail(name_of(job.what), answer);
-  if (const CUresult answer = into.end_job(job.cookie); answer != CUDA_SUCCESS) fail("cuEventRecord", answer);
+  into.add_job(job.cookie);
+  fail_unless_done("cuCtxPushCurrent", here.answer());
+  if (!here.is_entered()) return;
+  if (health_->is_well()) fail_unless_done(name_of(job.what), begin(job, into.stream()));
+  fail_unless_done("cuEventRecord", into.mark_end());
+}
+
+void cuda_device::fail_unless_done(std::string_view call, CUresult answer) {
+  if (answer != CUDA_SUCCESS) health_->fail(call, answer);
 }
 
 CUresult cuda_device::begin(const device_job& job, CUstream in) {
@@ -149,16 +188,18 @@ CUresult cuda_device::launch(std::uint32_t function, device_grid grid, const dev
 }
 
 // A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited
-// for.
+// for: who gets no answer asks once more.
 std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   std::size_t count = 0;
+  const bool had_failed = !health_->is_well();
   const cuda_scope here(*in_);
   for (const auto& one : queues_) {
     while (count < out.size() && one->size() != 0) {
-      const CUresult answer = one->take_ended(&out[count]);
+      const CUresult answer = here.is_entered() ? one->take_ended(&out[count]) : here.answer();
       if (answer == CUDA_ERROR_NOT_READY) break;
       if (answer != CUDA_SUCCESS) {
-        fail("cuEventQuery", answer);
+        health_->fail("waiting for jobs", answer);
+        if (!had_failed) break;
         out[count] = one->take_any();
       }
       ++count;
@@ -169,15 +210,11 @@ std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
 
 bool cuda_device::arm() {
   const cuda_scope here(*in_);
-  return std::ranges::all_of(queues_, [this](const auto& one) { return one->size() == 0 || one->arm(bell_); });
+  return here.is_entered() &&
+         std::ranges::all_of(queues_, [this](const auto& one) { return one->size() == 0 || one->arm(bell_); });
 }
 
-std::unique_ptr<round_gate> cuda_device::make_gate() { return stream_gate::open(*in_, *words_, bell_); }
-
-void cuda_device::fail(std::string_view call, CUresult answer) {
-  if (why_.code != status::ok) return;
-  why_ = {status::device, failure_of(in_->driver(), call, answer).text + " on " + in_->name()};
-}
+std::unique_ptr<round_gate> cuda_device::make_gate() { return stream_gate::open(*in_, *health_, *words_, bell_); }
 
 void cuda_device::drain() {
   const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
@@ -188,7 +225,7 @@ void cuda_device::drain() {
       is_hung_ = true;
       return;
     }
-    std::this_thread::sleep_for(50us);
+    std::this_thread::sleep_for(k_nap);
   }
 }
 

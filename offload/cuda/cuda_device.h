@@ -40,16 +40,20 @@ class cuda_device final : public device {
     return memory_->of_peers().find(home, where, bytes);
   }
   std::unique_ptr<round_gate> make_gate() override;
-  status health() const override { return why_.code; }
-  std::string failure_words() const override { return why_.text; }
+  status health() const override { return health_->code(); }
+  std::string failure_words() const override { return health_->words(); }
   void drain() override;
 
  private:
   enum queue : std::size_t { down, up, work };
 
   cuda_device(std::unique_ptr<cuda_context> in, endpoint& net)
-      : in_(std::move(in)), words_(std::make_unique<stream_words>(*in_)), bell_(gpu_bell::open(net.bell())) {}
+      : in_(std::move(in)),
+        health_(std::make_unique<cuda_health>(*in_)),
+        words_(std::make_unique<stream_words>(*in_)),
+        bell_(gpu_bell::open(net.bell())) {}
   std::optional<failure> open_streams();
+  std::optional<failure> try_streams();
   CUresult reserve_workspace(std::uint64_t bytes);
   bool is_device_memory(const std::byte* memory) const;
   queue queue_of(const device_job& job) const;
@@ -57,9 +61,11 @@ class cuda_device final : public device {
   CUresult copy(const device_job& job, CUstream in);
   CUresult launch(const device_job& job, CUstream in);
   CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
-  void fail(std::string_view call, CUresult answer);
+  void fail_unless_done(std::string_view call, CUresult answer);
+  void keep_all();
 
   std::unique_ptr<cuda_context> in_;
+  std::unique_ptr<cuda_health> health_;
   std::unique_ptr<stream_words> words_;
   gpu_bell& bell_;
   std::unique_ptr<cuda_memory> memory_;
@@ -67,7 +73,6 @@ class cuda_device final : public device {
   std::uint32_t reserved_ = 0;   ///< jobs
   double* workspace_ = nullptr;  ///< of the kernels in two passes, which the stream runs one after the other
   std::uint64_t workspace_bytes_ = 0;
-  failure why_{status::ok, {}, k_no_rank, k_no_op};
   bool is_hung_ = false;
 };
 

@@ -19,8 +19,10 @@ bool is_within(const std::byte* memory, std::uint64_t bytes, std::span<Byte> are
 
 }  // namespace
 
-cuda_memory::cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes, peer_reads which)
+cuda_memory::cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes,
+                         peer_reads which)
     : in_(in),
+      health_(health),
       net_(net),
       staging_bytes_(std::max(staging_bytes, k_page)),
       of_peers_(in, net, which),
@@ -32,18 +34,30 @@ cuda_memory::~cuda_memory() {
   for (const auto& area : reached_) unpin(in_, area);
   for (const auto& area : shown_) net_.deallocate(area.data());
   const cuda_scope here(in_);
+  if (!here.is_entered()) return;
   for (const auto& area : own_) (void)in_.driver().cuMemFreeHost(area.data());
 }
 
 void cuda_memory::remark_unless_known(const std::string& what) {
+  const std::lock_guard lock(remark_guard_);
   if (remark_.empty()) remark_ = what;
+}
+
+std::string cuda_memory::remark() const {
+  const std::lock_guard lock(remark_guard_);
+  return remark_;
+}
+
+void cuda_memory::keep_all() {
+  for (const auto& area : shown_) keep_pinned(area);
+  for (const auto& area : reached_) keep_pinned(area);
 }
 
 // --- areas ---------------------------------------------------------------------------------------------------------
 
 std::span<std::byte> cuda_memory::add_device_area(std::uint64_t bytes) {
   const std::uint64_t whole = round_up(bytes, k_device_grain);
-  auto made = device_area::allocate(in_, whole);
+  auto made = device_area::allocate(in_, health_, whole);
   if (made == nullptr) return {};
   of_peers_.add(*made);
   return device_areas_.emplace_back(std::move(made))->memory();
@@ -78,9 +92,10 @@ std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
 
 std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
   const cuda_scope here(in_);
+  if (!here.is_entered()) return {};
   void* made = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
-  if (in_.driver().cuMemHostAlloc(&made, bytes, flags) != CUDA_SUCCESS) return {};
+  if (!health_.note("cuMemHostAlloc", in_.driver().cuMemHostAlloc(&made, bytes, flags))) return {};
   own_.push_back({static_cast<std::byte*>(made), bytes});
   return own_.back();
 }

@@ -5,10 +5,12 @@
 // wait for a round of ours.
 #pragma once
 
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "libsched/transport/endpoint.h"
+#include "offload/cuda/driver/health.h"
 #include "offload/cuda/memory_pool.h"
 #include "offload/cuda/peer_memory.h"
 #include "offload/cuda/pinned.h"
@@ -18,8 +20,9 @@ namespace lsched {
 /// One thread at a time.
 class cuda_memory {
  public:
-  /// Staging memory comes in parts of `staging_bytes` or more. Both outlive this.
-  cuda_memory(const cuda_context& in, endpoint& net, std::uint64_t staging_bytes, peer_reads which);
+  /// Staging memory comes in parts of `staging_bytes` or more. All of them outlive this.
+  cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes,
+              peer_reads which);
 
   /// Waits for what the device does.
   ~cuda_memory();
@@ -42,8 +45,11 @@ class cuda_memory {
   /// Device memory that peers read, and that of peers (libsched/engine/device.h).
   peer_memory& of_peers() { return of_peers_; }
 
-  /// For people: why peers' messages are copied by the host first; empty: they are not.
-  const std::string& remark() const { return remark_; }
+  /// For people: why peers' messages are copied by the host first; empty: they are not. Any thread.
+  std::string remark() const;
+
+  /// The device hangs: nothing of it is ever given back.
+  void keep_all();
 
  private:
   std::span<std::byte> add_device_area(std::uint64_t bytes);
@@ -53,8 +59,10 @@ class cuda_memory {
   void remark_unless_known(const std::string& what);
 
   const cuda_context& in_;
+  cuda_health& health_;
   endpoint& net_;
   const std::uint64_t staging_bytes_;
+  mutable std::mutex remark_guard_;
   std::string remark_;
   peer_memory of_peers_;
   std::vector<std::unique_ptr<device_area>> device_areas_;

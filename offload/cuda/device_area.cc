@@ -30,14 +30,15 @@ std::uint64_t granularity_of(const cuda_context& in) {
 
 }  // namespace
 
-std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, std::uint64_t bytes) {
+std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes) {
   const cuda_scope here(in);
+  if (!here.is_entered()) return nullptr;
   std::unique_ptr<device_area> made(new device_area(in));
   if (const std::uint64_t grain = granularity_of(in); grain != 0) {
-    if (made->make((bytes + grain - 1) / grain * grain) == CUDA_SUCCESS) return made;
+    if (health.note("cuMemCreate", made->make((bytes + grain - 1) / grain * grain))) return made;
     made.reset(new device_area(in));
   }
-  if (in.driver().cuMemAlloc(&made->address_, bytes) != CUDA_SUCCESS) return nullptr;
+  if (!health.note("cuMemAlloc", in.driver().cuMemAlloc(&made->address_, bytes))) return nullptr;
   made->bytes_ = bytes;
   return made;
 }
@@ -55,7 +56,10 @@ CUresult device_area::make(std::uint64_t bytes) {
 std::unique_ptr<device_area> device_area::import(const cuda_context& in, int descriptor, std::uint64_t bytes) {
   const cuda_scope here(in);
   std::unique_ptr<device_area> made(new device_area(in));
-  if (granularity_of(in) == 0) return nullptr;
+  if (!here.is_entered() || granularity_of(in) == 0) {
+    close(descriptor);
+    return nullptr;
+  }
   void* const shared = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor));
   const CUresult answer =
       in.driver().cuMemImportFromShareableHandle(&made->handle_, shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
@@ -79,7 +83,9 @@ CUresult device_area::map(std::uint64_t bytes) {
 }
 
 device_area::~device_area() {
+  if (descriptor_ >= 0) close(descriptor_);
   const cuda_scope here(in_);
+  if (!here.is_entered()) return;
   const cuda_driver& driver = in_.driver();
   if (!has_handle_) {
     if (address_ != 0) (void)driver.cuMemFree(address_);
@@ -88,7 +94,6 @@ device_area::~device_area() {
   if (is_mapped_) (void)driver.cuMemUnmap(address_, bytes_);
   if (address_ != 0) (void)driver.cuMemAddressFree(address_, bytes_);
   (void)driver.cuMemRelease(handle_);
-  if (descriptor_ >= 0) close(descriptor_);
 }
 
 }  // namespace lsched

@@ -5,14 +5,14 @@
 #include <memory>
 #include <span>
 
-#include "offload/cuda/driver/context.h"
+#include "offload/cuda/driver/health.h"
 
 namespace lsched {
 
 class device_area {
  public:
   /// Of at least so many bytes. null: there is no memory left.
-  static std::unique_ptr<device_area> allocate(const cuda_context& in, std::uint64_t bytes);
+  static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
   /// Another process's, by a descriptor of this one, which is closed. null: it cannot be.
   static std::unique_ptr<device_area> import(const cuda_context& in, int descriptor, std::uint64_t bytes);

@@ -40,4 +40,8 @@ bool is_gpu_memory(const void* memory, std::uint64_t bytes) {
   return driver != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(memory));
 }
 
+bool is_known_gpu_memory(const void* memory) { return is_cuda_driver_known() && is_gpu_memory(memory, 1); }
+
+void look_for_gpu() { (void)find_cuda_driver(); }
+
 }  // namespace lsched

@@ -19,6 +19,7 @@ result<std::unique_ptr<cuda_context>> cuda_context::open(const cuda_driver& driv
 
 std::optional<failure> cuda_context::load() {
   const cuda_scope here(*this);
+  if (!here.is_entered()) return failure_of(driver_, "cuCtxPushCurrent", here.answer());
   std::array<char, 96> words{};
   if (driver_.cuDeviceGetName(words.data(), static_cast<int>(words.size()), device_) == CUDA_SUCCESS)
     name_ = words.data();
@@ -43,7 +44,7 @@ cuda_context::~cuda_context() {
   if (handle_ == nullptr) return;
   if (image_ != nullptr) {
     const cuda_scope here(*this);
-    (void)driver_.cuModuleUnload(image_);
+    if (here.is_entered()) (void)driver_.cuModuleUnload(image_);
   }
   (void)driver_.cuDevicePrimaryCtxRelease(device_);
 }

@@ -47,25 +47,30 @@ class cuda_context {
   std::vector<CUfunction> functions_;
 };
 
-/// While it lives, this thread uses a context, and its calls do not end anybody's stream capture.
+/// While it lives, this thread uses a context, and its calls do not end anybody's stream capture. Unless the context is
+/// gone: then a call would be one in another context, and none may be made.
 class cuda_scope {
  public:
-  explicit cuda_scope(const cuda_context& in) : driver_(in.driver()) {
-    is_current_ = driver_.cuCtxPushCurrent(in.handle()) == CUDA_SUCCESS;
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
-  }
+  explicit cuda_scope(const cuda_context& in)
+      : driver_(in.driver()),
+        answer_(driver_.cuCtxPushCurrent(in.handle())),
+        has_mode_(driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS) {}
   ~cuda_scope() {
-    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+    if (has_mode_) driver_.cuThreadExchangeStreamCaptureMode(&mode_);
     CUcontext ours = nullptr;
-    if (is_current_) driver_.cuCtxPopCurrent(&ours);
+    if (is_entered()) driver_.cuCtxPopCurrent(&ours);
   }
   cuda_scope(const cuda_scope&) = delete;
   cuda_scope& operator=(const cuda_scope&) = delete;
 
+  bool is_entered() const { return answer_ == CUDA_SUCCESS; }
+  CUresult answer() const { return answer_; }
+
  private:
   const cuda_driver& driver_;
-  bool is_current_;
+  const CUresult answer_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  const bool has_mode_;  ///< the thread's own is kept in `mode_`
 };
 
 }  // namespace lsched

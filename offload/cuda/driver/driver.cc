@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -47,21 +48,18 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
 struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
-  bool is_loaded = false;
+  std::atomic<bool> is_loaded{false};
   std::optional<failure> why;  ///< it cannot be used
 };
 
-loaded_driver& the_driver() {
-  static loaded_driver one;
-  return one;
-}
+constinit loaded_driver the_one;
 
 /// With `flags` of dlopen. False: the library is not there.
 bool load(loaded_driver& into, int flags) {
-  if (into.is_loaded) return true;
+  if (into.is_loaded.load()) return true;
   void* const library = dlopen(k_library, flags);
   if (library == nullptr) return false;
-  into.is_loaded = true;
+  into.is_loaded.store(true);
   into.why = find_functions(library, into.functions);
   if (into.why) return true;
   if (const CUresult answer = into.functions.cuInit(0); answer != CUDA_SUCCESS) {
@@ -74,7 +72,7 @@ bool load(loaded_driver& into, int flags) {
 }  // namespace
 
 result<const cuda_driver*> load_cuda_driver() {
-  loaded_driver& one = the_driver();
+  loaded_driver& one = the_one;
   const std::lock_guard lock(one.guard);
   if (!load(one, RTLD_NOW)) {
     const char* const why = dlerror();
@@ -85,10 +83,12 @@ result<const cuda_driver*> load_cuda_driver() {
 }
 
 const cuda_driver* find_cuda_driver() {
-  loaded_driver& one = the_driver();
+  loaded_driver& one = the_one;
   const std::lock_guard lock(one.guard);
   return load(one, RTLD_NOW | RTLD_NOLOAD) && !one.why ? &one.functions : nullptr;
 }
+
+bool is_cuda_driver_known() { return the_one.is_loaded.load(std::memory_order_relaxed); }
 
 status status_of(CUresult answer) {
   switch (answer) {

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cerrno>
-#include <optional>
 #include <string>
 
 namespace lsched {
@@ -18,14 +17,14 @@ struct pointer_facts {
 };
 
 /// Of what the driver does not know it says so, without an error.
-std::optional<pointer_facts> facts_of(const cuda_driver& driver, const std::byte* memory) {
+result<pointer_facts> facts_of(const cuda_driver& driver, const std::byte* memory) {
   std::array asked{CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
   pointer_facts found;
   std::array<void*, 3> into{&found.type, &found.is_managed, &found.device};
   const CUresult answer = driver.cuPointerGetAttributes(static_cast<unsigned>(asked.size()), asked.data(), into.data(),
                                                         reinterpret_cast<CUdeviceptr>(memory));
-  if (answer != CUDA_SUCCESS) return std::nullopt;
+  if (answer != CUDA_SUCCESS) return failure_of(driver, "cuPointerGetAttributes", answer);
   return found;
 }
 
@@ -47,7 +46,8 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
   if (memory == nullptr || bytes == 0) return memory_space::host;
   const std::byte* const last = memory + bytes - 1;
   const auto begin = facts_of(driver, memory), end = facts_of(driver, last);
-  if (!begin || !end) return failure{status::device, "the driver cannot tell whose memory a buffer is"};
+  if (!begin) return begin.error();
+  if (!end) return end.error();
   if (is_of_device(*begin) != is_of_device(*end) || begin->is_managed != end->is_managed)
     return argument("a buffer is longer than the memory that it begins in");
   if (!is_of_device(*begin)) {

@@ -12,7 +12,7 @@ namespace lsched {
 
 /// Where all of [memory, memory + bytes) is, for a rank whose device has that number: host (also pinned, and managed
 /// where both sides may use it at a time) or device. CONSTRAINT: another device's. ARGUMENT: some of it is elsewhere
-/// than the rest, or gone. Any thread; needs no context.
+/// than the rest, or gone. Or as the driver answers, who cannot tell. Any thread; needs no context.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 

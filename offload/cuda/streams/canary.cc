@@ -11,35 +11,63 @@ namespace lsched {
 namespace {
 
 using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
 
 constexpr auto k_patience = 100ms;
+constexpr auto k_longest_end = 2s;  ///< of work that nothing holds up
 
-/// Streams that wait, until it ends.
+CUresult launch_nothing(const cuda_context& in, CUstream into) {
+  const auto any = find_device_kernel(kernel::sum, dtype::f32);
+  device_arguments nothing{};
+  std::array<void*, 1> parameters{&nothing};
+  return in.driver().cuLaunchKernel(in.function(any->first), 1, 1, 1, 32, 1, 1, 0, into, parameters.data(), nullptr);
+}
+
+/// Until the event has come, or the deadline: NOT_READY.
+CUresult await(const cuda_context& in, CUevent event, clock::time_point deadline) {
+  for (;; std::this_thread::sleep_for(20us)) {
+    const CUresult answer = in.driver().cuEventQuery(event);
+    if (answer != CUDA_ERROR_NOT_READY || clock::now() > deadline) return answer;
+  }
+}
+
+/// Until what is in the stream has been done, or for too long: NOT_READY.
+CUresult await_end(const cuda_context& in, CUstream of, CUevent end) {
+  const CUresult answer = in.driver().cuEventRecord(end, of);
+  return answer == CUDA_SUCCESS ? await(in, end, clock::now() + k_longest_end) : answer;
+}
+
+/// Streams that wait, until they are let go.
 class waiting_streams {
  public:
   waiting_streams(const cuda_context& in, stream_words& words) : in_(in), words_(words), until_(words.take()) {}
   ~waiting_streams() {
-    release();
-    for (const CUstream one : all_) {
-      (void)in_.driver().cuStreamSynchronize(one);
-      (void)in_.driver().cuStreamDestroy(one);
-    }
-    if (until_.word != nullptr) words_.give_back(until_.word);
+    for (const CUstream one : all_) (void)in_.driver().cuStreamDestroy(one);
   }
   waiting_streams(const waiting_streams&) = delete;
   waiting_streams& operator=(const waiting_streams&) = delete;
 
-  bool add() {
+  CUresult add() {
+    if (until_.word == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
     CUstream made = nullptr;
-    if (until_.word == nullptr ||
-        in_.driver().cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS)
-      return false;
+    const CUresult answer = in_.driver().cuStreamCreateWithPriority(&made, CU_STREAM_NON_BLOCKING, 0);
+    if (answer != CUDA_SUCCESS) return answer;
     all_.push_back(made);
     return in_.driver().cuStreamWaitValue64(made, reinterpret_cast<CUdeviceptr>(until_.word), until_.base + 1,
-                                            CU_STREAM_WAIT_VALUE_GEQ) == CUDA_SUCCESS;
+                                            CU_STREAM_WAIT_VALUE_GEQ);
   }
+
   void release() {
     if (until_.word != nullptr) stream_words::raise(*until_.word, until_.base + 1);
+  }
+
+  /// Lets them go, and waits until they are through. NOT_READY: one is not.
+  CUresult end(CUevent event) {
+    release();
+    for (const CUstream one : all_)
+      if (const CUresult answer = await_end(in_, one, event); answer != CUDA_SUCCESS) return answer;
+    if (until_.word != nullptr) words_.give_back(until_.word);
+    return CUDA_SUCCESS;
   }
 
  private:
@@ -50,25 +78,18 @@ class waiting_streams {
 };
 
 /// A kernel, in which there is nothing to do, and its end. Even the launch may not come back before the others go on.
-bool gets_on(const cuda_context& in, CUstream ours, CUevent end, std::chrono::steady_clock::time_point deadline) {
-  const auto any = find_device_kernel(kernel::sum, dtype::f32);
-  device_arguments nothing{};
-  std::array<void*, 1> parameters{&nothing};
-  if (in.driver().cuLaunchKernel(in.function(any->first), 1, 1, 1, 32, 1, 1, 0, ours, parameters.data(), nullptr) !=
-          CUDA_SUCCESS ||
-      in.driver().cuEventRecord(end, ours) != CUDA_SUCCESS)
-    return false;
-  while (in.driver().cuEventQuery(end) == CUDA_ERROR_NOT_READY) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(20us);
-  }
-  return std::chrono::steady_clock::now() <= deadline;
+/// NOT_READY: it does not get on.
+CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_point deadline) {
+  CUresult answer = launch_nothing(in, ours);
+  if (answer == CUDA_SUCCESS) answer = in.driver().cuEventRecord(end, ours);
+  if (answer == CUDA_SUCCESS) answer = await(in, end, deadline);
+  return answer == CUDA_SUCCESS && clock::now() > deadline ? CUDA_ERROR_NOT_READY : answer;
 }
 
 /// Calls release() of the others after that time, unless it ends before.
 class timed_release {
  public:
-  timed_release(waiting_streams& others, std::chrono::steady_clock::time_point when)
+  timed_release(waiting_streams& others, clock::time_point when)
       : thread_([this, &others, when](const std::stop_token& stop) {
           std::unique_lock lock(guard_);
           changed_.wait_until(lock, stop, when, [] { return false; });
@@ -81,25 +102,37 @@ class timed_release {
   std::jthread thread_;
 };
 
+/// Whether work gets on while so many streams wait; what is amiss is noted.
+bool sings(const cuda_context& in, stream_words& words, CUstream ours, CUevent end, std::size_t streams,
+           canary_song& song) {
+  waiting_streams others(in, words);
+  CUresult answer = CUDA_SUCCESS;
+  {
+    const auto deadline = clock::now() + k_patience;
+    const timed_release at_the_end(others, deadline);
+    for (std::size_t i = 0; i < streams && answer == CUDA_SUCCESS; ++i) answer = others.add();
+    if (answer == CUDA_SUCCESS) answer = get_on(in, ours, end, deadline);
+  }
+  const CUresult ended = others.end(end);
+  song.hangs = ended == CUDA_ERROR_NOT_READY;
+  for (const CUresult one : {answer, ended})
+    if (song.answer == CUDA_SUCCESS && one != CUDA_ERROR_NOT_READY) song.answer = one;
+  return answer == CUDA_SUCCESS && ended == CUDA_SUCCESS;
+}
+
 }  // namespace
 
-std::size_t most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours) {
+canary_song most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours) {
   const cuda_scope here(in);
+  canary_song song{.answer = here.answer()};
   CUevent end = nullptr;
-  if (in.driver().cuEventCreate(&end, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return 0;
-  std::size_t most = 0;
-  for (std::size_t streams = 1; streams <= k_most_tried; streams *= 2) {
-    waiting_streams others(in, words);
-    const auto deadline = std::chrono::steady_clock::now() + k_patience;
-    const timed_release at_the_end(others, deadline);
-    bool passes = true;
-    for (std::size_t i = 0; i < streams && passes; ++i) passes = others.add();
-    if (!passes || !gets_on(in, ours, end, deadline)) break;
-    most = streams;
-  }
-  (void)in.driver().cuStreamSynchronize(ours);
+  if (song.answer == CUDA_SUCCESS) song.answer = in.driver().cuEventCreate(&end, CU_EVENT_DISABLE_TIMING);
+  if (song.answer != CUDA_SUCCESS) return song;
+  for (std::size_t streams = 1; streams <= k_most_tried && sings(in, words, ours, end, streams, song); streams *= 2)
+    song.most_waiting = streams;
+  if (!song.hangs) song.hangs = await_end(in, ours, end) == CUDA_ERROR_NOT_READY;
   (void)in.driver().cuEventDestroy(end);
-  return most;
+  return song;
 }
 
 }  // namespace lsched

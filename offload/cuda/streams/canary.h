@@ -7,9 +7,15 @@
 
 namespace lsched {
 
+struct canary_song {
+  std::size_t most_waiting = 0;    ///< the largest number with which work gets on; 0: it does not with one
+  CUresult answer = CUDA_SUCCESS;  ///< of the first call that failed
+  bool hangs = false;              ///< some work has not ended although nothing waits any more
+};
+
 /// Lets 1, 2, 4 … k_most_tried streams of a user's priority wait, and tries whether work in `ours` gets on meanwhile.
-/// Answers the largest number with which it does; 0: it does not with one. Takes 100 ms where it does not.
-std::size_t most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours);
+/// Takes 100 ms where it does not, and seconds where it hangs.
+canary_song most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours);
 
 inline constexpr std::size_t k_most_tried = 4;
 

@@ -17,6 +17,7 @@ result<std::unique_ptr<job_queue>> job_queue::open(const cuda_context& in) {
 
 job_queue::~job_queue() {
   const cuda_scope here(in_);
+  if (!here.is_entered()) return;
   for (const job& one : jobs_) (void)in_.driver().cuEventDestroy(one.end);
   for (const CUstream one : {stream_, ringing_})
     if (one != nullptr) (void)in_.driver().cuStreamDestroy(one);
@@ -38,28 +39,36 @@ CUresult job_queue::reserve(std::size_t jobs) {
       for (; jobs_.size() > before; jobs_.pop_back()) (void)in_.driver().cuEventDestroy(jobs_.back().end);
       return answer;
     }
-    jobs_.push_back({made, 0, false});
+    jobs_.push_back({made});
   }
   return CUDA_SUCCESS;
 }
 
-CUresult job_queue::end_job(std::uint64_t cookie) {
+void job_queue::add_job(std::uint64_t cookie) {
   job& next = jobs_[end_++ % jobs_.size()];
-  next.cookie = cookie;
-  next.is_armed = false;
-  return in_.driver().cuEventRecord(next.end, stream_);
+  next = {next.end, cookie};
 }
+
+CUresult job_queue::mark(job& one) {
+  const CUresult answer = in_.driver().cuEventRecord(one.end, stream_);
+  one.is_marked = answer == CUDA_SUCCESS;
+  return answer;
+}
+
+CUresult job_queue::mark_end() { return mark(jobs_[(end_ - 1) % jobs_.size()]); }
 
 bool job_queue::arm(gpu_bell& bell) {
   job& oldest = jobs_[begin_ % jobs_.size()];
-  if (!oldest.is_armed)
+  if (!oldest.is_armed && oldest.is_marked)
     oldest.is_armed = in_.driver().cuStreamWaitEvent(ringing_, oldest.end, 0) == CUDA_SUCCESS &&
                       bell.ring_behind(in_.driver(), ringing_);
   return oldest.is_armed;
 }
 
 CUresult job_queue::take_ended(std::uint64_t* cookie) {
-  const job& oldest = jobs_[begin_ % jobs_.size()];
+  job& oldest = jobs_[begin_ % jobs_.size()];
+  if (!oldest.is_marked)
+    if (const CUresult answer = mark(oldest); answer != CUDA_SUCCESS) return answer;
   const CUresult answer = in_.driver().cuEventQuery(oldest.end);
   if (answer != CUDA_SUCCESS) return answer;
   *cookie = oldest.cookie;

@@ -21,15 +21,18 @@ class job_queue {
   /// Room for so many jobs at a time. On failure there is what there was.
   CUresult reserve(std::size_t jobs);
 
-  /// Behind what was put into the stream since the last job: that is one, under this cookie.
-  CUresult end_job(std::uint64_t cookie);
+  /// What was put into the stream since the last job is one, under this cookie.
+  void add_job(std::uint64_t cookie);
+  /// Marks the end of the newest one in the stream.
+  CUresult mark_end();
 
   /// Rings once the oldest job has ended, if it is the first time. There is one.
   bool arm(gpu_bell& bell);
 
   std::size_t size() const { return end_ - begin_; }
 
-  /// The oldest job, if it has ended: its cookie, and it is no longer here. NOT_READY: it has not. There is one.
+  /// The oldest job, if it has ended: its cookie, and it is no longer here. NOT_READY: it has not. There is one. If its
+  /// end could not be marked, tries that again, behind all that is in the stream by now.
   CUresult take_ended(std::uint64_t* cookie);
 
   /// The oldest job, whatever has become of it: of a context that runs nothing any more. There is one.
@@ -38,9 +41,11 @@ class job_queue {
  private:
   struct job {
     CUevent end;
-    std::uint64_t cookie;
-    bool is_armed;
+    std::uint64_t cookie = 0;
+    bool is_marked = false;
+    bool is_armed = false;
   };
+  CUresult mark(job& one);
   explicit job_queue(const cuda_context& in) : in_(in) {}
 
   const cuda_context& in_;

@@ -10,18 +10,20 @@ bool is_of_every_context(void* stream) {
 
 }  // namespace
 
-std::unique_ptr<stream_gate> stream_gate::open(const cuda_context& in, stream_words& words, gpu_bell& bell) {
-  std::unique_ptr<stream_gate> made(new stream_gate(in, words, bell));
+std::unique_ptr<stream_gate> stream_gate::open(const cuda_context& in, cuda_health& health, stream_words& words,
+                                               gpu_bell& bell) {
+  std::unique_ptr<stream_gate> made(new stream_gate(in, health, words, bell));
   return made->reserve() ? std::move(made) : nullptr;
 }
 
 bool stream_gate::reserve() {
   const cuda_scope here(in_);
   end_ = words_.take();
-  if (end_.word == nullptr) return false;
-  if (in_.driver().cuStreamCreateWithPriority(&ringing_, CU_STREAM_NON_BLOCKING, 0) != CUDA_SUCCESS) return false;
+  if (!health_.note("cuCtxPushCurrent", here.answer()) || end_.word == nullptr) return false;
+  if (!health_.note("cuStreamCreate", in_.driver().cuStreamCreateWithPriority(&ringing_, CU_STREAM_NON_BLOCKING, 0)))
+    return false;
   for (entry& one : entries_)
-    if (in_.driver().cuEventCreate(&one.passed, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+    if (!health_.note("cuEventCreate", in_.driver().cuEventCreate(&one.passed, CU_EVENT_DISABLE_TIMING))) return false;
   return true;
 }
 
@@ -29,6 +31,7 @@ bool stream_gate::reserve() {
 stream_gate::~stream_gate() {
   if (end_.word != nullptr) words_.give_back(end_.word);
   const cuda_scope here(in_);
+  if (!here.is_entered()) return;
   for (const entry& one : entries_)
     if (one.passed != nullptr) (void)in_.driver().cuEventDestroy(one.passed);
   if (ringing_ != nullptr) (void)in_.driver().cuStreamDestroy(ringing_);
@@ -45,6 +48,7 @@ status stream_gate::validate(void* stream) const {
     return is_elsewhere ? status::constraint : status::ok;
   }
   const cuda_scope here(in_);
+  if (!here.is_entered()) return status::device;
   if (const CUresult told = in_.driver().cuStreamGetCtx(static_cast<CUstream>(stream), &owner); told != CUDA_SUCCESS)
     return status_of(told);
   return owner == in_.handle() ? status::ok : status::constraint;
@@ -53,6 +57,7 @@ status stream_gate::validate(void* stream) const {
 status stream_gate::ask(void* stream, round_no round) {
   if (const status why = validate(stream); why != status::ok) return why;
   const cuda_scope here(in_);
+  if (!here.is_entered()) return status::device;
   const auto of = static_cast<CUstream>(stream);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
@@ -68,6 +73,7 @@ status stream_gate::ask(void* stream, round_no round) {
 status stream_gate::wait(void* stream, round_no round) {
   if (const status why = validate(stream); why != status::ok) return why;
   const cuda_scope here(in_);
+  if (!here.is_entered()) return status::device;
   const auto of = static_cast<CUstream>(stream);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
@@ -86,16 +92,18 @@ status stream_gate::is_open(round_no round) {
   const entry& mine = entry_of(round);
   if (mine.round != round) return status::ok;
   const cuda_scope here(in_);
-  const CUresult answer = in_.driver().cuEventQuery(mine.passed);
+  const CUresult answer = here.is_entered() ? in_.driver().cuEventQuery(mine.passed) : here.answer();
   if (answer == CUDA_SUCCESS) return status::ok;
-  return answer == CUDA_ERROR_NOT_READY ? status::pending : status::device;
+  if (answer == CUDA_ERROR_NOT_READY) return status::pending;
+  health_.fail("a stream before a round", answer);
+  return status::device;
 }
 
 bool stream_gate::arm(round_no round) {
   entry& mine = entry_of(round);
   if (mine.round != round || mine.is_armed) return true;
   const cuda_scope here(in_);
-  mine.is_armed = in_.driver().cuStreamWaitEvent(ringing_, mine.passed, 0) == CUDA_SUCCESS &&
+  mine.is_armed = here.is_entered() && in_.driver().cuStreamWaitEvent(ringing_, mine.passed, 0) == CUDA_SUCCESS &&
                   bell_.ring_behind(in_.driver(), ringing_);
   return mine.is_armed;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "libsched/engine/round_gate.h"
+#include "offload/cuda/driver/health.h"
 #include "offload/cuda/streams/gpu_bell.h"
 #include "offload/cuda/streams/stream_words.h"
 
@@ -12,8 +13,9 @@ namespace lsched {
 
 class stream_gate final : public round_gate {
  public:
-  /// The words and the bell outlive it. null: there is no memory left.
-  static std::unique_ptr<stream_gate> open(const cuda_context& in, stream_words& words, gpu_bell& bell);
+  /// What it is given outlives it. null: there is no memory left.
+  static std::unique_ptr<stream_gate> open(const cuda_context& in, cuda_health& health, stream_words& words,
+                                           gpu_bell& bell);
   ~stream_gate() override;
 
   status ask(void* stream, round_no round) override;
@@ -30,12 +32,14 @@ class stream_gate final : public round_gate {
     bool is_armed = false;  ///< the engine's owner's
   };
 
-  stream_gate(const cuda_context& in, stream_words& words, gpu_bell& bell) : in_(in), words_(words), bell_(bell) {}
+  stream_gate(const cuda_context& in, cuda_health& health, stream_words& words, gpu_bell& bell)
+      : in_(in), health_(health), words_(words), bell_(bell) {}
   bool reserve();
   status validate(void* stream) const;
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }
 
   const cuda_context& in_;
+  cuda_health& health_;  ///< the engine's owner's
   stream_words& words_;
   gpu_bell& bell_;
   CUstream ringing_ = nullptr;  ///< of host functions that ring

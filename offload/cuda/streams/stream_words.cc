@@ -7,11 +7,13 @@ namespace lsched {
 
 stream_words::~stream_words() {
   const cuda_scope here(in_);
+  if (!here.is_entered()) return;
   for (void* area : areas_) (void)in_.driver().cuMemFreeHost(area);
 }
 
 bool stream_words::add_area() {
   const cuda_scope here(in_);
+  if (!here.is_entered()) return false;
   void* area = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   if (in_.driver().cuMemHostAlloc(&area, k_words_of_area * k_word_bytes, flags) != CUDA_SUCCESS) return false;

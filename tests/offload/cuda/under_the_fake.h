@@ -122,6 +122,11 @@ class UnderTheFake : public ::testing::Test {
   void expect_leaks(const std::string& lines) { expected_leaks_ = lines; }
   /// The context of the device is the test's own no longer.
   void release() { device_.reset(); }
+  /// With a driver that nobody has called.
+  void begin_anew() {
+    device_.reset();
+    begin();
+  }
 
   const fake_device& gpu() const { return *device_; }
   const cuda_driver& cuda() const { return device_->cuda(); }
