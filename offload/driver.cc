@@ -67,7 +67,8 @@ void driver::let_go(nanoseconds* nap) {
     while (auxiliary_listens() && announce_and_look() && ++looks < k_last_looks) {
     }
     const bool listens = engine_.is_listening();
-    const bool has_more = looks == k_last_looks || (engine_.is_time_driven() && listens && nap == nullptr);
+    const bool is_looked_for = engine_.is_time_driven() && listens && !is_left_to_callers();
+    const bool has_more = looks == k_last_looks || (is_looked_for && nap == nullptr);
     if (!listens || is_left_to_callers()) expect_nothing();
     if (nap != nullptr) *nap = nap_before(clock::time_point::max(), false);
     owner_.store(0);
@@ -145,10 +146,13 @@ void driver::check_peers(clock::time_point now) {
 }
 
 driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiting) {
-  nanoseconds nap = is_waiting || engine_.is_busy() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+  // Beside a device nobody sleeps for good: whoever starts the next job may leave, and its ring may be lost.
+  const bool looks_again = is_waiting || engine_.is_busy() || engine_.has_device();
+  nanoseconds nap = looks_again ? nanoseconds(k_liveness_period) : nanoseconds(1h);
   if (!is_waiting && leaves_rounds_) nap = k_look_period;
   if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
-  if (engine_.is_time_driven() && engine_.is_listening()) {
+  const bool is_left = !is_waiting && is_left_to_callers();
+  if (engine_.is_time_driven() && engine_.is_listening() && !is_left) {
     // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
     poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
@@ -329,7 +333,7 @@ bool driver::acquire_or_be_replaced() {
 // a caller who computes for long gets on. It wants to be rung again as soon as it finds the caller asleep, outside the
 // library or in a wait, or that nothing has been going on.
 void driver::look_at_caller() {
-  if (!policy_.are_cores_taken || engine_.is_time_driven()) return;
+  if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
   const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;
   const bool is_called = goes_on && engine_.has_only_called_rounds() && bell_.sleepers.load() == 0;
   leaves_rounds_ = is_called && !is_asleep(caller_.load());
@@ -346,7 +350,7 @@ void driver::serve(const std::atomic<bool>& stop) {
   has_auxiliary_.store(true);
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
-    nanoseconds nap = leaves_rounds_ ? nanoseconds(k_look_period) : nanoseconds(1h);
+    nanoseconds nap = leaves_rounds_ ? k_look_period : nanoseconds(k_liveness_period);  // if another has the engine
     if (acquire_or_be_replaced()) {
       take_over();
       look_at_caller();

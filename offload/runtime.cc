@@ -72,6 +72,7 @@ std::optional<failure> runtime::attach(gpu_choice which) {
   if (!opened) return opened.error();
   device_ = std::move(*opened);
   driver_.with_engine([this] { engine_.use(*device_); });
+  driver_.wake_auxiliary();  // it sleeps less long from now on
   gpu_.store(device_.get());
   return std::nullopt;
 }

@@ -76,8 +76,8 @@ class device {
   /// to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
-  /// Rings this rank's doorbell when the next of the jobs under way has ended. False: nobody will ring, and the caller
-  /// has to look again and again.
+  /// Rings this rank's doorbell when the next of the jobs under way ends; perhaps not if it has ended already, so the
+  /// caller looks once more. False: nobody will ring, and the caller has to look again and again.
   virtual bool arm() = 0;
 
   /// For rounds in the order of streams. null: there is no memory left for one, or the device has failed. Cold path.

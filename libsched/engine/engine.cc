@@ -199,7 +199,8 @@ void engine::look(instance& inst) {
   }
 }
 
-// Runs the instance until it has to wait. A finished round of a partial instance opens the next.
+// Runs the instance until it has to wait. A finished round of a partial instance opens the next, and so does one that
+// was called for ahead if the next need not wait.
 void engine::advance(instance& inst) {
   const bool is_noted = trace_ != nullptr;  // in a register: the loop is the fastest path there is
   interpreter me{*this, inst};
@@ -216,7 +217,7 @@ void engine::advance(instance& inst) {
     const std::uint32_t enqueued = inst.ready_tail - inst.ready_head;
     if (inst.phase != phase::running || !player.is_over(inst.exited, enqueued, inst.outstanding)) return;
     end_round(inst);
-    if (!inst.program->is_partial() || inst.phase != phase::idle) return;
+    if (inst.phase != phase::idle || !(inst.program->is_partial() || may_begin_next(inst))) return;
     begin_round(inst);
   }
 }

@@ -60,6 +60,7 @@ class engine {
 
   /// From now on schedules over device memory can be added. Once; outlives the engine.
   void use(lsched::device& gpu) { device_ = &gpu; }
+  bool has_device() const { return device_ != nullptr; }
 
   // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
 
@@ -149,8 +150,9 @@ class engine {
   /// merely serves.
   bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
 
-  /// Whether no partial instance is served, and nothing but rounds is under way: who has called for them comes back.
-  bool has_only_called_rounds() const { return partial_ == 0 && tasks_.empty() && messages_ == 0; }
+  /// Whether no partial instance is served, no stream asks for rounds, and nothing but rounds is under way: who has
+  /// called for them comes back.
+  bool has_only_called_rounds() const { return partial_ == 0 && gated_.empty() && tasks_.empty() && messages_ == 0; }
 
   /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
   bool take_published() { return std::exchange(published_, false); }
@@ -266,6 +268,7 @@ class engine {
   bool is_any_at_gate() const;
   bool poll_gates();
   bool is_gate_open(instance& inst);
+  bool may_begin_next(instance& inst);
   bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
   bool reads_device(const instance& inst, op_id receive) const;
   outcome take_shown(instance& inst, op_id id, const op& o, const arrival& news);

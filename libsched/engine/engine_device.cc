@@ -71,7 +71,7 @@ outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   return outcome::pending;
 }
 
-// Jobs that are armed ring once.
+// Jobs that are armed ring once, and so do the gates of rounds.
 void engine::arm_device() {
   if (is_armed_ || !has_device_work()) return;
   is_armed_ = device_jobs_ == 0 || device_->arm();
@@ -167,11 +167,16 @@ bool engine::is_any_at_gate() const {
 bool engine::is_gate_open(instance& inst) {
   if (inst.gate == nullptr) return true;
   const status now = inst.gate->is_open(inst.round + 1);
-  if (now == status::pending)
-    is_armed_ = false;
-  else if (now != status::ok)
-    fail(inst, now, k_no_rank);
+  const bool has_come = now == status::pending && !inst.is_at_gate;
+  if (has_come) is_armed_ = false;
+  inst.is_at_gate = now == status::pending;
+  if (now != status::ok && now != status::pending) fail(inst, now, k_no_rank);
   return now == status::ok;
+}
+
+// Rounds are called for ahead, and only the first of such calls is sure to find its post.
+bool engine::may_begin_next(instance& inst) {
+  return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
 }
 
 bool engine::poll_gates() {

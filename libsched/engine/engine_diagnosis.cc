@@ -139,7 +139,7 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (inst.jobs != 0)
       text += "; " + std::to_string(inst.jobs) +
               (inst.most_device_jobs == 0 ? " on the lane" : " on the device or the lane");
-    if (inst.phase == phase::idle) text += " not started here";
+    if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " behind a stream" : " not started here";
     if (inst.phase == phase::closing)
       text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";
   }
@@ -154,7 +154,7 @@ std::string engine::describe_waits(const membership& of, rank* waits_for) const 
   for (const auto& inst : instances_) {
     if (inst == nullptr || inst->members.get() != &of) continue;
     const bool is_called = !inst->program->is_partial() || inst->called.load() > inst->finished.load();
-    const bool waits = inst->phase == phase::committing || inst->phase == phase::closing ||
+    const bool waits = inst->phase == phase::committing || inst->phase == phase::closing || waits_at_gate(*inst) ||
                        (inst->phase == phase::running && is_called);
     rank blamed = k_no_rank;
     if (waits || inst->phase == phase::failed) text += describe_wait(*inst, &blamed) + "\n";

@@ -154,6 +154,7 @@ struct instance {
   std::vector<std::byte*> device_owned;  ///< device and staging memory
   std::unique_ptr<round_gate> gate{};    ///< rounds begin when it is open; null: at once. Made once, between steps
   std::atomic<bool> has_gate{false};     ///< for other threads
+  bool is_at_gate = false;               ///< the next round was called for, and waits for the gate
   std::vector<std::uint64_t> shown{};  ///< by op: of a send from device memory, where peers find that; 0: it is copied
   std::vector<bool> is_left_out{};     ///< by op: copies whose source is shown instead
   std::uint32_t most_device_jobs = 0;  ///< at a time, that the device has room for; 0: it has no part in this
@@ -203,7 +204,7 @@ inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& 
 }
 
 /// Whether a round has been called for that waits for its gate.
-inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.called.load() > inst.round; }
+inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.is_at_gate; }
 
 /// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
 /// partial instance a round is open at any time, but under way only from its capture on.

@@ -34,7 +34,8 @@ class round_gate {
   /// OK: the round may begin. PENDING. DEVICE: the device has failed.
   virtual status is_open(round_no round) = 0;
 
-  /// Rings this rank's doorbell when the gate of the round opens, if it is the first time. False: nobody will ring.
+  /// Rings this rank's doorbell when the gate of the round opens, if it is the first time; perhaps not if it is open
+  /// already, so the caller looks once more. False: nobody will ring.
   virtual bool arm(round_no round) = 0;
 
   /// Streams that wait for rounds up to this one go on. Any thread.
