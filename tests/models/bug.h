@@ -19,6 +19,10 @@ constexpr bug bug_of(std::string_view name) {
 
 inline bug planted = bug_of({});
 
+/// Whether a thread that waits for a device sleeps for a millisecond at most, as what ships does. Where not, rings
+/// alone get it on.
+inline bool caps_naps = true;
+
 }  // namespace models
 
 consteval models::bug operator""_bug(const char* name, std::size_t length) { return models::bug_of({name, length}); }

@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t k_stack_bytes = 16 * 1024;
 constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
-constexpr long k_longest_nap_ns = 1'000'000;
 constexpr std::uint64_t k_naps_in_vain = 2;
 
 threads* g_here = nullptr;  ///< while one of its threads runs
@@ -191,7 +190,7 @@ void threads::moves(std::vector<move>& out) const {
         break;
       case access::asleep:
         if (it.waits == patience::impatient) out.push_back(self | k_expires);
-        if (now.naps != 0 && (!early_naps_ || now.early_naps < *early_naps_ || is_still()))
+        if (now.naps != 0 && (!early_naps_ || now.early_naps < *early_naps_ || is_still()) && !is_at_rest(it))
           out.push_back(self | k_nap_ends);
         break;
       case access::clock:
@@ -227,6 +226,7 @@ void threads::make(move what) {
   if (now.next == access::wake) wake(it, choice_of(what));
   if (now.next == access::wait && static_cast<std::uint32_t>(*now.where) == static_cast<std::uint32_t>(now.value)) {
     now.next = access::asleep;
+    if (now.naps != 0 && !may_nap_) complain(it.name + " naps, although somebody rings");
     return;
   }
   resume(it);
@@ -248,6 +248,11 @@ bool threads::is_still() const {
     if (it->now.stores > 0 || (it->now.next != access::finished && !sleeps)) return false;
   }
   return true;
+}
+
+// Whether it naps in vain and may do so.
+bool threads::is_at_rest(const thread& it) const {
+  return has_long_naps_ && it.now.naps_in_vain == k_naps_in_vain && is_still() && judge_ && judge_(true).empty();
 }
 
 word threads::read(const word* where) const {
@@ -369,7 +374,7 @@ long futex(long, word* where, int operation, long value, const void* timeout, co
   if (g_here == nullptr) return 0;
   if (operation == FUTEX_WAIT) {
     const auto* limit = static_cast<const timespec*>(timeout);
-    const bool is_nap = limit != nullptr && limit->tv_sec == 0 && limit->tv_nsec <= k_longest_nap_ns;
+    const bool is_nap = limit != nullptr && limit->tv_sec == 0 && limit->tv_nsec <= g_here->longest_nap_ns();
     g_here->sleep(where, static_cast<word>(value), is_nap);
   } else {
     g_here->pause(threads::access::wake, where, static_cast<word>(value));

@@ -51,6 +51,13 @@ class threads final : public system {
   /// there, an endless number of them would be an endless number of states.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
+  /// Where somebody rings for whatever happens: a nap is a fault, because it would hide that a ring is missing.
+  void forbid_naps() { may_nap_ = false; }
+
+  /// Sleeps of up to 50 ms are naps, too, which a thread may take for ever when all is as it should be.
+  void count_long_naps() { has_long_naps_ = true; }
+  long longest_nap_ns() const { return has_long_naps_ ? 50'000'000 : 1'000'000; }
+
   /// For the steps of a path.
   void name(const void* variable, std::string what) { names_[variable] = std::move(what); }
 
@@ -94,9 +101,12 @@ class threads final : public system {
   std::string name_of(const void* variable) const;
   void wake(const thread& by, std::size_t choice);
   bool is_still() const;
+  bool is_at_rest(const thread& it) const;
 
   const memory model_;
   std::optional<std::uint64_t> early_naps_;
+  bool may_nap_ = true;
+  bool has_long_naps_ = false;
   std::vector<std::unique_ptr<thread>> threads_;
   thread* running_ = nullptr;
   std::map<const void*, std::string> names_;

@@ -13,6 +13,7 @@
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/endpoint.h"
 #include "tests/support/device_memory.h"
+#include "tests/support/stepped_gate.h"
 
 namespace lsched::testing {
 
@@ -111,9 +112,13 @@ class stepped_device final : public device {
   std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
   const std::byte* find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
 
-  // Nobody rings, and no stream knows this device: rounds begin when they are called for.
+  /// Nobody rings: whoever steps a world looks again and again.
   bool arm() override { return false; }
-  std::unique_ptr<round_gate> make_gate() override { return nullptr; }
+  /// For streams of the test (stepped_gate.h).
+  std::unique_ptr<round_gate> make_gate() override {
+    if (has_failed_ || left_-- <= 0) return nullptr;
+    return std::make_unique<stepped_gate>(has_failed_);
+  }
 
  private:
   static constexpr std::size_t k_bytes = std::size_t{64} << 20;

@@ -1,0 +1,429 @@
+// A device beside the rank of one_rank.h: jobs that end, and streams that come by, while nobody looks. The device is
+// the weakest that its contract allows (libsched/engine/device.h, round_gate.h): it rings for what it was armed for
+// before that happened, and for nothing else. How it rings is what a host function of offload/cuda/streams/gpu_bell.cc
+// does (CMakeLists.txt sees to it that it is).
+//
+// Nobody may nap but where a ring is lost, or is not to be had, or no core is free. Elsewhere sleeps are as long as
+// without a device, so that rings alone get everybody on.
+#include "tests/models/one_rank.h"
+
+namespace lsched {
+namespace {
+
+enum class ringing : std::uint8_t { works, is_lost, is_refused };
+
+/// What a device does one after the other, as in a stream. The next that happens may be armed.
+class event_row {
+ public:
+  explicit event_row(doorbell& bell) : bell_(bell) {}
+
+  /// One more is in the stream.
+  void put() {
+    put_.fetch_add(1);
+    models::futex(0, &put_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+  std::uint64_t passed() const { return passed_.load(); }
+  bool arm(std::uint64_t number) {
+    if (rings != ringing::is_refused) armed_.store(number);
+    return rings != ringing::is_refused;
+  }
+
+  /// The device: does so many things, as soon as they are there.
+  void serve(std::uint64_t most) {
+    for (std::uint64_t number = 1; number <= most; ++number) {
+      for (std::uint64_t seen; (seen = put_.load()) < number;)
+        models::futex(0, &put_, FUTEX_WAIT, static_cast<long>(seen), nullptr, nullptr, 0);
+      passed_.store(number);
+      if (armed_.load() == number && rings == ringing::works) ring_if_needed(bell_);
+    }
+  }
+
+  models::word* passed_word() { return &passed_; }
+  models::word* armed_word() { return &armed_; }
+  ringing rings = ringing::works;
+
+ private:
+  doorbell& bell_;
+  std::atomic<std::uint64_t> put_{0}, passed_{0}, armed_{0};
+};
+
+/// Each round that is asked for is behind one event of the stream.
+class row_gate final : public round_gate {
+ public:
+  explicit row_gate(doorbell& bell) : stream(bell) {}
+
+  status ask(void*, round_no round) override {
+    models::point();
+    asked_ = round;
+    stream.put();
+    return status::ok;
+  }
+  status wait(void*, round_no) override { return status::unsupported; }
+  status is_open(round_no round) override {
+    models::require(round <= asked_, "a round is looked at that nobody has asked for");
+    return stream.passed() >= round ? status::ok : status::pending;
+  }
+  bool arm(round_no round) override { return stream.arm(round); }
+  void release(round_no round) override {  // as stream_words::raise
+    round_no now = released.load();
+    while (now < round && !released.compare_exchange_weak(now, round)) continue;
+  }
+
+  event_row stream;
+  std::atomic<round_no> released{0};
+
+ private:
+  round_no asked_ = 0;  ///< before it is called for
+};
+
+constexpr std::size_t k_rows = 2;
+
+/// Jobs of the first instance and of the second: in a row each, or all in one.
+class rows_device final : public device {
+ public:
+  explicit rows_device(doorbell& bell) : bell_(bell), rows{event_row(bell), event_row(bell)} {}
+
+  std::string name() const override { return "rows"; }
+  result<memory_space> space_of(const std::byte*, std::uint64_t) const override { return memory_space::device; }
+  std::byte* allocate(memory_space, std::uint64_t) override { return nullptr; }
+  void deallocate(std::byte*) override {}
+  status reserve(std::uint32_t, std::uint64_t) override { return status::ok; }
+  void unreserve(std::uint32_t) override {}
+  bool reaches(const std::byte*, std::uint64_t) override { return true; }
+
+  void submit(const device_job& job) override {
+    const std::size_t which = has_one_row ? 0 : (job.cookie >> 32) % k_rows;
+    cookies_[which][put_[which]++] = job.cookie;
+    rows[which].put();
+  }
+  std::size_t poll(std::span<std::uint64_t> out) override {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < k_rows; ++i)
+      while (taken_[i] < put_[i] && taken_[i] < rows[i].passed()) out[count++] = cookies_[i][taken_[i]++];
+    return count;
+  }
+  bool arm() override {
+    bool all = true;
+    for (std::size_t i = 0; i < k_rows; ++i)
+      if (taken_[i] < put_[i]) all = rows[i].arm(taken_[i] + 1) && all;
+    return all;
+  }
+  std::unique_ptr<round_gate> make_gate() override { return std::make_unique<row_gate>(bell_); }
+  status health() const override { return status::ok; }
+  std::string failure_words() const override { return {}; }
+  void drain() override {}
+
+ private:
+  doorbell& bell_;
+  std::uint64_t cookies_[k_rows][2]{};
+  std::uint64_t put_[k_rows]{}, taken_[k_rows]{};
+
+ public:
+  event_row rows[k_rows];
+  bool has_one_row = false;
+};
+
+device* make_rows(doorbell& bell) { return new rows_device(bell); }
+
+class device_model : public rank_model {
+ public:
+  device_model(const circumstances& around, act first, act second = act::nothing, ringing how = ringing::works,
+               cores have = cores::free)
+      : rank_model(around, first, second, medium::rings, have, make_rows),
+        gpu(*static_cast<rows_device*>(here->gpu)),
+        around_(around) {
+    models::caps_naps = how == ringing::is_lost;
+    if (how == ringing::works && have == cores::free) forbid_naps();
+    for (event_row& row : gpu.rows) row.rings = how;
+    for (event_row& row : gpu.rows) know(row);
+  }
+  ~device_model() { models::caps_naps = true; }
+  device_model(const device_model&) = delete;
+  device_model& operator=(const device_model&) = delete;
+
+  /// The device carries out so many jobs of a row.
+  void add_row(std::size_t which, std::uint64_t jobs = 1) {
+    add_other("device " + std::to_string(which), [row = &gpu.rows[which], jobs] { row->serve(jobs); });
+  }
+  /// Rounds of an instance may be asked for by a stream from now on.
+  row_gate& add_gate(int which) {
+    set_up([&] { models::require(here->runs.add_gate(*here->it[which]) == status::ok, "there is no gate"); });
+    auto& made = static_cast<row_gate&>(*here->it[which]->gate);
+    know(made.stream);
+    return made;
+  }
+  /// A stream that comes by so many rounds.
+  void add_stream(row_gate& gate, std::uint64_t rounds = 1) {
+    add_other("stream", [&gate, rounds] { gate.stream.serve(rounds); });
+  }
+
+  /// No round of the instance ends before the stream has come so far.
+  void expect_order(int which, const row_gate& gate) {
+    expect([it = here->it[which], &gate] {
+      return it->finished.load() > gate.stream.passed() ? "a round does not wait for its stream" : "";
+    });
+  }
+
+  rows_device& gpu;
+
+ private:
+  void know(event_row& row) {
+    rank_model::know(row.passed_word(), "event", around_);
+    rank_model::know(row.armed_word(), "armed", around_);
+  }
+
+  const circumstances& around_;
+};
+
+void start_behind(one_rank& it, int which) {
+  round_no round = 0;
+  models::require(it.drives.start_behind(*it.it[which], nullptr, &round) == status::ok, "a start fails");
+}
+
+// --- jobs ------------------------------------------------------------------------------------------------------------
+
+/// A job, for a thread that waits.
+template <ringing How>
+models::report job_for_waiter(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::nothing, How);
+  all.add_row(0);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  return all.explore();
+}
+
+/// A job while the application computes: the auxiliary thread must hear of its end.
+template <ringing How>
+models::report job_for_auxiliary(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::nothing, How);
+  if (How == ringing::is_lost) all.count_long_naps();
+  all.add_row(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// Where no core is free: the auxiliary thread leaves the round to its caller, and looks from time to time.
+models::report job_left_to_caller(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::nothing, ringing::works, cores::taken);
+  all.add_row(0);
+  all.add("application", [](one_rank& it) { it.start(0); });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// A thread waits for the second of two jobs, and is rung for the first.
+models::report job_behind_job_for_waiter(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::computes_on_device);
+  all.gpu.has_one_row = true;
+  all.add_row(0, 2);
+  all.add("waiter", [](one_rank& it) {
+    it.start(0);
+    it.run(1);
+  });
+  return all.explore();
+}
+
+/// The second job ends, the first does not, which a thread waits for.
+models::report job_beside_job_for_waiter(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::computes_on_device);
+  all.leave_open(0);
+  all.add_row(1);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add("starter", [](one_rank& it) { it.start(1); });
+  return all.explore("waiter");
+}
+
+/// The second job is there while the first is under way, perhaps when the auxiliary thread sleeps until that ends.
+models::report job_behind_job(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::computes_on_device);
+  all.gpu.has_one_row = true;
+  all.add_row(0, 2);
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.start(1);
+  });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// The second job ends, the first does not.
+models::report job_beside_job(const circumstances& around) {
+  device_model all(around, act::computes_on_device, act::computes_on_device);
+  all.leave_open(0);
+  all.add_row(1);
+  all.add("application", [](one_rank& it) {
+    it.start(0);
+    it.start(1);
+  });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// One waits for a message, the other starts something on the device and computes.
+models::report waiter_and_starter(const circumstances& around) {
+  device_model all(around, act::receives, act::computes_on_device);
+  all.leave_open(0);
+  all.add_row(1);
+  all.add("waiter", [](one_rank& it) { it.run(0); });
+  all.add("starter", [](one_rank& it) { it.start(1); });
+  return all.explore("waiter");
+}
+
+// --- gates -----------------------------------------------------------------------------------------------------------
+
+/// A stream comes by while a thread waits for the round behind it.
+models::report gate_for_waiter(const circumstances& around) {
+  device_model all(around, act::nothing);
+  all.add_stream(all.add_gate(0));
+  all.add("waiter", [](one_rank& it) {
+    start_behind(it, 0);
+    it.wait(0);
+  });
+  return all.explore();
+}
+
+/// A stream comes by while the application is away: the round must begin and end.
+template <ringing How>
+models::report gate_for_auxiliary(const circumstances& around) {
+  device_model all(around, act::nothing, act::nothing, How);
+  if (How == ringing::is_lost) all.count_long_naps();
+  row_gate& gate = all.add_gate(0);
+  gate.stream.rings = How;
+  all.add_stream(gate);
+  all.expect_order(0, gate);
+  all.add("application", [](one_rank& it) { start_behind(it, 0); });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// The round that begins has a job.
+models::report job_behind_gate(const circumstances& around) {
+  device_model all(around, act::computes_on_device);
+  row_gate& gate = all.add_gate(0);
+  all.add_stream(gate);
+  all.add_row(0);
+  all.expect_order(0, gate);
+  all.add("application", [](one_rank& it) { start_behind(it, 0); });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// Two rounds are asked for ahead, and a thread waits for the second.
+models::report gate_behind_gate_for_waiter(const circumstances& around) {
+  device_model all(around, act::nothing);
+  row_gate& gate = all.add_gate(0);
+  all.add_stream(gate, 2);
+  all.expect_order(0, gate);
+  all.add("waiter", [](one_rank& it) {
+    start_behind(it, 0);
+    start_behind(it, 0);
+    it.wait(0, 2);
+  });
+  return all.explore();
+}
+
+/// While they are asked for, another thread looks, once.
+models::report gate_and_stepper(const circumstances& around) {
+  device_model all(around, act::nothing);
+  all.leave_open(0);
+  row_gate& gate = all.add_gate(0);
+  all.add_stream(gate, 2);
+  all.expect_order(0, gate);
+  all.add("application", [](one_rank& it) {
+    start_behind(it, 0);
+    start_behind(it, 0);
+  });
+  all.add("stepper", [](one_rank& it) { it.drives.progress(); });
+  return all.explore();
+}
+
+/// The second stream comes by, the first does not, which a thread waits for.
+models::report gate_beside_gate_for_waiter(const circumstances& around) {
+  device_model all(around, act::nothing, act::nothing);
+  all.leave_open(0);
+  (void)all.add_gate(0);
+  row_gate& gate = all.add_gate(1);
+  all.add_stream(gate);
+  all.expect_order(1, gate);
+  all.add("waiter", [](one_rank& it) {
+    start_behind(it, 0);
+    it.wait(0);
+  });
+  all.add("starter", [](one_rank& it) { start_behind(it, 1); });
+  return all.explore("waiter");
+}
+
+/// Two rounds are asked for ahead.
+models::report gate_behind_gate(const circumstances& around) {
+  device_model all(around, act::nothing);
+  row_gate& gate = all.add_gate(0);
+  all.add_stream(gate, 2);
+  all.expect_order(0, gate);
+  all.add("application", [](one_rank& it) {
+    start_behind(it, 0);
+    start_behind(it, 0);
+  });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// The second stream comes by, the first does not.
+models::report gate_beside_gate(const circumstances& around) {
+  device_model all(around, act::nothing, act::nothing);
+  all.leave_open(0);
+  (void)all.add_gate(0);
+  row_gate& gate = all.add_gate(1);
+  all.add_stream(gate);
+  all.expect_order(1, gate);
+  all.add("application", [](one_rank& it) {
+    start_behind(it, 0);
+    start_behind(it, 1);
+  });
+  all.add_auxiliary();
+  return all.explore("auxiliary");
+}
+
+/// A round is given up that waits for a stream, or is about to: whoever waits for it in a stream goes on.
+models::report cancellation_at_gate(const circumstances& around) {
+  device_model all(around, act::nothing);
+  row_gate& gate = all.add_gate(0);
+  all.add("application", [](one_rank& it) {
+    round_no round = 0;
+    (void)it.drives.start_behind(*it.it[0], nullptr, &round);
+    if (it.it[0]->verdict.load() != status::ok) it.it[0]->gate->release(it.it[0]->called.load());  // as bindings/c does
+  });
+  all.add("canceller", [](one_rank& it) { it.cancel(0); });
+  all.expect_at_end([it = all.here, &gate] {
+    return gate.released.load() < it->it[0]->called.load() ? "a stream waits for a round that was given up" : "";
+  });
+  return all.explore();
+}
+
+const models::known_world k_worlds[] = {
+    models::known_world({"device job for waiter", job_for_waiter<ringing::works>}),
+    models::known_world({"device job for auxiliary", job_for_auxiliary<ringing::works>}),
+    models::known_world({"job left to caller", job_left_to_caller}),
+    models::known_world({"job behind job for waiter", job_behind_job_for_waiter}),
+    models::known_world({"job beside job for waiter", job_beside_job_for_waiter}),
+    models::known_world({"job behind job", job_behind_job}),
+    models::known_world({"job beside job", job_beside_job}),
+    models::known_world({"device and waiter", waiter_and_starter}),
+    models::known_world({"lost ring for waiter", job_for_waiter<ringing::is_lost>}),
+    models::known_world({"lost ring for auxiliary", job_for_auxiliary<ringing::is_lost>}),
+    models::known_world({"lost ring at gate", gate_for_auxiliary<ringing::is_lost>}),
+    models::known_world({"no ring for waiter", job_for_waiter<ringing::is_refused>}),
+    models::known_world({"no ring for auxiliary", job_for_auxiliary<ringing::is_refused>}),
+    models::known_world({"no ring at gate", gate_for_auxiliary<ringing::is_refused>}),
+    models::known_world({"gate for waiter", gate_for_waiter}),
+    models::known_world({"gate for auxiliary", gate_for_auxiliary<ringing::works>}),
+    models::known_world({"job behind gate", job_behind_gate}),
+    models::known_world({"gate behind gate for waiter", gate_behind_gate_for_waiter}),
+    models::known_world({"gate and stepper", gate_and_stepper}),
+    models::known_world({"gate beside gate for waiter", gate_beside_gate_for_waiter}),
+    models::known_world({"gate behind gate", gate_behind_gate}),
+    models::known_world({"gate beside gate", gate_beside_gate}),
+    models::known_world({"cancellation at gate", cancellation_at_gate}),
+};
+
+}  // namespace
+}  // namespace lsched
