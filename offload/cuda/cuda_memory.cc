@@ -57,7 +57,7 @@ void cuda_memory::keep_all() {
 std::span<std::byte> cuda_memory::add_device_area(std::uint64_t bytes) {
   const std::uint64_t whole = round_up(bytes, k_device_grain);
   const cuda_scope here(in_);
-  if (!here.is_entered()) return {};
+  if (!health_.note("cuCtxPushCurrent", here.answer())) return {};
   CUdeviceptr made = 0;
   if (!health_.note("cuMemAlloc", in_.driver().cuMemAlloc(&made, whole))) return {};
   device_areas_.push_back(reinterpret_cast<std::byte*>(made));
@@ -93,7 +93,7 @@ std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
 
 std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
   const cuda_scope here(in_);
-  if (!here.is_entered()) return {};
+  if (!health_.note("cuCtxPushCurrent", here.answer())) return {};
   void* made = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   if (!health_.note("cuMemHostAlloc", in_.driver().cuMemHostAlloc(&made, bytes, flags))) return {};
