@@ -155,8 +155,9 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
     if (o.kind == op_kind::recv) edge.in_place = o.in_place, edge.reads_device = reads_device(inst, id);
     if (o.kind == op_kind::send) {
       const buffer& source = program.buffers()[o.a.buffer()];
-      edge.foreign = !program.is_partial() && source.role != buffer_role::scratch;
-      edge.grows = edge.foreign && source.has_lists();
+      const bool is_staging = source.space == memory_space::staging;  // the transport's own, or the device's
+      edge.foreign = !program.is_partial() && (source.role != buffer_role::scratch || is_staging);
+      edge.grows = edge.foreign && (source.has_lists() || is_staging);
     }
     edges.push_back(edge);
   }

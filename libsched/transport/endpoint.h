@@ -92,7 +92,7 @@ struct edge_spec {
   rank peer = k_no_rank;
   std::uint32_t tag = 0;
   std::uint64_t capacity = 0;  ///< bytes, the most one message carries
-  bool grows = false;          ///< outgoing: most messages are far below that, so nothing is reserved for so large ones
+  bool grows = false;          ///< outgoing: most messages are far below that, or not foreign: nothing is reserved
   std::uint64_t cookie = 0;    ///< handed back with completions
 };
 

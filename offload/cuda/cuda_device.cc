@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "offload/cuda/driver/pointers.h"
+#include "offload/cuda/rest.h"
 #include "offload/cuda/streams/canary.h"
 #include "ops/adasum/adasum.h"
 
@@ -58,16 +59,10 @@ std::optional<failure> cuda_device::try_streams() {
   return std::nullopt;
 }
 
-// The driver gives nothing back before its streams have come to their end, and a stream of ours may wait for one of the
-// application's, to ring.
+// The driver gives nothing back before all streams of the device have come to their end, of whomever they are.
 cuda_device::~cuda_device() {
   bell_.close();
-  const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
-  while (!is_hung_ && health_->is_well() && !bell_.is_quiet()) {
-    is_hung_ = std::chrono::steady_clock::now() > deadline;
-    std::this_thread::sleep_for(k_nap);
-  }
-  if (is_hung_) keep_all();
+  if (is_hung_ || !comes_to_rest(*in_, k_longest_drain)) keep_all();
 }
 
 // What a device that hangs may still write is nobody else's, ever: it goes with the process.

@@ -92,7 +92,7 @@ std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
 
 std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
   const cuda_scope here(in_);
-  if (!here.is_entered()) return {};
+  if (!health_.note("cuCtxPushCurrent", here.answer())) return {};
   void* made = nullptr;
   constexpr unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
   if (!health_.note("cuMemHostAlloc", in_.driver().cuMemHostAlloc(&made, bytes, flags))) return {};

@@ -32,7 +32,7 @@ std::uint64_t granularity_of(const cuda_context& in) {
 
 std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes) {
   const cuda_scope here(in);
-  if (!here.is_entered()) return nullptr;
+  if (!health.note("cuCtxPushCurrent", here.answer())) return nullptr;
   std::unique_ptr<device_area> made(new device_area(in));
   if (const std::uint64_t grain = granularity_of(in); grain != 0) {
     if (health.note("cuMemCreate", made->make((bytes + grain - 1) / grain * grain))) return made;

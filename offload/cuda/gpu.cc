@@ -15,7 +15,10 @@ std::optional<std::int32_t> current_device(const cuda_driver& driver) {
   return number;
 }
 
-failure no_gpu(std::string text) { return {status::unsupported, "CUDA cannot be used: " + std::move(text)}; }
+failure no_gpu(const failure& why) {
+  const bool is_worse = why.code == status::no_memory || why.code == status::device;
+  return {is_worse ? why.code : status::unsupported, "CUDA cannot be used: " + why.text};
+}
 
 }  // namespace
 
@@ -24,8 +27,8 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
   if (!driver) return driver.error();
   int devices = 0;
   if (const CUresult answer = (*driver)->cuDeviceGetCount(&devices); answer != CUDA_SUCCESS)
-    return no_gpu(failure_of(**driver, "cuDeviceGetCount", answer).text);
-  if (devices == 0) return no_gpu("there is no GPU");
+    return no_gpu(failure_of(**driver, "cuDeviceGetCount", answer));
+  if (devices == 0) return no_gpu({status::unsupported, "there is no GPU"});
   if (which.number < -1 || which.number >= devices)
     return failure{status::argument, "device " + std::to_string(which.number) + " is not one of the " +
                                          std::to_string(devices) + " that there are"};

@@ -17,7 +17,7 @@ status pin(const cuda_context& by, std::span<const std::byte> memory);
 /// Waits for what the devices do. Any thread.
 void unpin(const cuda_context& by, std::span<const std::byte> memory);
 
-/// It stays pinned until the process ends, whoever unpins it: a device that hangs may write there still. What is at that
+/// It stays pinned until the process ends, whoever unpins it: a device that hangs may write there. What is at that
 /// address later cannot be pinned. Any thread.
 void keep_pinned(std::span<const std::byte> memory);
 

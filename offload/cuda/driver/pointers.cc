@@ -46,8 +46,10 @@ result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t numbe
   if (memory == nullptr || bytes == 0) return memory_space::host;
   const std::byte* const last = memory + bytes - 1;
   const auto begin = facts_of(driver, memory), end = facts_of(driver, last);
-  if (!begin) return begin.error();
-  if (!end) return end.error();
+  if (!begin || !end) {  // a driver that has failed: schedules over host memory go on
+    if (is_readable(memory) && is_readable(last)) return memory_space::host;
+    return begin ? end.error() : begin.error();
+  }
   if (is_of_device(*begin) != is_of_device(*end) || begin->is_managed != end->is_managed)
     return argument("a buffer is longer than the memory that it begins in");
   if (!is_of_device(*begin)) {
@@ -75,7 +77,7 @@ std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, con
 
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory) {
   const auto found = facts_of(driver, memory);
-  return found && is_of_device(*found);
+  return found ? is_of_device(*found) : !is_readable(memory);
 }
 
 }  // namespace lsched

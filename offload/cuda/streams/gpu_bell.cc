@@ -38,11 +38,6 @@ void gpu_bell::close() {
   bell_ = nullptr;
 }
 
-bool gpu_bell::is_quiet() {
-  const std::lock_guard lock(guard_);
-  return on_their_way_ == 0;
-}
-
 bool gpu_bell::ring_behind(const cuda_driver& driver, CUstream stream) {
   {
     const std::lock_guard lock(guard_);

@@ -17,9 +17,6 @@ class gpu_bell {
   /// From now on nothing rings.
   void close();
 
-  /// Whether nothing is on its way.
-  bool is_quiet();
-
   /// Once the stream has come so far, the owner of the doorbell is woken if he sleeps. False: he is not.
   bool ring_behind(const cuda_driver& driver, CUstream stream);
 

@@ -41,6 +41,9 @@ class user_buffer {
   user_buffer(const user_buffer&) = delete;
   user_buffer& operator=(const user_buffer&) = delete;
 
+  /// The driver that it is of gives nothing back any more.
+  void forget() { device_ = 0; }
+
   void* data() { return device_ != 0 ? reinterpret_cast<void*>(device_) : static_cast<void*>(host_.data()); }
   const floats& content() {
     EXPECT_TRUE(device_ == 0 || gpu_.fake().read(host_.data(), device_, bytes_) == 1);

@@ -54,8 +54,10 @@ CUresult give_back(process& p, lock& held, const char* name, const range& of) {
     if (is_used(p, start, size)) misuse(std::string(name) + " of memory that queued work uses");
   };
   check_unused();
+  const std::uint64_t generation = p.generation;
   const CUresult answer = wait_for_device(p, held, of.device);
   if (answer != CUDA_SUCCESS) return answer;
+  if (p.generation != generation) return CUDA_ERROR_DEINITIALIZED;  // a reset has given back everything
   check_unused();
   if (p.memory.find(start) == nullptr) misuse(std::string(name) + " of the same memory by two threads");
   p.memory.remove(start);

@@ -1,0 +1,210 @@
+// Device memory where it cannot be: each call says so, and changes nothing.
+#include <array>
+
+#include "bindings/c/lsched_cuda.h"
+#include "tests/offload/cuda/user_memory.h"
+#include "tests/support/thread_ranks.h"
+
+namespace lsched::testing {
+namespace {
+
+constexpr std::uint64_t k_count = 100;
+
+class WrongMemory : public UnderTheFake {
+ protected:
+  static void attach(lsched_world* world, std::int32_t device = 0) {
+    lsched_cuda_config config;
+    lsched_cuda_config_init(&config);
+    config.device = device;
+    config.staging_bytes = 1 << 20;
+    diagnostic why;
+    EXPECT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
+  }
+  static lsched_collective_desc sum_of(const void* input, void* output) {
+    return {.struct_size = sizeof(lsched_collective_desc),
+            .collective = "allreduce",
+            .input = input,
+            .output = output,
+            .count = k_count,
+            .dtype = LSCHED_F32,
+            .reduction = LSCHED_SUM};
+  }
+  static void expect_refused(lsched_world* world, const lsched_collective_desc& desc, lsched_status code,
+                             const std::string& words) {
+    lsched_schedule* made = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_collective_create(world, &desc, &made, &why), code) << why.text;
+    EXPECT_TRUE(why.says(words)) << why.text;
+    EXPECT_EQ(made, nullptr);
+  }
+};
+
+TEST_F(WrongMemory, OfAnotherDevice) {
+  const world_of_threads world(1);
+  attach(world.at(0), 1);
+  user_buffer input(gpu(), true, floats(k_count)), output(gpu(), true, floats(k_count));
+  expect_refused(world.at(0), sum_of(input.data(), output.data()), LSCHED_ERR_CONSTRAINT, "device 0");
+}
+
+TEST_F(WrongMemory, OfTwoDevicesInOneSchedule) {
+  const world_of_threads world(1);
+  attach(world.at(0), 0);
+  user_buffer here(gpu(), true, floats(k_count));
+  const fake_device other(1);
+  user_buffer there(other, true, floats(k_count));
+  expect_refused(world.at(0), sum_of(here.data(), there.data()), LSCHED_ERR_CONSTRAINT, "device 1");
+}
+
+TEST_F(WrongMemory, ThatWasFreed) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer output(gpu(), true, floats(k_count));
+  const CUdeviceptr freed = gpu().memory(k_count * sizeof(float));
+  EXPECT_EQ(cuda().cuMemFree(freed), CUDA_SUCCESS);
+  expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(freed), output.data()), LSCHED_ERR_ARGUMENT, "freed");
+}
+
+TEST_F(WrongMemory, LongerThanItsAllocation) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer output(gpu(), true, floats(k_count));
+  const CUdeviceptr shorter = gpu().memory(k_count);
+  expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(shorter), output.data()), LSCHED_ERR_ARGUMENT, "longer");
+  EXPECT_EQ(cuda().cuMemFree(shorter), CUDA_SUCCESS);
+}
+
+TEST_F(WrongMemory, WithArithmeticOfTheApplication) {
+  lsched_user_op op{.struct_size = sizeof op,
+                    .combine = [](const void*, const void*, void*, std::uint64_t, void*) {},
+                    .dtype = LSCHED_F32,
+                    .unit = 1};
+  auto desc = sum_of(nullptr, nullptr);
+  desc.reduction = lsched_reduction{};
+  desc.user_op = &op;
+  const world_of_threads two(2);
+  two.each([&](lsched_world* mine, std::int32_t r) {
+    const context_of_thread here(gpu());
+    attach(mine);
+    user_buffer in(gpu(), r == 0, floats(k_count)), out(gpu(), r == 0, floats(k_count));
+    auto own = desc;
+    own.input = in.data(), own.output = out.data();
+    expect_refused(mine, own, LSCHED_ERR_UNSUPPORTED, "");
+  });
+}
+
+TEST_F(WrongMemory, OfSparseVectors) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer gradient(gpu(), true, floats(k_count)), update(gpu(), true, floats(k_count));
+  lsched_sparse_desc desc{.struct_size = sizeof desc,
+                          .gradient = gradient.data(),
+                          .update = update.data(),
+                          .count = k_count,
+                          .k = 10,
+                          .dtype = LSCHED_F32};
+  lsched_schedule* made = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_sparse_create(world.at(0), &desc, &made, &why), LSCHED_ERR_UNSUPPORTED) << why.text;
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST_F(WrongMemory, OfLists) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer on_device(gpu(), true, floats(k_count));
+  floats input(k_count), output(k_count);
+  lsched_collective_desc desc{
+      .struct_size = sizeof desc, .collective = "alltoallv", .dtype = LSCHED_F32, .capacity = k_count};
+  lsched_schedule* lists = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_collective_create(world.at(0), &desc, &lists, &why), LSCHED_OK) << why.text;
+  const std::uint64_t all = k_count;
+  const lsched_counts counts{.struct_size = sizeof counts, .send_counts = &all, .recv_counts = &all};
+  const auto start = [&](const void* from, void* to) {
+    lsched_ticket ticket{};
+    const lsched_status code = lsched_start_with(lists, &from, &to, &counts, &ticket);
+    return code == LSCHED_OK ? lsched_wait(ticket, k_limit_ns, nullptr) : code;
+  };
+  EXPECT_EQ(start(on_device.data(), output.data()), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(start(input.data(), on_device.data()), LSCHED_ERR_UNSUPPORTED);
+  input[k_count - 1] = 7;
+  EXPECT_EQ(start(input.data(), output.data()), LSCHED_OK);
+  EXPECT_EQ(output, input);
+  EXPECT_EQ(lsched_schedule_destroy(lists, k_limit_ns, nullptr), LSCHED_OK);
+}
+
+TEST_F(WrongMemory, OfMessages) {
+  const world_of_threads world(1);
+  user_buffer on_device(gpu(), true, floats(k_count));  // also where no device is attached
+  lsched_mailbox* mailbox = nullptr;
+  ASSERT_EQ(lsched_mailbox_create(world.at(0), &mailbox, nullptr), LSCHED_OK);
+  lsched_message* message = nullptr;
+  EXPECT_EQ(lsched_send_post(mailbox, 0, 1, on_device.data(), 8, &message), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_receive_post(mailbox, 0, 1, on_device.data(), 8, &message), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(message, nullptr);
+  EXPECT_EQ(lsched_mailbox_destroy(mailbox), LSCHED_OK);
+}
+
+TEST_F(WrongMemory, OfPartialSchedules) {
+  const world_of_threads world(1);
+  user_buffer on_device(gpu(), true, floats(k_count));
+  const std::array<std::uint64_t, 2> buckets{40, 60};
+  lsched_partial_desc desc{.struct_size = sizeof desc,
+                           .count = k_count,
+                           .buckets = buckets.data(),
+                           .bucket_count = 2,
+                           .dtype = LSCHED_F32,
+                           .reduction = LSCHED_SUM,
+                           .activation = "solo",
+                           .averages_weights = 1};
+  lsched_schedule* partial = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_partial_create(world.at(0), &desc, &partial, &why), LSCHED_OK) << why.text;
+  floats host(k_count, 3);
+  void* const there = on_device.data();
+  std::array<void*, 2> mixed{host.data(), there};
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_offer(partial, there, &ticket), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_offer_buckets(partial, mixed.data(), &ticket), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_offer_bucket(partial, 1, there), LSCHED_ERR_UNSUPPORTED);
+  ASSERT_EQ(lsched_offer(partial, host.data(), &ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_collect(ticket, there, k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_TRUE(why.says("device memory")) << why.text;
+  EXPECT_EQ(lsched_collect_buckets(ticket, mixed.data(), k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_flush(partial, there, k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_flush_buckets(partial, mixed.data(), k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_model_sync(partial, there, k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
+  floats result(k_count);
+  EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(result, host);
+  EXPECT_EQ(lsched_schedule_destroy(partial, k_limit_ns, &why), LSCHED_OK) << why.text;
+}
+
+TEST_F(WrongMemory, AStreamThatIsCaptured) {
+  const auto begin = LSCHED_CUDA_FUNCTION(cuStreamBeginCapture, 10010);
+  const auto end = LSCHED_CUDA_FUNCTION(cuStreamEndCapture, 10000);
+  const auto destroy = LSCHED_CUDA_FUNCTION(cuGraphDestroy, 10000);
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer input(gpu(), true, floats(k_count, 2)), output(gpu(), true, floats(k_count));
+  const auto desc = sum_of(input.data(), output.data());
+  lsched_schedule* sum = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_collective_create(world.at(0), &desc, &sum, &why), LSCHED_OK) << why.text;
+  const CUstream stream = gpu().stream();
+  ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+  lsched_ticket ticket{};
+  EXPECT_EQ(lsched_start_on_stream(sum, stream, &ticket), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << "rounds beside a capture: " << why.text;
+  ASSERT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
+  EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_ERR_UNSUPPORTED);
+  EXPECT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
+  CUgraph graph = nullptr;
+  EXPECT_EQ(end(stream, &graph), CUDA_SUCCESS) << "the capture was ended by another";
+  EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
+  EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace lsched::testing
