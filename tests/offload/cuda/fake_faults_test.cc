@@ -234,18 +234,6 @@ TEST_F(FakeMisuse, UseOfFreedMemory) {
   EXPECT_DEATH(cuda().cuMemcpyAsync(address_of(&host), device, 1, nullptr), "misuse: a copy of freed device memory");
 }
 
-TEST_F(FakeMisuse, EventDestroyedWhileAwaited) {
-  const auto destroys = [&] {
-    const CUstream stream = gpu().stream();
-    const CUevent event = gpu().event();
-    fake().hold();
-    cuda().cuEventRecord(event, stream);
-    cuda().cuStreamWaitEvent(gpu().stream(), event, 0);
-    destroy(event);
-  };
-  EXPECT_DEATH(destroys(), "misuse: an event is destroyed while a stream waits for it");
-}
-
 TEST_F(FakeMisuse, UseAfterDestruction) {
   const CUstream stream = gpu().stream();
   const CUevent event = gpu().event();

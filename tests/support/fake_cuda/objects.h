@@ -37,8 +37,7 @@ struct work {
   std::function<bool()> is_ready;  ///< with the lock; null: at once
   bool polls = false;              ///< it waits for something that nobody reports
   bool hangs = false;
-  std::shared_ptr<moment> marks;  ///< comes when this has completed
-  CUevent awaited = nullptr;
+  std::shared_ptr<moment> marks;                      ///< comes when this has completed
   std::vector<std::pair<address, std::size_t>> uses;  ///< memory; a kernel's, of which only the start is known, size 1
   std::uint64_t number = 0;                           ///< in the order in which all of them came
 };

@@ -95,7 +95,6 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     if (!awaited->latest) return CUDA_SUCCESS;
     work waits;
     waits.is_ready = [moment = awaited->latest] { return moment->has_come; };
-    waits.awaited = awaited;
     return enqueue(p, held, of, std::move(waits));
   });
 }

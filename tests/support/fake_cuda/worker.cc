@@ -136,11 +136,4 @@ bool is_used(const process& p, address start, std::size_t size) {
   return false;
 }
 
-bool is_awaited(const process& p, CUevent event) {
-  for (const CUstream stream : p.busy)
-    for (const work& one : stream->queue)
-      if (one.awaited == event) return true;
-  return false;
-}
-
 }  // namespace fake_cuda

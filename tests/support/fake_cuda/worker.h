@@ -20,8 +20,7 @@ CUresult enqueue(process& p, lock& held, CUstream stream, work what);
 CUresult wait_for_stream(process& p, lock& held, CUstream stream);
 CUresult wait_for_device(process& p, lock& held, int device);
 
-/// Work that has not completed uses some of these bytes; or waits for that event.
+/// Work that has not completed uses some of these bytes.
 bool is_used(const process& p, address start, std::size_t size);
-bool is_awaited(const process& p, CUevent event);
 
 }  // namespace fake_cuda
