@@ -71,6 +71,7 @@ class cell_of_size {
     for (shared_turns::way& each : ways_) check(each);
     shared_turns(run_, ranks_).take(ways_, run_.choose(200, 3), run_.options().seconds / 15);
     for (shared_turns::way& each : ways_) add_line(each);
+    for (schedule_handle& each : schedules_) close(std::move(each));
   }
 
  private:
@@ -182,14 +183,20 @@ void measure_allreduce(cuda_run& run, team& ranks) {
   std::vector<std::uint64_t> sizes{1, 1024, 65536};
   if (!run.is_quick())
     sizes = {1, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
+  double s_per_byte = 0;  // of the last one
   for (const std::uint64_t bytes : sizes) {
     const std::string what = "allreduce of " + size_text(bytes);
-    if (!ranks.root_says(!run.is_over()))
+    const auto begin = clock::now();
+    const bool is_small = bytes <= k_least_in_segments;
+    const double expected_s = is_small ? 0 : s_per_byte * static_cast<double>(bytes);
+    if (!ranks.root_says(!run.is_over() && expected_s < run.seconds_left() + 10))
       run.leave_out(what, "no time");
     else if (!ranks.root_says(fits(bytes, ranks.size())))
       run.leave_out(what, "no memory");
-    else
+    else {
       cell_of_size(run, ranks, bytes).measure();
+      s_per_byte = ms_between(begin, clock::now()) / 1e3 / static_cast<double>(bytes);
+    }
   }
   run.print({column("size", "bytes"), column("way", "way"), column("algorithm", "algorithm"),
              column("segment", "segment"), column("median ms", "ms", 4), column("least", "ms_min", 4),

@@ -29,7 +29,7 @@ void measure_idle(cuda_run& run, team& ranks) {
   std::memset(word.data(), 0, word.bytes());
   run.on().copy(input.data(), output.data(), input.bytes(), stream);
   run.on().synchronise(stream);
-  const schedule_handle sum = make_allreduce(ranks.runtime(), input.as<float>(), output.as<float>(), k_count);
+  schedule_handle sum = make_allreduce(ranks.runtime(), input.as<float>(), output.as<float>(), k_count);
   const auto report = [&](const char* what, double cpu) {
     const bool has_one_account = run.options().as_threads;
     const double all = ranks.combine(cpu, has_one_account ? LSCHED_MAX : LSCHED_SUM);
@@ -51,6 +51,7 @@ void measure_idle(cuda_run& run, team& ranks) {
   expect_ok(lsched_wait(round, k_patience_ns, nullptr), "lsched_wait");
   run.on().synchronise(stream);
   report("a round behind a stream that waits", cpu);
+  close(std::move(sum));
   run.print({column("ranks have", "what"), column("cpu ms a second, each", "cpu_ms_per_s", 2)});
 }
 

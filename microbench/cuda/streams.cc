@@ -40,6 +40,7 @@ class stream_cell {
     for (const shared_turns::way& each : ways) add_line(each);
     add_host_times("lsched_start_on_stream", starts_);
     add_host_times("lsched_wait_on_stream", waits_);
+    close(std::move(sum_));
   }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto k_limit = 150ms;
+constexpr auto k_limit = 60ms;  ///< what passes takes less than a tenth of one
 
 struct lane {
   gpu on{};

@@ -16,8 +16,8 @@
 namespace lsched::exam {
 
 std::span<const part> parts() {
-  static constexpr std::array k_all{part{"kernels", examine_kernels, 75},
-                                    part{"two_processes", ask_two_processes, 20},
+  static constexpr std::array k_all{part{"kernels", examine_kernels, 60},
+                                    part{"two_processes", ask_two_processes, 30},
                                     part{"stream_writes", ask_stream_writes, 10},
                                     part{"canary", ask_canary, 20},
                                     part{"unloaded_kernel", ask_unloaded_kernel, 10},

@@ -113,9 +113,10 @@ bool ask_registrations(const effort& how) {
   bool is_right = ask_two_processes();
   const gpu on;
   const cuda_scope here(on.context());
+  is_right = ask_twice(on) && is_right;
   const std::uint64_t bytes = how.choose(64 << 20, 1 << 20);
   for (const std::uint64_t pieces : {1U, 2U, 4U, 16U, 64U}) is_right = ask_pieces(on, bytes, pieces) && is_right;
-  return ask_twice(on) && is_right;
+  return is_right;
 }
 
 }  // namespace lsched::exam
