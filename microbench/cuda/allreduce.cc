@@ -117,7 +117,9 @@ class cell_of_size {
     desc.segment_bytes = segment;
     const std::string name = algorithm == nullptr ? "auto" : algorithm;
     lsched_schedule* const made = create(desc, "staged, " + name + " by " + size_text(segment));
-    if (made != nullptr) add_way("staged", name, segment, [made] { run(made); });
+    if (made == nullptr) return;
+    add_way("staged", name, segment, [made] { run(made); });
+    ways_.back().keys["chosen"] = algorithm_of(made);
   }
 
   void add_way(const char* name, const std::string& algorithm, std::uint64_t segment, std::function<void()> round) {
@@ -199,8 +201,9 @@ void measure_allreduce(cuda_run& run, team& ranks) {
     }
   }
   run.print({column("size", "bytes"), column("way", "way"), column("algorithm", "algorithm"),
-             column("segment", "segment"), column("median ms", "ms", 4), column("least", "ms_min", 4),
-             column("most", "ms_max", 4), column("cpu ms", "cpu_ms", 3), column("rounds", "rounds"), k_wrong});
+             column("chosen", "chosen"), column("segment", "segment"), column("median ms", "ms", 4),
+             column("least", "ms_min", 4), column("most", "ms_max", 4), column("cpu ms", "cpu_ms", 3),
+             column("rounds", "rounds"), k_wrong});
 }
 
 }  // namespace lsched::bench

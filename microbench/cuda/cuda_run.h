@@ -57,6 +57,17 @@ class cuda_run {
     write({{"kind", "left_out"}, {"part", options_.part}, {"what", what}, {"why", why}});
   }
 
+  /// Does a job unless time is over, or memory does not suffice: then it is left out.
+  template <class Job>
+  void try_to(const std::string& what, const Job& job) {
+    if (is_over()) return leave_out(what, "no time");
+    try {
+      job();
+    } catch (const no_gpu_memory& why) {
+      leave_out(what, why.what());
+    }
+  }
+
   /// A line, and a row of the next table.
   void add(const result& line) {
     write(line);

@@ -35,6 +35,7 @@ int gpu::attribute(CUdevice_attribute which) const {
 }
 
 void gpu::expect(CUresult answer, const char* call) const {
+  if (answer == CUDA_ERROR_OUT_OF_MEMORY) throw no_gpu_memory(failure_of(cuda(), call, answer).text);
   if (answer != CUDA_SUCCESS) throw failed(failure_of(cuda(), call, answer).text);
 }
 

@@ -18,6 +18,11 @@ struct no_gpu : failed {
   using failed::failed;
 };
 
+/// There is not so much memory; what() names the call.
+struct no_gpu_memory : failed {
+  using failed::failed;
+};
+
 /// Any thread; who calls the driver makes a cuda_scope of context() first.
 class gpu {
  public:
@@ -30,7 +35,7 @@ class gpu {
   bool is_fake() const;
   int attribute(CUdevice_attribute which) const;
 
-  /// Throws `failed`, naming the call, unless the driver says that it was done.
+  /// Throws `failed`, or `no_gpu_memory`, naming the call, unless the driver says that it was done.
   void expect(CUresult answer, const char* call) const;
 
   /// Any two places, of the device or of the host.

@@ -190,14 +190,11 @@ void measure_kernels(cuda_run& run) {
     std::vector<std::uint64_t> counts{k_repeat};
     if (!run.is_quick())
       counts = {k_mib / size_of(type), 16 * k_mib / size_of(type), 256 * k_mib / size_of(type), 1ull << 28};
-    for (const std::uint64_t count : counts) {
-      if (run.is_over()) {
-        run.leave_out(std::string(name_of(type)) + ", " + std::to_string(count) + " elements", "no time");
-        continue;
-      }
-      cells all(run, of, count);
-      for (const task what : k_tasks) all.measure(what);
-    }
+    for (const std::uint64_t count : counts)
+      run.try_to(std::string(name_of(type)) + ", " + std::to_string(count) + " elements", [&] {
+        cells all(run, of, count);
+        for (const task what : k_tasks) all.measure(what);
+      });
   }
   run.print({column("kernel", "kernel"), column("type", "dtype"), column("elements", "count"),
              column("GB/s", "gb_per_s", 1), column("least", "gb_per_s_min", 1), column("most", "gb_per_s_max", 1),

@@ -114,13 +114,8 @@ void measure_machine(cuda_run& run) {
   constexpr std::uint64_t k_mib = 1 << 20;
   const std::vector<std::uint64_t> sizes =
       run.is_quick() ? std::vector{k_mib / 16} : std::vector{k_mib, 16 * k_mib, 256 * k_mib, 1024 * k_mib};
-  for (const std::uint64_t bytes : sizes) {
-    if (run.is_over()) {
-      run.leave_out("ceilings of " + size_text(bytes), "no time");
-      continue;
-    }
-    measure_ceilings(run, bytes);
-  }
+  for (const std::uint64_t bytes : sizes)
+    run.try_to("ceilings of " + size_text(bytes), [&] { measure_ceilings(run, bytes); });
   run.print({column("ceiling", "what"), column("bytes", "bytes"), column("GB/s", "gb_per_s", 1),
              column("least", "gb_per_s_min", 1), column("most", "gb_per_s_max", 1), column("samples", "samples")});
 }

@@ -26,7 +26,7 @@ class stream_cell {
     on_.copy(ones_.data(), result_.data(), bytes, stream_);
     on_.synchronise(stream_);
   }
-  ~stream_cell() { on_.synchronise(stream_); }
+  ~stream_cell() { (void)on_.cuda().cuStreamSynchronize(stream_); }
   stream_cell(const stream_cell&) = delete;
   stream_cell& operator=(const stream_cell&) = delete;
 
