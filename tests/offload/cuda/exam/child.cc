@@ -1,5 +1,6 @@
 #include "tests/offload/cuda/exam/child.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@ namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& arguments) {
   setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // who has started it is killed by its own limit
   std::vector<char*> words;
   for (const std::string& each : arguments) words.push_back(const_cast<char*>(each.c_str()));
   words.push_back(nullptr);

@@ -1,4 +1,5 @@
-// A part of an examination in a process of its own, which is killed with all that it has started when its time is over.
+// A part of an examination in a process of its own. It is killed when its time is over, with all that it has started,
+// and when this process is gone.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 #include "tests/offload/cuda/exam/exam.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,7 @@ registration::~registration() { (void)on_.cuda().cuMemHostUnregister(begin_); }
 forked::forked(const std::function<bool()>& job) : process_(fork()) {
   if (process_ < 0) throw bench::failed("no process can be started");
   if (process_ != 0) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 1;
   try {
     status = job() ? 0 : 1;
