@@ -13,7 +13,8 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test test-torch wheel headers sanitize soak bench-peers bench-overlap format tidy clean packages build
+.PHONY: help demo test test-torch wheel headers sanitize soak bench-peers bench-overlap gpu gpu-bundle format tidy clean \
+  packages build
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -109,6 +110,17 @@ bench-overlap: build ## what is hidden behind computing, ours and MPI_Iallreduce
 	done
 	@build/bin/lsched bench compare build/overlap/*.json
 
+gpu: ## on a machine with a GPU: examination, random collectives, benchmark (8 minutes)
+	@test -x build-gpu/run || $(MAKE) --no-print-directory gpu-bundle
+	@build-gpu/run
+
+# It says nothing of MPI, oneTBB and hwloc, which such a machine may lack.
+gpu-bundle: packages ## all that another machine needs for `make gpu`, into build-gpu: start build-gpu/run there
+	@$(call configure,build-gpu-tree,-DLSCHED_MPI=OFF -DLSCHED_TBB=OFF -DLSCHED_HWLOC=OFF -DLSCHED_CUDA=ON \
+	  '-DCMAKE_BUILD_RPATH=$$ORIGIN')
+	@cmake --build build-gpu-tree -j$(JOBS) --target lsched cuda_exam
+	@.ci/gpu-bundle build-gpu-tree build-gpu
+
 format: ## clang-format (version 14, as Debian 12 has it) over our sources
 	@$(SOURCES) | xargs -r clang-format -i
 
@@ -117,4 +129,4 @@ tidy: build ## clang-tidy over our sources
 	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64
+	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64 build-gpu build-gpu-tree

@@ -157,4 +157,25 @@ struct overlap_pass {
 std::span<const char* const> overlap_devices();
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes);
 
+/// A GPU: what its driver's calls cost, how fast kernels and copies are, and allreduces over its memory beside copies
+/// of the whole. One part of it; each is a process, or as many as it has ranks, so that none can end the others.
+struct cuda_options : output_options {
+  std::string part;         ///< one of cuda_parts()
+  std::int32_t ranks = 2;   ///< of parts that have ranks
+  bool as_threads = false;  ///< their ranks are threads of one process
+  double seconds = 60;      ///< what does not fit is left out, and named
+  bool quick = false;       ///< sizes and samples so small that numbers mean nothing
+};
+struct cuda_part {
+  std::string_view name;
+  bool has_ranks;
+};
+std::span<const cuda_part> cuda_parts();
+/// What all parts answer where there is no GPU that can be used, after they have said why.
+inline constexpr int k_exit_no_gpu = 77;
+/// Parts without ranks, and ranks that are threads.
+int run_cuda(const cuda_options& options);
+/// Parts whose ranks are processes.
+int run_cuda_ranks(lsched_world* world, const cuda_options& options);
+
 }  // namespace lsched::bench

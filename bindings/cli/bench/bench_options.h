@@ -42,6 +42,8 @@ void add_collectives_option(CLI::App& command, std::vector<std::string>& collect
 
 /// Adds `compare` to the commands of `bench`.
 void add_compare(CLI::App& bench, command_context& context);
+/// Likewise `cuda`.
+void add_cuda(CLI::App& bench, command_context& context);
 
 /// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
 int in_world(const command_context& context, const session_options& options,

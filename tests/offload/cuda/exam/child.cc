@@ -1,0 +1,50 @@
+#include "tests/offload/cuda/exam/child.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "microbench/harness.h"
+
+namespace lsched::exam {
+namespace {
+
+[[noreturn]] void become(const std::vector<std::string>& arguments) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // who has started it is killed by its own limit
+  std::vector<char*> words;
+  for (const std::string& each : arguments) words.push_back(const_cast<char*>(each.c_str()));
+  words.push_back(nullptr);
+  execv("/proc/self/exe", words.data());
+  _exit(127);
+}
+
+}  // namespace
+
+ending run_child(const std::vector<std::string>& arguments, double limit_s) {
+  using namespace std::chrono_literals;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  const pid_t child = fork();
+  if (child < 0) throw bench::failed("no process can be started");
+  if (child == 0) become(arguments);
+  ending it;
+  int status = 0;
+  while (waitpid(child, &status, WNOHANG) == 0) {
+    if (!it.is_late && seconds() > limit_s) {
+      it.is_late = true;
+      kill(-child, SIGKILL);
+    }
+    std::this_thread::sleep_for(2ms);
+  }
+  kill(-child, SIGKILL);  // what it has left behind
+  it.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  it.seconds = seconds();
+  return it;
+}
+
+}  // namespace lsched::exam
