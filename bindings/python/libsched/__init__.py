@@ -7,17 +7,17 @@
             step.run(timeout=10)                   # run any number of times
         print(world.rank, x)
 
-Arrays are anything with __dlpack__ (numpy, torch, jax) or the buffer protocol, in the memory of the CPU and contiguous
-in C order. Times are seconds, counts elements. Every failure is a libsched.Error that says which rank is to blame.
-docs/python.md is the guide.
+Arrays are anything with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__, contiguous in
+C order, in the memory of the CPU or of the device that World.attach_cuda() names. Times are seconds, counts elements.
+Every failure is a libsched.Error that says which rank is to blame. docs/python.md is the guide.
 """
 
 from . import _interpreter  # noqa: F401  first: refuses what the extension module would not survive
 from . import _core
 from ._analysis import Finding, Simulation, Verification, simulate, verify
 from ._builder import Buffer, Builder, Region
-from ._errors import (ArgumentError, BoundsError, Busy, Cancelled, Error, Mismatch, NoMemory, NotFinite, PeerLost,
-                      StateError, Timeout, Unsupported)
+from ._errors import (ArgumentError, BoundsError, Busy, Cancelled, DeviceError, Error, Mismatch, NoMemory, NotFinite,
+                      PeerLost, StateError, Timeout, Unsupported)
 from ._messages import ANY_RANK, ANY_TAG, Mailbox, Message
 from ._partial import Partial, Report
 from ._schedule import Schedule, Ticket
@@ -29,7 +29,7 @@ ANY_COUNT = _core.ANY_COUNT
 
 __all__ = [
     "ANY_COUNT", "ANY_RANK", "ANY_TAG", "ArgumentError", "BoundsError", "Buffer", "Builder", "Busy", "Cancelled",
-    "Error", "Finding", "Mailbox", "Message", "Mismatch", "NoMemory", "NotFinite", "Partial", "PeerLost", "Region",
-    "Report", "Schedule", "Simulation", "Sparse", "StateError", "Ticket", "Timeout", "Unsupported", "Verification",
-    "World", "init", "open_threads", "open_with", "simulate", "verify",
+    "DeviceError", "Error", "Finding", "Mailbox", "Message", "Mismatch", "NoMemory", "NotFinite", "Partial", "PeerLost",
+    "Region", "Report", "Schedule", "Simulation", "Sparse", "StateError", "Ticket", "Timeout", "Unsupported",
+    "Verification", "World", "init", "open_threads", "open_with", "simulate", "verify",
 ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import _core
-from ._errors import ArgumentError
+from . import _core, _cuda
+from ._errors import ArgumentError, Unsupported
 from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_number
 
 
@@ -16,6 +16,7 @@ class Memory(NamedTuple):
     count: int
     dtype: int  # 0: this library has none
     keeps: Any
+    is_on_device: bool = False  # in the memory of a CUDA device, where the host cannot go
 
 
 NOTHING = Memory(0, 0, 0, None)
@@ -26,13 +27,23 @@ def _given(array: Any) -> Any:
     if isinstance(array, memoryview):
         return array
     try:
-        return array.__dlpack__()
+        return _cuda.capsule_of(array) if _cuda.has_streams(array) else array.__dlpack__()
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
         return array  # perhaps by the buffer protocol; the library says what is wrong with it
 
 
+def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool]:
+    given = _given(array)
+    if given is array and not isinstance(array, memoryview):
+        interface = _cuda.interface_of(array)
+        if interface is not None:
+            return _cuda.look(array, interface, is_written)
+    return _core.look(given, is_written)
+
+
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """The memory of an array, of anything with __dlpack__ or the buffer protocol; None: nothing.
+    """The memory of an array, of anything with __dlpack__, the buffer protocol or __cuda_array_interface__; None:
+    nothing. No stream is waited for: see Schedule.start_on_stream().
 
     `dtype` says what the elements are where the array cannot: numpy has no bf16, so pass its bits as an array of
     16-bit elements. A complex element counts as two, a bool is a uint8.
@@ -40,7 +51,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     if array is None:
         return NOTHING
     try:
-        address, count, number, factor, item, keeps = _core.look(_given(array), is_written)
+        address, count, number, factor, item, keeps, is_on_device = _looked_at(array, is_written)
     except ArgumentError as error:
         raise ArgumentError(f"{name}: {error.text}", error.status) from None
     if dtype is not None:
@@ -53,7 +64,16 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     elif number == 0:
         raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
                             "LSCHED_ERR_ARGUMENT")
-    return Memory(address, count, number, keeps)
+    return Memory(address, count, number, keeps, is_on_device)
+
+
+def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
+    """The same where the library reads and writes by the host. Raises Unsupported for memory of a device."""
+    memory = look(array, is_written, dtype, name)
+    if memory.is_on_device:
+        raise Unsupported(f"{name} is in the memory of a device, and the host reads or writes it here: pass a copy",
+                          "LSCHED_ERR_UNSUPPORTED")
+    return memory
 
 
 def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:
@@ -69,7 +89,7 @@ def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memor
         from array import array as flat
 
         array = flat("Q", array)
-    memory = look(array, is_written, name=name)
+    memory = look_at_host(array, is_written, name=name)
     if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
         raise ArgumentError(f"{name}: numbers of 64 bits are wanted", "LSCHED_ERR_ARGUMENT")
     return memory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import Error
-from ._memory import look
+from ._memory import look_at_host
 from ._words import ITEM_BYTES
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ class Mailbox(_core.Mailbox):
 
     def send(self, to: int, data: Any, tag: int = 0) -> Message:
         """Post the bytes of an array to a rank, perhaps this one. Does not block."""
-        memory = look(data, False, name="data")
+        memory = look_at_host(data, False, name="data")
         return self._send(to, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def receive(self, source: int, data: Any, tag: int = ANY_TAG) -> Message:
         """Wait for a message from a rank (or ANY_RANK), with a tag (or ANY_TAG), of at most the array's length."""
-        memory = look(data, True, name="data")
+        memory = look_at_host(data, True, name="data")
         return self._receive(source, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from . import _core
 from ._errors import ArgumentError
-from ._memory import NOTHING, Memory, look
+from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, REDUCTIONS, dtype_number, number_of
 
@@ -169,7 +169,7 @@ class Partial(Schedule):
     def _looked_at(self, array: Any, count: int, is_written: bool, name: str) -> Memory:
         if array is None:
             return NOTHING
-        memory = look(array, is_written, name=name)
+        memory = look_at_host(array, is_written, name=name)
         if memory.dtype != self._dtype or memory.count != count:
             raise ArgumentError(f"{name} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
                                 f"{count} of {DTYPE_NAMES[self._dtype]} are wanted", "LSCHED_ERR_ARGUMENT")

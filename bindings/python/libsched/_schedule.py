@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, TypeVar
 
 from . import _core
 from ._errors import ArgumentError, Busy, Error
-from ._memory import NOTHING, Memory, look, look_all, numbers, values
+from ._memory import NOTHING, Memory, look, look_all, look_at_host, numbers, values
 from ._words import DTYPE_NAMES
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Ticket = _core.Ticket
 _Kind = TypeVar("_Kind", bound="Schedule")
 _LONGEST_SLEEP = 5e-3  # seconds
+_PLACES = {False: "the host", True: "a device"}  # by Memory.is_on_device
 
 
 async def _ended(ticket: Ticket) -> None:
@@ -44,7 +45,8 @@ class Schedule(_core.Schedule):
     """A persistent collective: created once, run any number of times.
 
     Made by the methods of World, collectively; `with` closes it. Its arrays may be looked at and changed between
-    rounds, and belong to it while a round runs. start(), run() and cancel() are documented at their base class.
+    rounds, and belong to it while a round runs. start(), start_on_stream(), run() and cancel() are documented at their
+    base class.
     """
 
     world: World = None  # type: ignore[assignment]  # until it is made
@@ -94,6 +96,9 @@ class Schedule(_core.Schedule):
                     raise ArgumentError(
                         f"{what} {i} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
                         f"{wanted.count} of {DTYPE_NAMES.get(wanted.dtype, '?')} are wanted", "LSCHED_ERR_ARGUMENT")
+                if wanted.count and memory.is_on_device != wanted.is_on_device:
+                    raise ArgumentError(f"{what} {i} was given in the memory of {_PLACES[memory.is_on_device]}: it was "
+                                        f"created in that of {_PLACES[wanted.is_on_device]}", "LSCHED_ERR_ARGUMENT")
 
     def start_with(self, input: Any = None, output: Any = None, *, send_counts: Any = None, recv_counts: Any = None,
                    send_displacements: Any = None, recv_displacements: Any = None, received: Any = None,
@@ -106,9 +111,10 @@ class Schedule(_core.Schedule):
         counts = [numbers(send_counts, name="send_counts"), numbers(send_displacements, name="send_displacements"),
                   numbers(recv_counts, name="recv_counts"), numbers(recv_displacements, name="recv_displacements"),
                   numbers(received, True, "received")]
-        source = None if input is None else look(input, False, dtype, "input")
-        target = None if output is None else look(output, True, dtype, "output")
         has_counts = any(each.keeps is not None for each in counts)
+        looked = look_at_host if has_counts else look
+        source = None if input is None else looked(input, False, dtype, "input")
+        target = None if output is None else looked(output, True, dtype, "output")
         if has_counts:
             self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
             self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import ArgumentError
-from ._memory import NOTHING, look, numbers, same_dtype
+from ._memory import NOTHING, look_at_host, numbers, same_dtype
 from ._schedule import Schedule
 from ._words import BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of
 
@@ -68,7 +68,8 @@ def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans
 
 
 def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
-    source, target = look(gradient, False, name="gradient"), look(update, True, name="update")
+    source = look_at_host(gradient, False, name="gradient")
+    target = look_at_host(update, True, name="update")
     if source.count != target.count:
         raise ArgumentError(f"gradient has {source.count} elements and update {target.count}", "LSCHED_ERR_ARGUMENT")
     request = request_of(k, **options)
@@ -81,11 +82,11 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
 
 def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
              out_count: Any, count: int, *, dense: Any = None, regions: str = "equal") -> Schedule:
-    places, items, given = numbers(indices, name="indices"), look(values, False, name="values"), \
-        numbers(item_count, name="item_count")
-    found, sums = numbers(out_indices, True, "out_indices"), look(out_values, True, name="out_values")
+    places, items = numbers(indices, name="indices"), look_at_host(values, False, name="values")
+    given = numbers(item_count, name="item_count")
+    found, sums = numbers(out_indices, True, "out_indices"), look_at_host(out_values, True, name="out_values")
     number = numbers(out_count, True, "out_count")
-    vector = look(dense, True, name="dense") if dense is not None else NOTHING
+    vector = look_at_host(dense, True, name="dense") if dense is not None else NOTHING
     handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
                        found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
                        count, same_dtype(items, sums, vector), number_of(REGIONS, regions, "regions") == 1)

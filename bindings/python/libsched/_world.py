@@ -87,11 +87,12 @@ class World(_core.World):
     was left by an exception it gives up what is still there, so that other ranks hear of it instead of waiting.
     """
 
-    def __init__(self, handle: int, wishes: _core.Wishes, nonblocking: bool = False) -> None:
+    def __init__(self, handle: int, wishes: _core.Wishes, of: World | None = None) -> None:
         super().__init__(handle)
         self.rank: int = self._rank()
         self.size: int = self._size()
-        self.nonblocking = nonblocking
+        self.nonblocking = False if of is None else of.nonblocking
+        self._devices: list[int | None] = [] if of is None else of._devices  # one list for all that come of the same
         self._wishes = wishes
         self._commit_timeout = wishes.commit_timeout_ns() * 1e-9
         self._set_nonblocking(True)  # waits are made here, where signals are looked at
@@ -144,17 +145,39 @@ class World(_core.World):
     def split(self, color: int | None, key: int = 0) -> World | None:
         """The world of the ranks with my `color`, in the order of `key`; None: of none. Collective; blocks."""
         handle = self._split(-1 if color is None else color, key)
-        return World(handle, self._wishes, self.nonblocking) if handle else None
+        return World(handle, self._wishes, self) if handle else None
 
     def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
         """The world of the ranks listed, in that order; they alone call it, with the same list and tag. Blocks."""
-        return World(self._split_ranks(list(ranks), tag), self._wishes, self.nonblocking)
+        return World(self._split_ranks(list(ranks), tag), self._wishes, self)
 
     def shrink(self, timeout: float | None = None) -> World:
         """The world of the ranks that are left after a death, in their old order; docs/shrink.md. Blocks."""
-        return World(self._shrink(timeout), self._wishes, self.nonblocking)
+        return World(self._shrink(timeout), self._wishes, self)
 
-    # --- memory --------------------------------------------------------------------------------------------------
+    # --- devices and memory --------------------------------------------------------------------------------------
+
+    def attach_cuda(self, device: int | None = None, *, staging_bytes: int = 0,
+                    host_waits: bool | None = None) -> None:
+        """From now on arrays of this rank may lie in the memory of a CUDA device; docs/device.md.
+
+        device         its number; None: LSCHED_CUDA_DEVICE, or that of the caller's current context, or else the
+                       rank's place on its machine, modulo devices
+        staging_bytes  pinned host memory for messages that is reserved at a time; 0: 64 MiB
+        host_waits     True: Ticket.wait_on_stream() waits in the host, whatever streams can; None: LSCHED_CUDA_STREAMS
+
+        Local: some ranks may have devices and others none. It holds for all worlds that have come, or will come, of the
+        one that was opened, and once for all: again raises StateError. Uses the device's primary context, as torch and
+        cupy do. Blocks while kernels are loaded, seconds the first time. Raises Unsupported (a build without CUDA, no
+        driver, no device), ArgumentError (no such device), NoMemory, DeviceError.
+        """
+        self._attach_cuda(device, staging_bytes, host_waits)
+        self._devices.append(device)
+
+    @property
+    def has_device(self) -> bool:
+        """Whether attach_cuda() was called for this world, or for another one that has come of the same."""
+        return bool(self._devices)
 
     def empty(self, bytes: int) -> memoryview:
         """Writable memory that other ranks of the machine read directly: `numpy.frombuffer(world.empty(4 * n), "f4")`.

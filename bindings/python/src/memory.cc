@@ -67,7 +67,14 @@ nb::object keeper_of(nb::handle object, const nb::ndarray<nb::ro>& array) {
   return nb::cast(given{array});
 }
 
-/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element, what keeps them)
+/// Of memory that the host can use as its own, pinned and managed memory of CUDA included.
+bool is_of_host(int device) {
+  return device == nb::device::cpu::value || device == nb::device::cuda_host::value ||
+         device == nb::device::cuda_managed::value;
+}
+
+/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element, what keeps them,
+/// whether they are in the memory of a device)
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))
@@ -76,11 +83,13 @@ nb::tuple look(nb::handle object, bool is_written) {
     refuse("this is no array: it has neither __dlpack__ nor the buffer protocol, or does not give its memory away");
   else if (is_written)
     refuse("this array is read-only, and a result is written to it");
-  if (array.device_type() != nb::device::cpu::value) refuse("this array is not in the memory of the CPU");
+  const bool is_on_device = array.device_type() == nb::device::cuda::value;
+  if (!is_on_device && !is_of_host(array.device_type()))
+    refuse("this array is neither in the memory of the CPU nor in that of a CUDA device");
   if (array.size() != 0 && !is_contiguous(array)) refuse("this array is not contiguous in C order");
   const auto [type, factor] = dtype_of(array.dtype());
   return nb::make_tuple(reinterpret_cast<address>(array.data()), array.size() * factor, type, factor,
-                        array.itemsize() / factor, keeper_of(object, array));
+                        array.itemsize() / factor, keeper_of(object, array), is_on_device);
 }
 
 /// A flat array of bytes over memory of the library, as anybody takes it by __dlpack__ or the buffer protocol.

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "bindings/c/lsched_cuda.h"
 #include "bindings/python/src/handles.h"
 
 namespace lsched::python {
@@ -24,14 +25,34 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// Of a call without a diagnostic. What a schedule has failed of, it tells whoever waits for its create.
-void expect_of(const schedule& of, lsched_status code) {
+/// Of a call without a diagnostic. What a schedule has failed of, it tells whoever waits for its create; or else
+/// `words` say what the status means here.
+void expect_of(const schedule& of, lsched_status code, const char* words = nullptr) {
   if (code >= 0) return;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   const lsched_status failed = lsched_create_wait(of.get(), 0, &why);
   if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) expect(failed, why);
-  expect(code);
+  throw call_failure(told(code, words != nullptr ? words : lsched_status_text(code)));
+}
+
+/// What a status of a call about a stream means. nullptr: what it always does.
+const char* words_about_streams(lsched_status code) {
+  switch (code) {
+    case LSCHED_ERR_STATE: return "no device is attached (World.attach_cuda), or the round was not asked for";
+    case LSCHED_ERR_BUSY: return "16 rounds of the schedule are outstanding";
+    case LSCHED_ERR_CONSTRAINT: return "the stream is of another device than the one that is attached";
+    case LSCHED_ERR_UNSUPPORTED:
+      return "not in the order of streams: partial schedules, rounds over arrays of their own, worlds without a "
+             "progress thread, and streams that are being captured";
+    default: return nullptr;
+  }
+}
+
+/// The address of a CUstream: a number, or an object that libsched._streams knows.
+address handle_of(nb::handle stream) {
+  if (address handle = 0; nb::try_cast(stream, handle, false)) return handle;
+  return nb::cast<address>(nb::module_::import_("libsched._streams").attr("stream_handle")(stream));
 }
 
 ticket start(nb::handle_t<schedule> self) {
@@ -41,6 +62,18 @@ ticket start(nb::handle_t<schedule> self) {
   made.of = nb::borrow(self);
   return made;
 }
+
+ticket start_behind(nb::handle_t<schedule> self, address stream) {
+  const schedule& of = *nb::inst_ptr<schedule>(self);
+  ticket made;
+  const lsched_status code =
+      unlocked([&, one = of.get()] { return lsched_start_on_stream(one, at(stream), &made.round); });
+  expect_of(of, code, words_about_streams(code));
+  made.of = nb::borrow(self);
+  return made;
+}
+
+ticket start_on_stream(nb::handle_t<schedule> self, nb::handle stream) { return start_behind(self, handle_of(stream)); }
 
 /// `counts`: addresses of arrays of 64-bit numbers, in the order of lsched_counts; 0: none.
 ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& inputs,
@@ -100,6 +133,18 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   return made;
 }
 
+/// Rebinds, unless the memory is the same, and starts behind what is in the stream.
+ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address output, bool is_bound, address stream,
+                          nb::object keeps) {
+  const void* const from = at(input);
+  void* const to = at(output);
+  const schedule& of = *nb::inst_ptr<schedule>(self);
+  if (!is_bound) expect_of(of, lsched_rebind(of.get(), &from, &to));
+  ticket made = start_behind(self, stream);
+  made.keeps = std::move(keeps);
+  return made;
+}
+
 void cancel(const schedule& of) {
   blocking([one = of.get()](lsched_diagnostic* why) { return lsched_cancel(one, why); });
 }
@@ -144,6 +189,12 @@ bool test(const ticket& of) {
   return code == LSCHED_OK;
 }
 
+void wait_on_stream(const ticket& of, nb::handle stream) {
+  const address handle = handle_of(stream);
+  const lsched_status code = unlocked([&, round = of.use()] { return lsched_wait_on_stream(round, at(handle)); });
+  expect_of(*nb::inst_ptr<schedule>(of.of), code, words_about_streams(code));
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -174,6 +225,14 @@ void add_schedules(nb::module_& module) {
            "Start the next round, and return its Ticket. Does not block.\n\n"
            "The bound arrays belong to the schedule until the round has ended.\n"
            "Raises StateError while a round is outstanding.")
+      .def("start_on_stream", start_on_stream, nb::arg("stream"),
+           "Start the next round once all that is in a stream by now has been done; return its Ticket. Does not "
+           "block.\n\n"
+           "stream: of the attached device, as an address (0: the legacy default stream), or anything with\n"
+           "__cuda_stream__, .cuda_stream (torch) or .ptr (cupy). From that place in the stream on the bound arrays\n"
+           "belong to the schedule, until the round has ended. Up to 16 rounds may be outstanding: Busy. Raises\n"
+           "StateError where no device is attached, Unsupported of a partial schedule, of one whose arrays come with\n"
+           "each round, of a stream that is being captured; ArgumentError of another device's.")
       .def("_start_with", start_with)
       .def("run", run, forever,
            "Start the next round and wait for its end, at most `timeout` seconds (None: forever).\n\n"
@@ -182,6 +241,7 @@ void add_schedules(nb::module_& module) {
       .def("_rebind", rebind)
       .def("_run_at", run_at)
       .def("_start_at", start_at, nb::arg(), nb::arg(), nb::arg().none())
+      .def("_start_at_on_stream", start_at_on_stream, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
       .def(
           "cancel", cancel,
           "Give the schedule up, on all ranks; rounds that have ended stay ended, every other call raises "
@@ -198,6 +258,12 @@ void add_schedules(nb::module_& module) {
       .def("wait", wait_for, forever,
            "Wait for the round's end, at most `timeout` seconds (None: forever); any thread, any number of times.\n\n"
            "Raises Timeout, which names the ranks that are waited for, and leaves the round as it is.")
+      .def("wait_on_stream", wait_on_stream, nb::arg("stream"),
+           "What is put into a stream from now on is done after the round has ended; streams as of "
+           "start_on_stream().\n\n"
+           "Does not block, except where streams cannot wait (World.attach_cuda: host_waits) or as many wait as may:\n"
+           "then until the round has ended, without looking for Ctrl-C. If the round fails the stream goes on, and\n"
+           "outputs are unspecified: test() says so. Raises what start_on_stream() raises.")
       .def("test", test, "Whether the round has ended. Does not block; raises what the round has failed of.");
   module.def("load", load);
 }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "bindings/c/lsched_cuda.h"
 #include "bindings/python/src/handles.h"
 #include "bindings/python/src/interruptible.h"
 
@@ -173,6 +174,17 @@ nb::tuple diagnose(const world& of) {
   return nb::make_tuple(rank, text);
 }
 
+/// What Python does not say, the environment does.
+void attach_cuda(const world& of, std::optional<std::int32_t> device, std::uint64_t staging_bytes,
+                 std::optional<bool> host_waits) {
+  lsched_cuda_config how;
+  lsched_cuda_config_init(&how);
+  how.device = device.value_or(how.device);
+  if (host_waits) how.host_waits = *host_waits ? 1 : 0;
+  how.staging_bytes = staging_bytes;
+  blocking([&, all = of.get()](lsched_diagnostic* why) { return lsched_cuda_attach(all, &how, why); });
+}
+
 address allocate(world& of, std::uint64_t bytes) {
   void* memory = nullptr;
   expect(lsched_alloc(of.get(), bytes, &memory));
@@ -227,6 +239,7 @@ void add_worlds(nb::module_& module) {
              return moved != 0;
            })
       .def("_set_nonblocking", [](const world& of, bool on) { expect(lsched_set_nonblocking(of.get(), on ? 1 : 0)); })
+      .def("_attach_cuda", attach_cuda, nb::arg().none(), nb::arg(), nb::arg().none())
       .def("_allocate", allocate)
       .def("_release", release)
       .def("_trace_start",

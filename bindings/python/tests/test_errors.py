@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import libsched
-from conftest import LIMIT, as_threads
+from conftest import LIMIT, as_threads, launch
 
 
 def test_what_is_no_array():
@@ -155,3 +155,13 @@ def test_a_schedule_that_has_failed_says_of_whom():
         step.close(LIMIT)
 
     as_threads(2, body)
+
+
+def test_a_machine_without_a_gpu_says_so():
+    done = launch(1, """
+    try:
+        libsched.init().attach_cuda()
+    except libsched.Unsupported as error:
+        print("refused:", error)
+    """, CUDA_VISIBLE_DEVICES="")
+    assert done.output.startswith("refused: ") and "CUDA" in done.output

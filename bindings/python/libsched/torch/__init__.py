@@ -4,7 +4,8 @@
     dist.init_process_group("lsched")
 
 Importing this module registers the backend; torch 2.14 and later find it by themselves. It serves tensors of the CPU
-on one machine. docs/python.md has the guide "from Gloo to lsched", docs/training.md that of training without waiting.
+and of CUDA, on one machine. docs/python.md has the guide "from Gloo to lsched", docs/training.md that of training
+without waiting.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _make(options: Any, _: Any) -> Group:
 def register() -> None:
     """Make the name "lsched" known to torch.distributed. Once is enough; importing this module has done so."""
     if "LSCHED" not in dist.Backend._plugins:
-        dist.Backend.register_backend("lsched", _make, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend("lsched", _make, extended_api=True, devices=["cpu", "cuda"])
 
 
 def world_of(group: dist.ProcessGroup | None = None) -> World:

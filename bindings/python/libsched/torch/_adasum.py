@@ -113,6 +113,9 @@ class AdasumState:
 
     def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
+        if not buffer.is_cpu:
+            raise NotImplementedError(f"the gradients are on {buffer.device}, and adaptive sums are of models on the "
+                                      "CPU")
         key = tuple(id(each) for each in bucket.parameters())
         exchange = self._exchanges.get(key)
         if exchange is None:

@@ -13,9 +13,11 @@ from torch._C._distributed_c10d import (AllgatherOptions, AllreduceOptions, AllT
 from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
 from .._words import DTYPES
-from . import _sparse
+from . import _device, _sparse
 from ._schedules import Kind, Schedules
-from ._tensors import copied_to, empty_bytes, joined, overlap, scattered_to, side_by_side, staged
+from ._stream_work import SeveralInStreams, StreamWork, UnderWay
+from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
+                       side_by_side, staged)
 from ._work import Several, Work, as_torch_error, seconds
 from ._worlds import opened
 
@@ -38,7 +40,9 @@ class Group(ProcessGroup):
 
     Opened by all members: the first one of a process by means of torch's store, all others as parts of that. Calls are
     those of torch.distributed; each returns a Work, of which wait() raises DistBackendError and names the rank that is
-    to blame. Tensors are dense and on the CPU; where they are not contiguous they are copied.
+    to blame. Tensors are dense; where they are not contiguous they are copied. Those of a call are all on the CPU, or
+    all on one device of CUDA, which the first such call attaches; then rounds are put into the current stream, and no
+    call waits in the host (_stream_work.py).
     """
 
     def __init__(self, options: Any) -> None:
@@ -53,6 +57,8 @@ class Group(ProcessGroup):
         self._schedules = Schedules(self.world)
         self._known = self._schedules.kinds.get  # without a call of Python's own
         self._box = self.world.mailbox()
+        self._sides = _device.SideStreams()
+        self._under_way = UnderWay(self._give_up_round)
 
     # --- what torch wants to know --------------------------------------------------------------------------------
 
@@ -74,7 +80,7 @@ class Group(ProcessGroup):
     group_name = pg_name = property(lambda self: self._name)
     supports_coalescing = supports_splitting = supports_time_estimate = False
     if torch.__version__ < "2.14":  # FSDP2 asks for it; later versions attach a flight recorder to who has it
-        _device_types = [torch.device("cpu")]
+        _device_types = [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Group:
         return self
@@ -105,10 +111,12 @@ class Group(ProcessGroup):
             self.world.close()
         except (Error, RuntimeError):
             self.world._give_up()
+        self._under_way.forget()
 
     def abort(self) -> None:
         """Leave at once. Other ranks hear of what was under way."""
         self.world._give_up()
+        self._under_way.forget()
 
     # --- collectives ---------------------------------------------------------------------------------------------
 
@@ -146,12 +154,14 @@ class Group(ProcessGroup):
             return _sparse.allreduce(self, tensor, opts)
         flat, finish = staged(tensor)
         count, dtype, op, divisor = self._reduction(flat, opts)
+        if kind is not None and flat.is_cuda:
+            kind = None  # that of tensors on the CPU
         if kind is None and op is not None:
-            kind = self._schedules.add(key, "allreduce", count=count, dtype=dtype, op=op, divisor=divisor)
+            kind = self._kind(key, "allreduce", flat, count=count, dtype=dtype, op=op, divisor=divisor)
         where = flat.data_ptr()
         if kind is None:  # every call has a factor of its own
             flat.mul_(_factor_of(opts))
-            kind = self._kind(("premultiplied", count, dtype), "allreduce", count=count, dtype=dtype, op="sum")
+            kind = self._kind(("premultiplied", count, dtype), "allreduce", flat, count=count, dtype=dtype, op="sum")
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions()) -> Work:
@@ -169,8 +179,8 @@ class Group(ProcessGroup):
             if self._my_rank == opts.rootRank:
                 finish = copied_to(tensor, flat)
             op = "sum"
-        kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", count=count, dtype=dtype,
-                          op=op, divisor=divisor, root=opts.rootRank)
+        kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
+                          dtype=dtype, op=op, divisor=divisor, root=opts.rootRank)
         if self._my_rank != opts.rootRank:
             finish = None
         where = flat.data_ptr()
@@ -182,7 +192,8 @@ class Group(ProcessGroup):
         (tensor,) = tensors
         flat, finish = staged(tensor)
         bytes = flat.nbytes
-        kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", count=bytes, dtype=_BYTES, root=opts.rootRank)
+        kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", flat, count=bytes, dtype=_BYTES,
+                          root=opts.rootRank)
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, None if self._my_rank == opts.rootRank else finish,
                          keeps=flat)
@@ -194,23 +205,25 @@ class Group(ProcessGroup):
         ((output,), (input,)) = (outputs, inputs)
         self._expect_one_each(output, "tensor_list")
         sizes = [each.nbytes for each in output]
-        flat = empty_bytes(sum(sizes))
         source = side_by_side(input)
+        expect_together(source, output[0])
+        flat = empty_bytes(sum(sizes), source.device)
         if source.nbytes != sizes[self._my_rank]:
             raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
-        kind = self._blocks_kind("allgather", sizes)
+        kind = self._blocks_kind("allgather", sizes, source)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         source = side_by_side(input)
         flat, finish = staged(output)
+        expect_together(source, flat)
         if flat.nbytes != source.nbytes * self._ranks:
             raise _bad(f"output has {output.numel()} elements: {input.numel()} for each of {self._ranks} ranks are "
                        "wanted")
         if overlap(source, flat):
             source = source.clone()
-        kind = self._blocks_kind("allgather", [source.nbytes] * self._ranks)
+        kind = self._blocks_kind("allgather", [source.nbytes] * self._ranks, source)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
     def allgather_coalesced(self, output_lists: list[list[torch.Tensor]], inputs: list[torch.Tensor],
@@ -231,7 +244,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(GatherOptions(), timeout, rootRank=opts)
         (input,) = inputs
         source = side_by_side(input)
-        kind = self._kind(("gather", source.nbytes, opts.rootRank), "gather", count=source.nbytes, dtype=_BYTES,
+        kind = self._kind(("gather", source.nbytes, opts.rootRank), "gather", source, count=source.nbytes, dtype=_BYTES,
                           root=opts.rootRank)
         if self._my_rank != opts.rootRank:
             return self._run(kind, source.data_ptr(), 0, inputs, opts, keeps=source)
@@ -239,7 +252,8 @@ class Group(ProcessGroup):
         self._expect_one_each(output, "gather_list")
         if any(each.nbytes != source.nbytes for each in output):
             raise _bad("gather_list has tensors of other sizes than the tensor")
-        flat = empty_bytes(source.nbytes * self._ranks)
+        expect_together(source, output[0])
+        flat = empty_bytes(source.nbytes * self._ranks, source.device)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
 
@@ -249,7 +263,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(ScatterOptions(), timeout, rootRank=opts)
         (output,) = outputs
         flat, finish = staged(output)
-        kind = self._kind(("scatter", flat.nbytes, opts.rootRank), "scatter", count=flat.nbytes, dtype=_BYTES,
+        kind = self._kind(("scatter", flat.nbytes, opts.rootRank), "scatter", flat, count=flat.nbytes, dtype=_BYTES,
                           root=opts.rootRank)
         source = None
         if self._my_rank == opts.rootRank:
@@ -258,6 +272,7 @@ class Group(ProcessGroup):
             if any(each.nbytes != flat.nbytes for each in input):
                 raise _bad("scatter_list has tensors of other sizes than the tensor")
             source = joined(input)
+            expect_together(source, flat)
         return self._run(kind, 0 if source is None else source.data_ptr(), flat.data_ptr(), outputs, opts, finish,
                          keeps=(source, flat))
 
@@ -285,6 +300,7 @@ class Group(ProcessGroup):
     def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, counts: list[int] | None,
                         opts: Any) -> Work:
         flat, finish = staged(output)
+        expect_together(source, flat)
         if source.dtype != flat.dtype:
             raise _bad(f"the input is of {source.dtype}, the output of {flat.dtype}")
         factor = 2 if flat.is_complex() else 1
@@ -294,12 +310,12 @@ class Group(ProcessGroup):
         elif overlap(source, flat):
             source = source.clone()
         if counts is None:
-            kind = self._kind(("reduce_scatter", count, dtype, op, divisor), "reduce_scatter_block", count=count,
-                              dtype=dtype, op=op, divisor=divisor)
+            kind = self._kind(("reduce_scatter", count, dtype, op, divisor), "reduce_scatter_block", source,
+                              count=count, dtype=dtype, op=op, divisor=divisor)
         else:
             counts = [factor * each for each in counts]
-            kind = self._kind(("reduce_scatter", *counts, dtype, op, divisor), "reduce_scatter", counts=counts,
-                              dtype=dtype, op=op, divisor=divisor)
+            kind = self._kind(("reduce_scatter", *counts, dtype, op, divisor), "reduce_scatter", source,
+                              counts=counts, dtype=dtype, op=op, divisor=divisor)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
     def reduce_scatter_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
@@ -312,7 +328,7 @@ class Group(ProcessGroup):
                  opts: Any = AllToAllOptions()) -> Work:
         self._expect_one_each(outputs, "output_tensor_list")
         self._expect_one_each(inputs, "input_tensor_list")
-        flat = empty_bytes(sum(each.nbytes for each in outputs))
+        flat = empty_bytes(sum(each.nbytes for each in outputs), outputs[0].device)
         return self._exchange(joined(inputs), [each.nbytes for each in inputs], flat,
                               [each.nbytes for each in outputs], outputs, opts, scattered_to(outputs, flat))
 
@@ -327,6 +343,9 @@ class Group(ProcessGroup):
     def _exchange(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
         """Blocks of so many bytes to each rank and from each. Only the schedule is the same on all ranks."""
+        expect_together(source, target)
+        if source.is_cuda:
+            return self._exchange_even(source, sent, target, received, tensors, opts, finish)
         if overlap(source, target):
             source = source.clone()
         kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
@@ -340,6 +359,17 @@ class Group(ProcessGroup):
         except Error as error:
             raise as_torch_error(error)
         return self._begun(place, ticket, tensors, opts, finish)
+
+    def _exchange_even(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
+                       tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Any:
+        """Of a device: there counts do not come with each round, and so all blocks are of one length."""
+        if len({*sent, *received}) != 1:
+            raise as_torch_error(Unsupported(f"lsched has no all_to_all of blocks of several lengths for tensors of "
+                                             f"{source.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
+        if overlap(source, target):
+            source = source.clone()
+        kind = self._kind(("exchange", sent[0]), "alltoall", source, count=sent[0], dtype=_BYTES)
+        return self._run(kind, source.data_ptr(), target.data_ptr(), tensors, opts, finish, keeps=(source, target))
 
     def barrier(self, opts: Any = BarrierOptions()) -> Work:
         return self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
@@ -361,11 +391,13 @@ class Group(ProcessGroup):
 
     def send(self, tensors: list[torch.Tensor], to: int, tag: int) -> Work:
         (tensor,) = tensors
+        expect_host(tensor, "messages")
         flat = side_by_side(tensor)
         return self._posted(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat), tensors, None)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
         (tensor,) = tensors
+        expect_host(tensor, "messages")
         flat, finish = staged(tensor)
         return self._posted(self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat), tensors, finish)
 
@@ -380,18 +412,29 @@ class Group(ProcessGroup):
 
     # --- how rounds are run --------------------------------------------------------------------------------------
 
-    def _kind(self, key: tuple, name: str, **members: Any) -> Kind:
-        return self._known(key) or self._schedules.add(key, name, **members)
+    def _kind(self, key: tuple, name: str, near: torch.Tensor | None = None, **members: Any) -> Kind:
+        """`near`: a tensor of the call, which is where all of them are; None: there are none."""
+        device = None
+        if near is not None and near.is_cuda:
+            device = near.device
+            key = (*key, device)
+            try:
+                _device.attach(self.world, device)
+            except Error as error:
+                raise as_torch_error(error)
+        return self._known(key) or self._schedules.add(key, name, device, **members)
 
-    def _blocks_kind(self, name: str, sizes: list[int]) -> Kind:
+    def _blocks_kind(self, name: str, sizes: list[int], near: torch.Tensor) -> Kind:
         """Of blocks of so many bytes, by rank."""
         if len(set(sizes)) == 1:
-            return self._kind((name, sizes[0]), name, count=sizes[0], dtype=_BYTES)
-        return self._kind((name, *sizes), name + "v", counts=sizes, dtype=_BYTES)
+            return self._kind((name, sizes[0]), name, near, count=sizes[0], dtype=_BYTES)
+        return self._kind((name, *sizes), name + "v", near, counts=sizes, dtype=_BYTES)
 
     def _run(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
              finish: Callable[[], None] | None = None, keeps: Any = None) -> Work:
         """Waits where the caller does not want to go on meanwhile."""
+        if kind.device is not None:
+            return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
         try:
             place = kind.place(input, output)
             if opts.asyncOp:
@@ -407,6 +450,45 @@ class Group(ProcessGroup):
         if finish is not None:
             finish()
         return _DONE
+
+    def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
+                       finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
+        """Puts the round into the current stream; where the caller does not want to go on meanwhile the stream waits.
+        Raises what an earlier round of the group has failed of."""
+        stream = _device.current_stream(kind.device)
+        try:
+            self._under_way.look()
+        except RuntimeError as error:
+            self._schedules.give_up(error)
+            raise
+        try:
+            place = kind.place(input, output)
+            try:
+                ticket = place.start(input, output, stream.cuda_stream, keeps)
+            except (ArgumentError, Unsupported):
+                raise
+            except BaseException as error:
+                self._give_up(place, error, keeps)
+                raise
+        except Error as error:
+            raise as_torch_error(error)
+        temporaries = [each for each in (keeps if isinstance(keeps, tuple) else (keeps,)) if each is not None]
+        work = StreamWork(ticket, tensors, self._limit_of(opts), kind.device, stream, finish, temporaries, self._sides)
+        place.add(work)
+        self._under_way.add(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        if not opts.asyncOp:
+            work.wait()
+        return work
+
+    def _give_up_round(self, ticket: Any, error: Error) -> None:
+        """Of a stream, which goes on then: its time is over. By the watcher's thread."""
+        try:
+            ticket.schedule.cancel()
+        except Error:
+            pass  # somebody still reads the memory, which the schedule's world keeps
+        self._schedules.give_up(error)
 
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
         place.cancel(keeps)
@@ -429,7 +511,14 @@ class Group(ProcessGroup):
         return seconds(opts.timeout, self._limit)
 
     def _together(self, works: list[Work], tensors: list[torch.Tensor]) -> Work:
-        return works[0] if len(works) == 1 else Work(Several(works), tensors, self._limit)
+        if len(works) == 1:
+            return works[0]
+        in_streams = sum(isinstance(each, (StreamWork, SeveralInStreams)) for each in works)
+        if in_streams == 0:
+            return Work(Several(works), tensors, self._limit)
+        if in_streams < len(works):
+            raise _bad("calls on tensors of the CPU and of a device are no single work")
+        return SeveralInStreams(works, tensors)
 
     # --- what is asked for ---------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from .._world import World
+from . import _device
 from ._group import Group
 from ._parameters import Parameters
 from ._work import Work, waiter
@@ -34,8 +35,10 @@ def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, time
     world, limit = world_and_limit(process_group, timeout)
     for each in model.state_dict().values():
         flat = each.detach().contiguous().view(-1).view(torch.uint8)
+        if flat.is_cuda:
+            _device.attach(world, flat.device)
         with world.bcast(flat) as step:
-            step.run(limit)
+            _device.run(step, flat, limit)
         each.copy_(flat.view(each.dtype).view(each.shape))
 
 

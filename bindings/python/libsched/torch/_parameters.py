@@ -16,6 +16,9 @@ class Parameters:
         for name, tensor in named:
             if tensor.requires_grad and tensor.is_complex():
                 raise ValueError(f"{name} is complex, and sums here are of real numbers")
+            if tensor.requires_grad and not tensor.is_cpu:
+                raise NotImplementedError(f"{name} is on {tensor.device}, and partial, adaptive and sparse sums are of "
+                                          "models on the CPU")
             if tensor.requires_grad:
                 self.names.append(name)
                 self.tensors.append(tensor)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
+import weakref
 from typing import Any
 
 from .. import _core
-from .._errors import Cancelled, Error
+from .._errors import Busy, Cancelled, Error
 from .._schedule import Schedule
 from .._words import REDUCTIONS
 from ._work import as_torch_error
@@ -41,10 +43,50 @@ class Place:
             self.keeps = keeps  # somebody still reads it
 
 
-class Kind:
-    """All places for one request. Every rank makes and takes them in the order of its calls."""
+class StreamPlace(Place):
+    """A schedule over memory of a device, and the works of its rounds, which UnderWay keeps until they have ended."""
 
-    def __init__(self, world: Any, name: str, request: _core.Request | None) -> None:
+    __slots__ = ("bound", "_works")
+
+    def __init__(self, schedule: Schedule, bound: tuple[int, int]) -> None:
+        super().__init__(schedule)
+        self.bound = bound
+        self._works: collections.deque[weakref.ref] = collections.deque()
+
+    def add(self, work: Any) -> None:
+        """Of the round that was started last."""
+        self._works.append(weakref.ref(work))
+
+    def start(self, input: int, output: int, stream: int, keeps: Any) -> _core.Ticket:
+        """The next round, behind what is in the stream. Does not block, except where the memory is not that of the last
+        round, or 16 rounds are outstanding: until these have ended. Raises DistBackendError where they fail."""
+        while self._works and getattr(self._works[0](), "_ticket", None) is None:
+            self._works.popleft()
+        is_bound = (input, output) == self.bound
+        if not is_bound:
+            self.settle()
+        try:
+            ticket = self.schedule._start_at_on_stream(input, output, is_bound, stream, keeps)
+        except Busy:
+            self.settle()
+            ticket = self.schedule._start_at_on_stream(input, output, is_bound, stream, keeps)
+        self.bound = (input, output)
+        return ticket
+
+    def settle(self) -> None:
+        while self._works:
+            work = self._works[0]()
+            if work is not None:
+                work._wait_in_host(work.limit)
+            self._works.popleft()
+
+
+class Kind:
+    """All places for one request. Every rank makes and takes them in the order of its calls. `device`: whose memory
+    that of rounds is; None: the host's."""
+
+    def __init__(self, world: Any, name: str, request: _core.Request | None, device: Any = None) -> None:
+        self.device = device
         self._world = world
         self._name = name
         self._request = request
@@ -65,7 +107,8 @@ class Kind:
             handle = _core.barrier(self._world)
         else:
             handle = _core.collective(self._world, self._name, input, output, self._request)
-        place = Place(Schedule(self._world, handle))
+        made = Schedule(self._world, handle)
+        place = Place(made) if self.device is None else StreamPlace(made, (input, output))
         self._places.append(place)
         self._next = after
         return place
@@ -85,7 +128,7 @@ class Schedules:
         self._given_up: list[Kind] = []
         self._why: BaseException | None = None
 
-    def add(self, key: tuple, name: str, **members: Any) -> Kind:
+    def add(self, key: tuple, name: str, device: Any = None, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
         if self._why is not None:
             raise as_torch_error(Cancelled("this process group was given up, since an earlier call has failed: "
@@ -100,7 +143,7 @@ class Schedules:
                 setattr(request, member, given)
         if len(self.kinds) == MOST_KINDS:
             self.kinds.pop(next(iter(self.kinds))).close()
-        kind = self.kinds[key] = Kind(self._world, name, request)
+        kind = self.kinds[key] = Kind(self._world, name, request, device)
         return kind
 
     def give_up(self, why: BaseException) -> None:

@@ -8,12 +8,14 @@ import torch
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from .._errors import Error, Unsupported
+from ._tensors import expect_host
 from ._work import Work, as_torch_error, seconds
 
 
 def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
     """Replaces a sparse COO tensor by the coalesced sum over all ranks; waits. How many elements ranks bring is agreed
     upon first, in a round of its own."""
+    expect_host(tensor, "sparse sums")
     if opts.reduceOp != ReduceOp.SUM or not tensor.is_floating_point():
         raise as_torch_error(Unsupported("lsched adds up sparse tensors of a floating dtype, and does nothing else "
                                          "with them", "LSCHED_ERR_UNSUPPORTED"))

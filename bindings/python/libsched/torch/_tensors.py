@@ -1,4 +1,4 @@
-"""Tensors of torch as the memory of a round: side by side, on the CPU."""
+"""Tensors of torch as the memory of a round: side by side, all on the CPU or all on one device of CUDA."""
 
 from __future__ import annotations
 
@@ -6,17 +6,29 @@ from typing import Callable, Sequence
 
 import torch
 
-from .._errors import Unsupported
+from .._errors import ArgumentError, Unsupported
 from ._work import as_torch_error
 
 
 def _expect_here(tensor: torch.Tensor) -> None:
-    if tensor.device.type != "cpu":
-        raise as_torch_error(Unsupported(f"lsched moves tensors of the CPU, not of {tensor.device}",
+    if not tensor.is_cpu and not tensor.is_cuda:
+        raise as_torch_error(Unsupported(f"lsched moves tensors of the CPU and of CUDA, not of {tensor.device}",
                                          "LSCHED_ERR_UNSUPPORTED"))
     if tensor.layout != torch.strided:
         raise as_torch_error(Unsupported(f"lsched moves dense tensors here, not {tensor.layout}",
                                          "LSCHED_ERR_UNSUPPORTED"))
+
+
+def expect_host(tensor: torch.Tensor, what: str) -> None:
+    """Of what is not there for devices, and would be a copy through the host."""
+    if not tensor.is_cpu:
+        raise as_torch_error(Unsupported(f"lsched has no {what} for tensors of {tensor.device}: pass a copy on the CPU",
+                                         "LSCHED_ERR_UNSUPPORTED"))
+
+
+def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
+    if one.device != other.device:
+        raise ArgumentError(f"the tensors of a call are on {one.device} and on {other.device}", "LSCHED_ERR_ARGUMENT")
 
 
 def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
@@ -38,13 +50,13 @@ def copied_to(tensor: torch.Tensor, flat: torch.Tensor) -> Callable[[], None]:
     return finish
 
 
-def empty_bytes(bytes: int) -> torch.Tensor:
-    return torch.empty(bytes, dtype=torch.uint8)
+def empty_bytes(bytes: int, device: torch.device) -> torch.Tensor:
+    return torch.empty(bytes, dtype=torch.uint8, device=device)
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Their bytes, one after the other."""
-    flat = empty_bytes(sum(each.nbytes for each in tensors))
+    flat = empty_bytes(sum(each.nbytes for each in tensors), tensors[0].device)
     for part, each in zip(parts(tensors, flat), tensors):
         part.copy_(each.detach())
     return flat
@@ -55,6 +67,7 @@ def parts(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Ten
     parts, begin = [], 0
     for each in tensors:
         _expect_here(each)
+        expect_together(each, flat)
         end = begin + each.nbytes
         parts.append(flat[begin:end].view(each.dtype).view(each.shape))
         begin = end

@@ -1,0 +1,326 @@
+"""Work in the order of streams: what a collective over tensors of a CUDA device returns."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+import time
+import weakref
+from datetime import timedelta
+from typing import Any, Callable, Iterable
+
+import torch
+from torch._C._distributed_c10d import Work as TorchWork
+
+from .. import _world
+from .._errors import Error
+from . import _device
+from ._work import as_torch_error, seconds
+
+
+class StreamWork(TorchWork):
+    """A round that was put into a stream, and what is left to do in a stream once it has ended.
+
+    wait() makes the current stream wait, and not the host, unless a timeout is given; synchronize() and is_completed()
+    tell of the host's view. If the round fails, the stream goes on: what it has failed of is raised by whoever looks
+    afterwards, the group's next collective above all.
+
+    begun_in     the stream in which the round was started, on `device`
+    temporaries  tensors that `finish` reads; the round's memory, and theirs, is kept until neither is used any more
+    sides        where futures wait
+    """
+
+    def __init__(self, ticket: Any, tensors: list[torch.Tensor], limit: float, device: torch.device, begun_in: Any,
+                 finish: Callable[[], None] | None, temporaries: Iterable[Any], sides: _device.SideStreams) -> None:
+        super().__init__()
+        self._ticket = ticket
+        self._tensors = tensors
+        self.limit = limit
+        self.deadline = time.monotonic() + limit
+        self._device = device
+        self._begun_in = begun_in
+        self._finish = finish
+        self._temporaries = tuple(temporaries)
+        self._finished: Any = None  # an event, once `finish` is in a stream
+        self._behind: Any = None  # the last stream that was told to come after it
+        self._sides = sides
+        self._error: Exception | None = None
+        self._lock = threading.Lock()
+
+    # --- in the order of streams ---------------------------------------------------------------------------------
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """What the current stream does from now on comes after the round. With a timeout the host waits, too, at most
+        that long. Raises DistBackendError if the round is known to have failed."""
+        if seconds(timeout, 0) > 0:
+            self._wait_in_host(seconds(timeout, 0))
+        self._come_before(_device.current_stream(self._device))
+        self.has_ended()
+        return True
+
+    def _come_before(self, stream: Any) -> None:
+        """`stream` is the current one. The first that comes does what is left to do, and the others wait for it."""
+        with self._lock:
+            ticket = self._ticket  # none: the round is over, as the host has seen
+            if stream == self._behind:
+                return
+            if self._finished is not None:
+                stream.wait_event(self._finished)
+            elif ticket is not None:
+                try:
+                    ticket.wait_on_stream(stream.cuda_stream)
+                except Error as error:
+                    raise as_torch_error(error)
+            self._finish_in(stream)
+            self._behind = stream
+
+    def _finish_in(self, stream: Any) -> None:
+        finish, temporaries = self._finish, self._temporaries
+        self._finish = None
+        if finish is None or self._error is not None:
+            return
+        try:
+            finish()
+        except Exception as error:  # no memory on the device, for one
+            self._error = error
+            raise
+        if stream != self._begun_in:  # where they were allocated
+            for each in temporaries:
+                each.record_stream(stream)
+        self._finished = _device.event_in(stream)
+
+    # --- as the host sees it -------------------------------------------------------------------------------------
+
+    def synchronize(self) -> None:
+        """The host waits until the tensors are there, at most the operation's timeout; and so does the stream."""
+        self._wait_in_host(self.limit)
+        self._come_before(_device.current_stream(self._device))
+        if self._finished is not None:
+            self._finished.synchronize()
+
+    def _wait_in_host(self, limit: float) -> None:
+        ticket = self._ticket
+        if ticket is not None:
+            try:
+                ticket.wait(limit)
+            except Error as error:
+                raise as_torch_error(error)
+        self.has_ended()
+
+    def has_ended(self) -> bool:
+        """Whether the round is over; what is left to do may not be. Raises DistBackendError if it has failed."""
+        ticket = self._ticket
+        if ticket is not None:
+            try:
+                if not ticket.test():
+                    return False
+            except Error as error:
+                self._error = as_torch_error(_explained(ticket, error))
+            self._ticket = None
+        if self._error is not None:
+            raise self._error
+        if self._finish is None:
+            self._temporaries = ()  # the round needs them no more, and the allocator knows of the streams that do
+        return True
+
+    def fail(self, error: Error) -> None:
+        """The round was given up."""
+        self._error = as_torch_error(error)
+        self._ticket = None
+
+    def is_completed(self) -> bool:
+        try:
+            if not self.has_ended():
+                return False
+        except RuntimeError:
+            return True
+        if self._finish is not None:
+            self._come_before(_device.current_stream(self._device))
+        return self._finished is None or self._finished.query()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        return self._tensors
+
+    def _source_rank(self) -> int:
+        return -1
+
+    source_rank = _source_rank
+
+    def get_future(self) -> torch.futures.Future:
+        """Completed at once, as far as the host goes; streams that use what it holds come after the round."""
+        return _future_of(self, self._device, self._sides.of(self._device))
+
+    def _value(self) -> list[torch.Tensor]:
+        if self._error is not None:
+            raise self._error
+        return self._tensors
+
+
+def _explained(ticket: Any, error: Error) -> Error:
+    """Who is to blame, test() does not say."""
+    try:
+        ticket.wait(0.0)
+    except Error as explained:
+        return explained
+    return error
+
+
+def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Future:
+    """Of a thing with _come_before() and _value(). A failure is raised where the future's value is asked for."""
+    ended: torch.futures.Future = _device.future(device)
+    raised: list[Exception] = []
+
+    def value(_: Any) -> list[torch.Tensor]:
+        if raised:
+            raise raised[0]
+        return work._value()
+
+    future = ended.then(value)
+    with _device.cuda.stream(side):
+        try:
+            work._come_before(side)
+        except Exception as error:  # of the library, or of copying back
+            raised.append(error)
+        ended.set_result(None)
+    return future
+
+
+class SeveralInStreams(TorchWork):
+    """Several works as one; at least one of them is a StreamWork, and all are of one device."""
+
+    def __init__(self, works: list[Any], tensors: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._works = works
+        self._tensors = tensors
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        for each in self._works:
+            each.wait(timeout)
+        return True
+
+    def _come_before(self, stream: Any) -> None:
+        for each in self._works:
+            each._come_before(stream)
+
+    def synchronize(self) -> None:
+        for each in self._works:
+            each.synchronize()
+
+    def is_completed(self) -> bool:
+        return all(each.is_completed() for each in self._works)
+
+    def is_success(self) -> bool:
+        return all(each.is_success() for each in self._works)
+
+    def exception(self) -> Exception | None:
+        return next((each.exception() for each in self._works if each.exception() is not None), None)
+
+    def result(self) -> list[torch.Tensor]:
+        return self._tensors
+
+    def get_future(self) -> torch.futures.Future:
+        first = self._works[0]
+        return _future_of(self, first._device, first._sides.of(first._device))
+
+    def _value(self) -> list[torch.Tensor]:
+        for each in self._works:
+            each._value()
+        return self._tensors
+
+
+# --- rounds that nobody waits for in the host ---------------------------------------------------------------------
+
+
+class UnderWay:
+    """A group's rounds in streams, in the order of calls: keeps their memory, and notices what has become of them.
+
+    give_up(ticket, error): called with the Timeout of a round whose time is over, by the watcher's thread.
+    """
+
+    def __init__(self, give_up: Callable[[Any, Error], None]) -> None:
+        self._works: collections.deque[StreamWork] = collections.deque()
+        self._give_up = give_up
+        self._lock = threading.Lock()
+        self._failed: Exception | None = None
+
+    def add(self, work: StreamWork) -> None:
+        self._works.append(work)
+        watcher.watch(self)
+
+    def look(self) -> None:
+        """Lets go of the memory of rounds that are over. Raises what one has failed of, once."""
+        self._let_go()
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def _let_go(self) -> None:
+        with self._lock:
+            works = self._works
+            while works:
+                try:
+                    if not works[0].has_ended():
+                        return
+                except RuntimeError as error:
+                    self._failed = self._failed or error
+                works.popleft()
+
+    def watch(self, now: float) -> None:
+        """Gives up what has taken too long, so that no stream waits for ever, and lets go of what is over."""
+        self._let_go()
+        for work in list(self._works):
+            ticket = work._ticket
+            if now < work.deadline or ticket is None:
+                continue
+            try:
+                ticket.wait(0.0)
+            except Error as error:
+                work.fail(error)
+                self._give_up(ticket, error)
+
+    def forget(self) -> None:
+        self._works.clear()
+
+
+class _Watcher:
+    """Looks after all groups' rounds in streams, once a second, in a thread that begins with the first of them."""
+
+    def __init__(self) -> None:
+        self._all: weakref.WeakSet[UnderWay] = weakref.WeakSet()
+        self._ends = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, rounds: UnderWay) -> None:
+        if self._thread is None or rounds not in self._all:
+            self._all.add(rounds)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="libsched-watcher", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ends.wait(_TURN):
+            for rounds in list(self._all):
+                rounds.watch(time.monotonic())
+
+    def stop(self) -> None:
+        self._ends.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+
+    def forget(self) -> None:
+        """In a child that was forked off."""
+        self.__init__()  # type: ignore[misc]
+
+
+_TURN = 1.0  # seconds
+
+watcher = _Watcher()
+_world._at_end.append(watcher.stop)
+os.register_at_fork(after_in_child=watcher.forget)
