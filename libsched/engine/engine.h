@@ -270,7 +270,7 @@ class engine {
   bool is_gate_open(instance& inst);
   bool may_begin_next(instance& inst);
   bool is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const;
-  bool reads_device(const instance& inst, op_id receive) const;
+  void find_device_readers(const instance& inst, std::span<edge_spec> edges) const;
   outcome take_shown(instance& inst, op_id id, const op& o, const arrival& news);
   void choose_shown(instance& inst);
   outcome combined(instance& inst, const op& o);

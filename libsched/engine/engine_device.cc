@@ -106,18 +106,22 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
 }
 
 // Who reads it fires with the payload's arrival, or a payload may wait for its reader: it cannot be put by.
-bool engine::reads_device(const instance& inst, op_id receive) const {
+void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
+  if (inst.most_device_jobs == 0) return;
   const auto ops = inst.program->ops();
-  const op& o = ops[receive];
-  if (device_ == nullptr || !o.in_place || inst.program->buffers()[o.c.buffer()].space != memory_space::staging)
-    return false;
-  const auto [reader, readers] = inst.payloads[receive];
-  const bool all_on_device = std::ranges::all_of(ops, [&](const op& each) {
-    const bool reads = each.kind == op_kind::compute && (each.releases_a == receive || each.releases_b == receive);
-    return !reads || is_on_device(each, inst.program->buffers());
-  });
-  const bool fires_at_once = inst.program->is_holding() || (readers == 1 && ops[reader].need == 1);
-  return all_on_device && fires_at_once && device_->reads_memory_of(inst.members->home_of(o.peer));
+  std::vector<bool> is_read_by_host(ops.size());
+  for (const op& o : ops)
+    for (const op_id receive : {o.releases_a, o.releases_b})
+      if (o.kind == op_kind::compute && receive != k_no_op && !is_on_device(o, inst.program->buffers()))
+        is_read_by_host[receive] = true;
+  for (edge_spec& edge : edges) {
+    const auto receive = static_cast<op_id>(edge.cookie);
+    if (edge.outgoing || !edge.in_place || is_read_by_host[receive]) continue;
+    const auto [reader, readers] = inst.payloads[receive];
+    const bool fires_at_once = inst.program->is_holding() || (readers == 1 && ops[reader].need == 1);
+    const bool is_staged = inst.program->buffers()[ops[receive].c.buffer()].space == memory_space::staging;
+    edge.reads_device = is_staged && fires_at_once && device_->reads_memory_of(edge.peer);
+  }
 }
 
 // Of the memory that is bound now. The proof holds for both ways (libsched/verify/hazards.cc).

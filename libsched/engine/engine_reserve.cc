@@ -77,6 +77,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   if (auto why = reserve_lists(inst, memory)) return why;
   for (rank r = 0; r < program.place().size; ++r) inst.present.push_back(r);
   if (auto why = find_kernels(inst, options)) return why;
+  if (auto why = reserve_device(inst)) return why;
 
   const std::vector<edge_spec> edges = edges_of(inst);
   auto links = net_.attach(inst.id, inst.members->homes(), !program.is_synchronising(), edges);
@@ -87,7 +88,6 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
   std::vector<bool> stays_in_place(program.buffers().size());
   for (const op& o : program.ops())
     if (o.kind == op_kind::recv && o.in_place && program.is_holding()) stays_in_place[o.c.buffer()] = true;
-  if (auto why = reserve_device(inst)) return why;
   for (std::size_t b = 0; b < inst.cells.size(); ++b) {
     const buffer& what = program.buffers()[b];
     const bool is_host = what.space == memory_space::host;
@@ -152,7 +152,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
                    .tag = o.tag,
                    .cookie = cookie_of(inst, id)};
     if (!edge.signal) edge.capacity = most_bytes(program, o);
-    if (o.kind == op_kind::recv) edge.in_place = o.in_place, edge.reads_device = reads_device(inst, id);
+    if (o.kind == op_kind::recv) edge.in_place = o.in_place;
     if (o.kind == op_kind::send) {
       const buffer& source = program.buffers()[o.a.buffer()];
       const bool is_staging = source.space == memory_space::staging;  // the transport's own, or the device's
@@ -161,6 +161,7 @@ std::vector<edge_spec> engine::edges_of(const instance& inst) const {
     }
     edges.push_back(edge);
   }
+  find_device_readers(inst, edges);
   return edges;
 }
 
