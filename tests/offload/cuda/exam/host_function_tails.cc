@@ -7,6 +7,8 @@
 namespace lsched::exam {
 namespace {
 
+constexpr auto k_longest = std::chrono::seconds(4);  ///< for each length of rests
+
 struct mark {
   std::atomic<std::int64_t> at{0};
   void set() { at.store(clock::now().time_since_epoch().count(), std::memory_order_release); }
@@ -60,7 +62,8 @@ bool ask_host_function_tails(const effort& how) {
   for (const std::int64_t rest_us : {0, 1000, 5000}) {
     const std::uint64_t samples = how.choose(rest_us == 0 ? 20'000 : rest_us == 1000 ? 1500 : 400, 20);
     std::vector<double> functions, threads;
-    for (std::uint64_t i = 0; i < samples; ++i) {
+    const auto end = clock::now() + k_longest;
+    for (std::uint64_t i = 0; i < samples && clock::now() < end; ++i) {
       std::this_thread::sleep_for(std::chrono::microseconds(rest_us));
       auto from = clock::now();
       on.expect(on.cuda().cuLaunchHostFunc(stream, set_mark, &function), "cuLaunchHostFunc");
