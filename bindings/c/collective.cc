@@ -220,21 +220,18 @@ bool is_visible(lsched_world& world, const collective_request& request) {
 /// (docs/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
 
-bool is_on_device(const lsched_world& world, const collective_request& request) {
-  const device* const gpu = world.process.gpu();
-  const auto is_there = [&](const std::byte* place, std::optional<std::uint64_t> count) {
-    const auto space = gpu->space_of(place, count.value_or(0) * size_of(request.data.type));
-    return space && *space == memory_space::device;
-  };
-  return gpu != nullptr &&
-         (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
+/// Whether any rank has a device, as far as this one can see: all ranks have to come to the same.
+bool has_devices(const lsched_world& world) {
+  return std::ranges::any_of(world.joined.members().homes(),
+                             [&](rank home) { return world.process.net().has_device(home); });
 }
 
-/// Segments for device memory, where an algorithm has some and nobody has said how long they are.
-void choose_segments(const lsched_world& world, collective_request& request) {
-  const bool has_tunables = !request.kind->adapts && !request.kind->has_owners;
-  if (request.data.segment == 0 && has_tunables && is_on_device(world, request))
-    request.data.segment = k_device_segment_bytes / size_of(request.data.type);
+/// Segments for device memory, where an algorithm has some and nobody has said how long they are. Whose buffers are
+/// there a rank knows of itself alone.
+void choose_segments(const lsched_world& world, shape& data, const collective& kind) {
+  const bool has_tunables = !kind.adapts && !kind.has_owners;
+  if (data.segment == 0 && data.room == 0 && has_tunables && has_devices(world))
+    data.segment = k_device_segment_bytes / size_of(data.type);
 }
 
 std::vector<tensor> tensors_of(const collective_request& request) {
@@ -248,7 +245,7 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (!request) return request.error();
   if (request->kind->moves_data) {
     request->data.is_visible = is_visible(world, *request);
-    choose_segments(world, *request);
+    choose_segments(world, request->data, *request->kind);
   }
   const auto made = world.schedules_made.get(request->kind->name, desc->algorithm == nullptr ? "auto" : desc->algorithm,
                                              request->data);

@@ -4,8 +4,9 @@
  *
  * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
  * pointer is given: at every create, lsched_rebind and lsched_start_with. Results have the bits that they have in host
- * memory. Some ranks of a schedule may have device memory and others none; but since messages from device memory are
- * cut into segments of 4 MiB, and others are not, they all have to say segment_bytes then (lsched_collective_desc).
+ * memory. Some ranks of a schedule may have device memory and others none. Once any rank of a node has attached a
+ * device, its ranks cut messages into segments of 4 MiB, where an algorithm has segments and segment_bytes is 0: so all
+ * ranks that attach do so before any creates. Where on some nodes none has, all have to say segment_bytes.
  *
  * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
  * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
@@ -52,8 +53,7 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
 /* From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that have
  * come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context the
  * caller has stays current. NULL config: the defaults.
- * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time). Ranks
- * read device memory of those that have attached before them; so all best attach before any creates.
+ * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
  * Memory: until the last world is closed, which waits for the device, a few seconds at most.
  * Errors: UNSUPPORTED (a build without CUDA, no driver, too old a one, no device), ARGUMENT (no such device), STATE
  * (attached already), NOMEM, DEVICE. */
