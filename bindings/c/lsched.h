@@ -641,7 +641,7 @@ LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_m
 /* Sends `bytes` bytes, 0 to 2^45, to a rank, perhaps this one.  The message has ended when `data` is the caller's
  * again: short ones then are on their way, long ones have been read.
  * Thread: any.  Blocks: until the engine is free, a step of it.  Memory: data belongs to the message until that has
- * ended.  Errors: ARGUMENT (no such rank, a tag below 0, no data), NOMEM. */
+ * ended.  Errors: ARGUMENT (no such rank, a tag below 0, no data), UNSUPPORTED (data in device memory), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t to, int32_t tag, const void* data,
                                               uint64_t bytes, lsched_message** message);
 
@@ -948,8 +948,8 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * Thread: one at a time per schedule.  Blocks: never; one pass over the data, two if a round captures meanwhile.
  * Memory: `contribution` is copied and the caller's again at return. NULL: a call without a contribution, as of a rank
  * whose gradients have overflowed or that has no data in this step; what is pending already goes into the round.
- * Errors: ARGUMENT, STATE after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or for ordinary
- * schedules. */
+ * Errors: ARGUMENT, UNSUPPORTED (device memory), STATE after lsched_leave, in the middle of lsched_flush or
+ * lsched_model_sync, or for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
 /* The same of a contribution whose buckets lie in memory of their own: one pointer each. (A schedule that was made

@@ -16,6 +16,9 @@
  * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules
  * that streams wait for are to be asked for in the same order, as with blocking calls.
  *
+ * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
+ * it, on the others. Schedules over host memory go on.
+ *
  * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
  * not use the device in the child.
  */

@@ -1,0 +1,228 @@
+// Ranks that are processes, each under a fake driver of its own: results are those of host memory, what peers keep for
+// the device is read where it is, and a rank that is killed in the middle of a round takes nobody with it. A program of
+// its own: a process that has a driver must not fork.
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "bindings/c/lsched_cuda.h"
+#include "bindings/requests/requests.h"
+#include "libsched/transport/shm/shm_segment.h"
+#include "tests/offload/cuda/user_memory.h"
+#include "tests/support/c_request.h"
+#include "tests/support/child_ranks.h"
+#include "tests/support/launched_rank.h"
+#include "tests/support/sampling.h"
+#include "tests/support/thread_ranks.h"
+
+namespace lsched::testing {
+namespace {
+
+constexpr std::uint64_t k_region_bytes = std::uint64_t{256} << 20;
+
+/// A process's rank with its context of the device; what it does ends in expectations of googletest.
+class rank_of_process {
+ public:
+  explicit rank_of_process(bool has_device) : has_device_(has_device) {
+    diagnostic why;
+    lsched_config config;
+    lsched_config_init(&config);
+    EXPECT_EQ(lsched_world_open(&config, &world_, &why), LSCHED_OK) << why.text;
+    if (!has_device) return;
+    lsched_cuda_config cuda;
+    lsched_cuda_config_init(&cuda);
+    cuda.device = 0;
+    cuda.staging_bytes = 16 << 20;
+    EXPECT_EQ(lsched_cuda_attach(world_, &cuda, &why), LSCHED_OK) << why.text;
+  }
+  ~rank_of_process() { EXPECT_EQ(lsched_world_close(world_), LSCHED_OK); }
+  rank_of_process(const rank_of_process&) = delete;
+  rank_of_process& operator=(const rank_of_process&) = delete;
+
+  lsched_world* world() const { return world_; }
+  bool has_device() const { return has_device_; }
+  std::string description() const {
+    std::array<char, 512> text{};
+    EXPECT_EQ(lsched_world_describe(world_, text.data(), text.size()), LSCHED_OK);
+    return text.data();
+  }
+
+ private:
+  bool has_device_;
+  lsched_world* world_ = nullptr;
+};
+
+floats numbers_of(std::uint64_t bytes, rank self) {
+  floats all((bytes + 3) / 4);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>((i + 1) % 97 * wide(self + 1));
+  return all;
+}
+
+/// The rank's output of a collective whose buffers are where that says.
+floats output_of(lsched_world* world, const fake_device& gpu, bool on_device, const collective& of, dtype type,
+                 std::uint64_t count) {
+  const lsched::world place{lsched_rank(world), lsched_size(world)};
+  const shape data = typical_shape(of, place.size, count, type, of.reduces ? kernel::sum : kernel::none);
+  const extents elements = of.extents_of(place, data);
+  const std::uint64_t output_bytes = elements.output.value_or(0) * size_of(type);
+  user_buffer input(gpu, on_device, numbers_of(elements.input.value_or(0) * size_of(type), place.self));
+  user_buffer output(gpu, on_device, floats((output_bytes + 3) / 4));
+  c_request request(of, place, data, "auto");
+  request.desc.dtype = type == dtype::u8 ? LSCHED_U8 : LSCHED_F32;
+  request.desc.input = input.data();
+  request.desc.output = output.data();
+  lsched_schedule* made = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_collective_create(world, &request.desc, &made, &why), LSCHED_OK) << of.name << ": " << why.text;
+  for (int round = 0; round < 2 && made != nullptr; ++round)
+    EXPECT_EQ(lsched_run(made, k_limit_ns, &why), LSCHED_OK) << of.name << ": " << why.text;
+  EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;
+  return output.content();
+}
+
+bool have_same_bits(const floats& x, const floats& y) {
+  return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+}
+
+void compare(const rank_of_process& mine, const fake_device& gpu, const collective& of, dtype type,
+             std::uint64_t count) {
+  const floats expected = output_of(mine.world(), gpu, false, of, type, count);
+  const floats seen = output_of(mine.world(), gpu, mine.has_device(), of, type, count);
+  EXPECT_TRUE(have_same_bits(seen, expected)) << of.name << ", " << count << " of " << name_of(type);
+}
+
+void compare_all(const rank_of_process& mine, const fake_device& gpu) {
+  for (const collective* const of : {&k_allreduce, &k_allgather, &k_alltoall, &k_bcast, &k_adasum})
+    for (const std::uint64_t bytes : {1u, 13u, 4000u, (1u << 20) + 4, 8u << 20}) {
+      const bool is_odd = bytes % 4 != 0;
+      if (is_odd && !of->adapts) compare(mine, gpu, *of, dtype::u8, bytes);
+      if (!is_odd && (!sampled() || bytes < 5000)) compare(mine, gpu, *of, dtype::f32, bytes / 4);
+    }
+}
+
+/// A rank's life with a driver, which is given everything back.
+template <class Life>
+int with_driver(const Life& life) {
+  {
+    const fake_device gpu;
+    if (!gpu.is_there()) return 2;
+    life(gpu);
+  }
+  EXPECT_EQ(find_fake_cuda()->leaked(), "");
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+
+/// Runs the body as so many processes; those of `killed` end by a signal. What went wrong.
+std::string run_as_ranks(rank ranks, const std::function<int(rank)>& body, rank killed = k_no_rank) {
+  const auto segment = shm_segment::create(ranks, k_region_bytes);
+  if (!segment) return segment.error().text;
+  child_ranks children(ranks, [&](rank self) {
+    be_launched(**segment, self);
+    return body(self);
+  });
+  std::string complaints;
+  for (rank r = 0; r < ranks; ++r) {
+    const std::string one = children.wait(r);
+    const bool is_proper = r == killed ? one.find("by signal 9") != std::string::npos : one.empty();
+    if (!is_proper) complaints += "rank " + std::to_string(r) + ": " + one + "; ";
+  }
+  return complaints;
+}
+
+int compare_with_host(rank self, const std::function<bool(rank)>& has_device) {
+  return with_driver([&](const fake_device& gpu) {
+    const rank_of_process mine(has_device(self));
+    compare_all(mine, gpu);
+    if (!has_device(self)) return;
+    const std::string text = mine.description();
+    EXPECT_EQ(text.find("does not pin"), std::string::npos) << text;
+    if (sampled()) return;
+    EXPECT_GE(gpu.fake().calls("cuMemHostRegister"), 2u) << "no peer's memory was read where it is";
+  });
+}
+
+TEST(CudaProcesses, OnDevicesHaveTheBitsOfHostMemory) {
+  for (const rank ranks : {2, 4})
+    EXPECT_EQ(run_as_ranks(ranks, [](rank self) { return compare_with_host(self, [](rank) { return true; }); }), "")
+        << ranks << " ranks";
+}
+
+TEST(CudaProcesses, SomeOnDevicesHaveTheBitsOfHostMemory) {
+  const auto has_device = [](rank self) { return self != 1; };
+  EXPECT_EQ(run_as_ranks(3, [&](rank self) { return compare_with_host(self, has_device); }), "");
+}
+
+// --- a rank is killed ------------------------------------------------------------------------------------------------
+
+constexpr std::uint64_t k_count = 500'000;
+constexpr int k_last_round = 3;  ///< in whose middle it is
+
+/// Sums over device memory until one of the ranks is no more.
+void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank killed) {
+  const rank self = lsched_rank(mine.world());
+  user_buffer input(gpu, true, numbers_of(k_count * 4, self)), output(gpu, true, floats(k_count));
+  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                   .input = input.data(),
+                                   .output = output.data(),
+                                   .count = k_count,
+                                   .dtype = LSCHED_F32,
+                                   .reduction = LSCHED_SUM};
+  lsched_schedule* sum = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_allreduce_create(mine.world(), &desc, &sum, &why), LSCHED_OK) << why.text;
+  lsched_status code = LSCHED_OK;
+  for (int round = 1; code == LSCHED_OK && round <= k_last_round; ++round) {
+    if (round < k_last_round || self != killed) {
+      code = lsched_run(sum, k_limit_ns, &why);
+      continue;
+    }
+    lsched_ticket ticket{};
+    EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
+    raise(SIGKILL);
+  }
+  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the round has just ended
+  EXPECT_EQ(code, LSCHED_ERR_PEER) << why.text;
+  EXPECT_EQ(why.rank, killed) << why.text;
+  EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+}
+
+int outlive(rank killed) {
+  return with_driver([&](const fake_device& gpu) {
+    const rank_of_process mine(true);
+    run_until_killed(mine, gpu, killed);
+    lsched_world* left = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_shrink(mine.world(), k_limit_ns, &left, &why), LSCHED_OK) << why.text;
+    const floats expected = output_of(left, gpu, false, k_allreduce, dtype::f32, k_count);
+    EXPECT_TRUE(have_same_bits(output_of(left, gpu, true, k_allreduce, dtype::f32, k_count), expected));
+    EXPECT_EQ(lsched_world_close(left), LSCHED_OK);
+  });
+}
+
+TEST(CudaProcesses, OutliveAnyOfThem) {
+  for (const rank ranks : {2, 4})
+    for (rank killed = 0; killed < ranks; ++killed)
+      EXPECT_EQ(run_as_ranks(
+                    ranks, [&](rank) { return outlive(killed); }, killed),
+                "")
+          << "rank " << killed << " of " << ranks;
+}
+
+// --- under `lsched run` ----------------------------------------------------------------------------------------------
+
+// By itself it is a world of one. It is the last: this process has a driver from here on.
+TEST(CudaRank, HasTheBitsOfHostMemory) {
+  const auto is_odd_or_first = [](rank self) { return self == 0 || self % 2 == 1; };
+  const char* const launched = std::getenv("LSCHED_RUN_RANK");
+  const rank self = launched == nullptr ? 0 : std::atoi(launched);
+  EXPECT_EQ(with_driver([&](const fake_device& gpu) {
+              const rank_of_process mine(is_odd_or_first(self));
+              for (const std::uint64_t count : {1u, 1000u, 300'001u})
+                compare(mine, gpu, k_allreduce, dtype::f32, count);
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace lsched::testing
