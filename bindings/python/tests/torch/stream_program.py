@@ -81,6 +81,11 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
     for _ in range(80):  # more rounds than may be outstanding
         last = allreduce(arrays[0], is_async=False)
     last.synchronize()
+    ones = [array(1) for _ in range(7)]
+    for i in range(28):  # and over memory that is another one in each place, while the last round may be under way
+        last = allreduce(ones[i % 7], is_async=False)
+    last.synchronize()
+    assert all(is_all(each, dist.get_world_size() ** 4) for each in ones)
 
 
 def check_the_host_goes_on_while_streams_wait(rank):
