@@ -38,7 +38,8 @@ bool gives_back(const strike& by) {
   if (function == "cuCtxPushCurrent" && (by.nth > 2 || by.when >= life_step::destroy)) return true;
   return function.find("Free") != std::string::npos || function.find("Destroy") != std::string::npos ||
          function.find("Release") != std::string::npos || function.find("Unload") != std::string::npos ||
-         function.find("Unregister") != std::string::npos || function.find("PopCurrent") != std::string::npos;
+         function.find("Unregister") != std::string::npos || function.find("Unmap") != std::string::npos ||
+         function.find("PopCurrent") != std::string::npos;
 }
 
 bool is_any_of(lsched_status code, std::initializer_list<lsched_status> all) {

@@ -136,6 +136,8 @@ class UnderTheFake : public ::testing::Test {
   void begin() {
     find_fake_cuda()->reset();
     (*load_cuda_driver())->cuInit(0);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // a test may have left another one in this thread
+    (*load_cuda_driver())->cuThreadExchangeStreamCaptureMode(&mode);
     device_ = std::make_unique<fake_device>();
   }
   void clear() {
