@@ -73,7 +73,6 @@ std::optional<failure> runtime::attach(gpu_choice which) {
   device_ = std::move(*opened);
   driver_.with_engine([this] { engine_.use(*device_); });
   driver_.wake_auxiliary();  // it sleeps less long from now on
-  net_->show_device();
   gpu_.store(device_.get());
   return std::nullopt;
 }

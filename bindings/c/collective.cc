@@ -1,4 +1,5 @@
 // Collectives of the C interface: a desc, checked and in the words of the generators, and the schedule it creates.
+#include <numeric>
 #include <span>
 
 #include "bindings/c/sized.h"
@@ -216,21 +217,31 @@ bool is_visible(lsched_world& world, const collective_request& request) {
   return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }
 
-/// Of messages from device memory: fewer would not be copied and computed at a time, more cost a launch each.
-/// (docs/cuda.md, 11)
+/// Segments of device memory: copies of less would take longer than their bytes do, and of more would not go beside
+/// computing. (docs/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
+/// Vectors up to this size are cut nowhere: what is said of them holds for ranks with devices and without.
+constexpr std::uint64_t k_short_vector_bytes = std::uint64_t{32} << 10;
 
-/// Whether any rank has a device, as far as this one can see: all ranks have to come to the same.
-bool has_devices(const lsched_world& world) {
-  return std::ranges::any_of(world.joined.members().homes(),
-                             [&](rank home) { return world.process.net().has_device(home); });
+bool is_on_device(const lsched_world& world, const collective_request& request) {
+  const device* const gpu = world.process.gpu();
+  const auto is_there = [&](const std::byte* place, std::optional<std::uint64_t> count) {
+    const auto space = gpu->space_of(place, count.value_or(0) * size_of(request.data.type));
+    return space && *space == memory_space::device;
+  };
+  return gpu != nullptr &&
+         (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
 }
 
-/// Segments for device memory, where an algorithm has some and nobody has said how long they are. Whose buffers are
-/// there a rank knows of itself alone.
-void choose_segments(const lsched_world& world, shape& data, const collective& kind) {
-  const bool has_tunables = !kind.adapts && !kind.has_owners;
-  if (data.segment == 0 && data.room == 0 && has_tunables && has_devices(world))
+/// Segments for device memory, where an algorithm has some and nobody has said how long they are. From what all ranks
+/// know, but for where this one has its buffers.
+void choose_segments(const lsched_world& world, collective_request& request) {
+  shape& data = request.data;
+  const collective& kind = *request.kind;
+  const bool is_tunable = !kind.adapts && !kind.has_owners && !kind.has_blocks && data.room == 0;
+  const std::uint64_t elements = std::accumulate(data.counts.begin(), data.counts.end(), data.count);
+  const bool is_long = elements * size_of(data.type) > k_short_vector_bytes;
+  if (data.segment == 0 && is_tunable && is_long && is_on_device(world, request))
     data.segment = k_device_segment_bytes / size_of(data.type);
 }
 
@@ -245,7 +256,7 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (!request) return request.error();
   if (request->kind->moves_data) {
     request->data.is_visible = is_visible(world, *request);
-    choose_segments(world, request->data, *request->kind);
+    choose_segments(world, *request);
   }
   const auto made = world.schedules_made.get(request->kind->name, desc->algorithm == nullptr ? "auto" : desc->algorithm,
                                              request->data);

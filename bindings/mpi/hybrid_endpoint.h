@@ -39,11 +39,6 @@ class hybrid_endpoint final : public endpoint {
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override {
     return near_->kept_at(place, bytes);
   }
-  void show_device() override { near_->show_device(); }
-  bool has_device(rank who) const override {
-    const auto neighbour = place_of(who);
-    return neighbour && near_->has_device(*neighbour);
-  }
   bool show_area(std::uint32_t number, const device_area& what) override { return near_->show_area(number, what); }
   std::optional<device_area> area_of(rank who, std::uint32_t number) const override {
     const auto neighbour = place_of(who);

@@ -61,8 +61,6 @@ class mpi_endpoint final : public endpoint {
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
 
   world place() const override { return place_; }
-  void show_device() override { has_device_.store(true); }
-  bool has_device(rank who) const override { return who == place_.self && has_device_.load(); }
   std::string_view name() const override { return "mpi"; }
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* place) override { std::free(place); }
@@ -134,7 +132,6 @@ class mpi_endpoint final : public endpoint {
   void leak();
 
   MPI_Comm comm_;
-  std::atomic<bool> has_device_{false};
   const lsched::world place_;
   mpi_limits limits_;
   bool is_thread_multiple_;

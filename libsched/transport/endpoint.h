@@ -166,13 +166,6 @@ class endpoint {
     return {};
   }
 
-  /// Tells the ranks that share this rank's memory that it has a device; and what they have said. Any thread.
-  virtual void show_device() {}
-  virtual bool has_device(rank who) const {
-    static_cast<void>(who);
-    return false;
-  }
-
   // Device memory that ranks of a node show each other. What it takes to find it is for devices alone to know.
 
   /// One piece of a rank's device memory.

@@ -50,8 +50,6 @@ class shm_endpoint final : public endpoint {
   bool sends_from(const std::byte* memory, std::uint64_t bytes) const override { return heap_.owns(memory, bytes); }
   bool show_kept(const std::byte* memory, std::uint64_t bytes) override;
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override;
-  void show_device() override { page_->has_device.store(1); }
-  bool has_device(rank who) const override { return segment_->page(who).has_device.load() != 0; }
   bool show_area(std::uint32_t number, const device_area& what) override;
   std::optional<device_area> area_of(rank who, std::uint32_t number) const override;
   bool reads_device(link_id link) const override { return links_[link].spec.reads_device; }

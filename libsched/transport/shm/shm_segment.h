@@ -45,7 +45,6 @@ struct shm_page {
   struct {
     std::atomic<std::uint64_t> offset, bytes;
   } kept[k_kept_parts];
-  std::atomic<std::uint32_t> has_device;
   struct {
     std::atomic<std::uint32_t> is_there;  ///< written last
     endpoint::device_area what;

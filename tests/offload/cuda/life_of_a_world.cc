@@ -82,13 +82,15 @@ answer life_of_a_world::attach(rank_of_life& mine) {
 
 answer life_of_a_world::create(rank_of_life& mine, void* input, void* output, lsched_schedule*& made) {
   diagnostic why;
-  const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                   .input = input,
-                                   .output = output,
-                                   .count = k_count,
-                                   .dtype = LSCHED_F32,
-                                   .reduction = LSCHED_SUM};
-  const lsched_status code = lsched_allreduce_create(mine.world, &desc, &made, &why);
+  const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                    .collective = "allreduce",
+                                    .input = input,
+                                    .output = output,
+                                    .count = k_count,
+                                    .dtype = LSCHED_F32,
+                                    .reduction = LSCHED_SUM,
+                                    .segment_bytes = 1 << 20};
+  const lsched_status code = lsched_collective_create(mine.world, &desc, &made, &why);
   return {code, why.text, why.rank};
 }
 

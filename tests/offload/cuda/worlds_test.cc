@@ -58,7 +58,8 @@ class CudaWorlds : public UnderTheFake {
       const auto self = static_cast<std::size_t>(r);
       user_buffer input(gpu(), on_device[self], random_floats(count, static_cast<unsigned>(r)));
       user_buffer output(gpu(), on_device[self], floats(count, -1));
-      const auto desc = sum_of(input.data(), output.data(), count);
+      const bool is_mixed = std::ranges::find(on_device, !on_device.front()) != on_device.end();
+      const auto desc = sum_of(input.data(), output.data(), count, is_mixed ? 1 << 20 : 0);
       lsched_schedule* sum = nullptr;
       diagnostic why;
       EXPECT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
