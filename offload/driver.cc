@@ -114,6 +114,12 @@ void driver::with_engine(const std::function<void()>& job) {
   job();
 }
 
+void driver::attach(device& gpu) {
+  with_engine([&] { engine_.use(gpu); });
+  is_beside_device_.store(true);
+  wake_auxiliary();  // which sleeps less long from now on
+}
+
 bool driver::progress() {
   if (!try_acquire()) return false;
   take_over();
@@ -145,10 +151,13 @@ void driver::check_peers(clock::time_point now) {
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
+// Beside a device nobody sleeps for good: whoever starts the next job may leave, and its ring may be lost.
+driver::nanoseconds driver::longest_nap() const {
+  return is_beside_device_.load() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+}
+
 driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiting) {
-  // Beside a device nobody sleeps for good: whoever starts the next job may leave, and its ring may be lost.
-  const bool looks_again = is_waiting || engine_.is_busy() || engine_.has_device();
-  nanoseconds nap = looks_again ? nanoseconds(k_liveness_period) : nanoseconds(1h);
+  nanoseconds nap = is_waiting || engine_.is_busy() ? nanoseconds(k_liveness_period) : longest_nap();
   if (!is_waiting && leaves_rounds_) nap = k_look_period;
   if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
   const bool is_left = !is_waiting && is_left_to_callers();
@@ -350,7 +359,7 @@ void driver::serve(const std::atomic<bool>& stop) {
   has_auxiliary_.store(true);
   while (!stop.load()) {
     std::uint32_t epoch = bell_.word[doorbell::auxiliary].load();
-    nanoseconds nap = leaves_rounds_ ? k_look_period : nanoseconds(k_liveness_period);  // if another has the engine
+    nanoseconds nap = leaves_rounds_ ? k_look_period : longest_nap();
     if (acquire_or_be_replaced()) {
       take_over();
       look_at_caller();

@@ -24,7 +24,8 @@ class driver {
  public:
   using clock = std::chrono::steady_clock;
 
-  driver(engine& what, idle_policy policy) : engine_(what), bell_(what.net().bell()), policy_(policy) {}
+  driver(engine& what, idle_policy policy)
+      : engine_(what), bell_(what.net().bell()), policy_(policy), is_beside_device_(what.has_device()) {}
   driver(const driver&) = delete;
   driver& operator=(const driver&) = delete;
 
@@ -74,6 +75,9 @@ class driver {
   status wait(const common_step& what, clock::time_point deadline) {
     return wait({what.finished, what.verdict, 1, nullptr}, deadline);
   }
+
+  /// Gives the engine a device. Waits for the engine. Any thread but the owner.
+  void attach(device& gpu);
 
   /// Starts a round and waits for it, without letting go of the engine in between.
   status run(instance& inst, clock::time_point deadline);
@@ -125,6 +129,7 @@ class driver {
   void park(const goal& what, clock::time_point deadline);
   void wait_for_owner(const goal& what, clock::time_point deadline);
   status leave(const goal& what, status answer);
+  nanoseconds longest_nap() const;
   nanoseconds nap_before(clock::time_point deadline, bool is_waiting);
 
   engine& engine_;
@@ -133,6 +138,7 @@ class driver {
   std::atomic<std::uint32_t> owner_{0};
   std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
+  std::atomic<bool> is_beside_device_;
   std::atomic<const instance*> noted_{nullptr};  ///< whose wait is on record for the other ranks
   std::atomic<bool> shut_out_{false};            ///< the auxiliary thread was awake and could not have the engine
   std::atomic<int> caller_{0};                   ///< the thread that has started a round last

@@ -71,8 +71,7 @@ std::optional<failure> runtime::attach(gpu_choice which) {
   auto opened = open_gpu(which, *net_);
   if (!opened) return opened.error();
   device_ = std::move(*opened);
-  driver_.with_engine([this] { engine_.use(*device_); });
-  driver_.wake_auxiliary();  // it sleeps less long from now on
+  driver_.attach(*device_);
   gpu_.store(device_.get());
   return std::nullopt;
 }
@@ -83,8 +82,10 @@ std::byte* runtime::allocate_on_device(std::uint64_t bytes) {
   return made;
 }
 
-void runtime::deallocate_on_device(std::byte* memory) {
-  driver_.with_engine([&] { device_->deallocate(memory); });
+bool runtime::deallocate_on_device(std::byte* memory) {
+  bool was_ours = false;
+  driver_.with_engine([&] { was_ours = device_->deallocate(memory); });
+  return was_ours;
 }
 
 std::string runtime::describe(const world& place) const {

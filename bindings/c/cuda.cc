@@ -122,8 +122,7 @@ lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
   if (memory == nullptr) return LSCHED_OK;
   if (world->process.gpu() == nullptr) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
-    world->process.deallocate_on_device(static_cast<std::byte*>(memory));
-    return LSCHED_OK;
+    return world->process.deallocate_on_device(static_cast<std::byte*>(memory)) ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
   });
 }
 

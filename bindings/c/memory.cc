@@ -59,15 +59,24 @@ result<caller_spaces> spaces_of(const lsched_world& world, const schedule& progr
   return all;
 }
 
+// A round may be about to start: nothing is asked of the system, and nothing of a driver that the process has not.
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs) {
   const lsched::schedule& program = *schedule.instance->program;
   auto memory = read_pointers(program, inputs, outputs);
   if (!memory) return memory;
   if (auto why = schedule.extras.layout.words_for_misfit(program, *memory)) return argument(std::move(*why));
-  const auto spaces = spaces_of(*schedule.world, program, *memory);
-  if (!spaces) return spaces.error();
-  if (fits(program, *spaces)) return memory;
-  return argument("device memory was given for host memory, or the other way round");
+  std::size_t next_input = 0, next_output = 0;
+  for (const buffer& data : program.buffers()) {
+    if (data.role == buffer_role::scratch) continue;
+    const std::byte* const place =
+        data.role == buffer_role::input ? memory->inputs[next_input++] : memory->outputs[next_output++];
+    const bool wants_device = data.space == memory_space::device;
+    if (data.bytes() == 0 || (!wants_device && !is_on_device(place))) continue;
+    const auto space = space_of(*schedule.world, place, data.bytes());
+    if (!space) return space.error();
+    if (*space != data.space) return argument("device memory was given for host memory, or the other way round");
+  }
+  return memory;
 }
 
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory) {

@@ -45,7 +45,8 @@ class device {
   /// Memory of that space, 256-byte aligned, contents unspecified. null: there is none left. Never waits for what the
   /// device does.
   virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
-  virtual void deallocate(std::byte* memory) = 0;
+  /// False: it is none that allocate() has given, or was given back before.
+  virtual bool deallocate(std::byte* memory) = 0;
 
   /// Makes room for so many more jobs at a time, each of operands of `most_elements` at most. NO_MEMORY: nothing has
   /// changed. DEVICE.

@@ -43,7 +43,7 @@ std::byte* engine::own_on_device(instance& inst, const buffer& what) {
 }
 
 void engine::release_device(instance& inst) {
-  for (std::byte* place : inst.device_owned) device_->deallocate(place);
+  for (std::byte* place : inst.device_owned) (void)device_->deallocate(place);
   inst.device_owned.clear();
   if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
 }

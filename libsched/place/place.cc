@@ -225,6 +225,15 @@ class placer {
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
 
+/// Whether a schedule says itself that its inputs and outputs are there.
+bool fits(const schedule& program, const caller_spaces& where) {
+  std::size_t inputs = 0, outputs = 0;
+  return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
+    if (each.role == buffer_role::input) return each.space == where.inputs.at(inputs++);
+    return each.role != buffer_role::output || each.space == where.outputs.at(outputs++);
+  });
+}
+
 failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
 
 std::optional<failure> find_unsupported(const schedule& program) {
@@ -239,14 +248,6 @@ std::optional<failure> find_unsupported(const schedule& program) {
 }
 
 }  // namespace
-
-bool fits(const schedule& program, const caller_spaces& where) {
-  std::size_t inputs = 0, outputs = 0;
-  return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
-    if (each.role == buffer_role::input) return each.space == where.inputs.at(inputs++);
-    return each.role != buffer_role::output || each.space == where.outputs.at(outputs++);
-  });
-}
 
 result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where) {
   if (std::ranges::any_of(program->buffers(), is_elsewhere)) {

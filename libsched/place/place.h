@@ -31,9 +31,6 @@ inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20
 /// Shorter messages from device memory are not read there: their sender would have to wait for the reader.
 inline constexpr std::uint64_t k_least_shown = std::uint64_t{64} << 10;
 
-/// Whether a schedule's inputs and outputs are said to be where these are.
-bool fits(const schedule& program, const caller_spaces& where);
-
 /// `program` itself where all is in host memory. UNSUPPORTED: it is partial, or has lists, functions or arithmetic of
 /// the application's where device memory is concerned. ARGUMENT: it is placed already, and the caller's buffers are
 /// elsewhere; or there are too many messages for 65535 buffers.

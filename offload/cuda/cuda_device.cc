@@ -94,7 +94,7 @@ result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_
 }
 
 std::byte* cuda_device::allocate(memory_space space, std::uint64_t bytes) { return memory_->allocate(space, bytes); }
-void cuda_device::deallocate(std::byte* memory) { memory_->deallocate(memory); }
+bool cuda_device::deallocate(std::byte* memory) { return memory_->deallocate(memory); }
 
 status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   const cuda_scope here(*in_);

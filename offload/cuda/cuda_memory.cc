@@ -106,8 +106,8 @@ std::byte* cuda_memory::allocate(memory_space space, std::uint64_t bytes) {
   return (space == memory_space::device ? device_pool_ : staging_pool_).allocate(bytes);
 }
 
-void cuda_memory::deallocate(std::byte* memory) {
-  if (!device_pool_.deallocate(memory)) (void)staging_pool_.deallocate(memory);
+bool cuda_memory::deallocate(std::byte* memory) {
+  return device_pool_.deallocate(memory) || staging_pool_.deallocate(memory);
 }
 
 bool cuda_memory::is_staging(const std::byte* memory) const {

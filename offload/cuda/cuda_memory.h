@@ -30,11 +30,11 @@ class cuda_memory {
   cuda_memory& operator=(const cuda_memory&) = delete;
 
   /// Allocates device memory that peers find out by whether they can read what is allocated later.
-  void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
+  void show_first_area() { (void)deallocate(allocate(memory_space::device, 1)); }
 
   /// null: there is none left.
   std::byte* allocate(memory_space space, std::uint64_t bytes);
-  void deallocate(std::byte* memory);
+  bool deallocate(std::byte* memory);
 
   /// Whether the device can read it where it is. Pins what a peer keeps for that when it is first asked for it.
   bool reaches(const std::byte* memory, std::uint64_t bytes);

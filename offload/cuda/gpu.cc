@@ -38,12 +38,14 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
 }
 
 bool is_gpu_memory(const void* memory, std::uint64_t bytes) {
-  if (memory == nullptr || bytes == 0) return false;
-  const cuda_driver* const driver = find_cuda_driver();
-  return driver != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(memory));
+  look_for_gpu();
+  return memory != nullptr && bytes != 0 && is_known_gpu_memory(memory);
 }
 
-bool is_known_gpu_memory(const void* memory) { return is_cuda_driver_known() && is_gpu_memory(memory, 1); }
+bool is_known_gpu_memory(const void* memory) {
+  const cuda_driver* const driver = known_cuda_driver();
+  return driver != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(memory));
+}
 
 void look_for_gpu() { (void)find_cuda_driver(); }
 

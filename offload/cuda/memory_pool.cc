@@ -37,7 +37,7 @@ void memory_pool::join_with_next(pieces::iterator it) {
 
 bool memory_pool::deallocate(std::byte* memory) {
   const auto found = all_.find(memory);
-  if (found == all_.end()) return false;
+  if (found == all_.end() || found->second.is_free) return false;
   found->second.is_free = true;
   join_with_next(found);
   if (found != all_.begin() && std::prev(found)->second.is_free && !found->second.begins_area)

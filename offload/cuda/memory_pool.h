@@ -20,7 +20,7 @@ class memory_pool {
 
   /// null: there is none left.
   std::byte* allocate(std::uint64_t bytes);
-  /// False: it is none of this pool's.
+  /// False: it is no piece of this pool's that is in use.
   bool deallocate(std::byte* memory);
 
  private:

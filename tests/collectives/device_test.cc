@@ -8,6 +8,7 @@
 #include "collectives/registry.h"
 #include "libsched/place/place.h"
 #include "libsched/schedule/builder.h"
+#include "libsched/schedule/schedule_file.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -215,6 +216,9 @@ TEST(Placed, says_what_cannot_be_in_device_memory) {
   const auto program = recursive_doubling().generate({0, 3}, thousand_floats(), {});
   const schedule_ptr once = *placed(*program, on_device);
   EXPECT_EQ(*placed(once, on_device), once) << "it is placed already";
+  const auto read = parse_schedule(to_text(*once));
+  ASSERT_TRUE(read) << read.error().text;
+  EXPECT_EQ(**read, *once) << "its text says all of it";
   EXPECT_EQ(placed(once, {{memory_space::host}, {memory_space::device}}).error().code, status::argument);
   EXPECT_EQ(*placed(*program, {{memory_space::host}, {memory_space::host}}), *program) << "there is nothing to do";
 }

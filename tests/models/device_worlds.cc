@@ -86,7 +86,7 @@ class rows_device final : public device {
   std::string name() const override { return "rows"; }
   result<memory_space> space_of(const std::byte*, std::uint64_t) const override { return memory_space::device; }
   std::byte* allocate(memory_space, std::uint64_t) override { return nullptr; }
-  void deallocate(std::byte*) override {}
+  bool deallocate(std::byte*) override { return true; }
   status reserve(std::uint32_t, std::uint64_t) override { return status::ok; }
   void unreserve(std::uint32_t) override {}
   bool reaches(const std::byte*, std::uint64_t) override { return true; }

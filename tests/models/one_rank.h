@@ -202,7 +202,7 @@ struct one_rank {
   explicit one_rank(act first, act second, medium what = medium::rings, cores have = cores::free,
                     device_maker make = nullptr)
       : net(what), beside(net.bell()), runs(net, &beside), drives(runs, {.are_cores_taken = have == cores::taken}) {
-    if (make != nullptr) runs.use(*(gpu = make(net.bell())));
+    if (make != nullptr) drives.attach(*(gpu = make(net.bell())));
     it[0] = add(first);
     it[1] = add(second);
   }

@@ -64,11 +64,12 @@ class stepped_device final : public device {
     return place;
   }
 
-  void deallocate(std::byte* memory) override {
+  bool deallocate(std::byte* memory) override {
     --allocated_;
-    if (memory_.holds(memory)) return;
+    if (memory_.holds(memory)) return true;
     std::erase_if(staging_, [&](const auto& one) { return one.data() == memory; });
     net_.deallocate(memory);
+    return true;
   }
 
   status reserve(std::uint32_t jobs, std::uint64_t) override {

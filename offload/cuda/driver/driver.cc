@@ -48,23 +48,26 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
 struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
-  std::atomic<bool> is_loaded{false};
-  std::optional<failure> why;  ///< it cannot be used
+  bool is_loaded = false;
+  std::optional<failure> why;                       ///< it cannot be used
+  std::atomic<const cuda_driver*> usable{nullptr};  ///< the functions, once they can be called
 };
 
 constinit loaded_driver the_one;
 
 /// With `flags` of dlopen. False: the library is not there.
 bool load(loaded_driver& into, int flags) {
-  if (into.is_loaded.load()) return true;
+  if (into.is_loaded) return true;
   void* const library = dlopen(k_library, flags);
   if (library == nullptr) return false;
-  into.is_loaded.store(true);
+  into.is_loaded = true;
   into.why = find_functions(library, into.functions);
   if (into.why) return true;
   if (const CUresult answer = into.functions.cuInit(0); answer != CUDA_SUCCESS) {
     into.why = failure_of(into.functions, "cuInit", answer);
     into.why->code = status::unsupported;
+  } else {
+    into.usable.store(&into.functions);
   }
   return true;
 }
@@ -83,12 +86,14 @@ result<const cuda_driver*> load_cuda_driver() {
 }
 
 const cuda_driver* find_cuda_driver() {
+  if (const cuda_driver* const known = known_cuda_driver()) return known;
   loaded_driver& one = the_one;
   const std::lock_guard lock(one.guard);
-  return load(one, RTLD_NOW | RTLD_NOLOAD) && !one.why ? &one.functions : nullptr;
+  (void)load(one, RTLD_NOW | RTLD_NOLOAD);
+  return one.usable.load();
 }
 
-bool is_cuda_driver_known() { return the_one.is_loaded.load(std::memory_order_relaxed); }
+const cuda_driver* known_cuda_driver() { return the_one.usable.load(std::memory_order_acquire); }
 
 status status_of(CUresult answer) {
   switch (answer) {

@@ -93,8 +93,8 @@ result<const cuda_driver*> load_cuda_driver();
 /// Likewise, but only if somebody else in the process has loaded it: nullptr otherwise. Any thread.
 const cuda_driver* find_cuda_driver();
 
-/// Whether one of these two has found a driver in this process by now. Costs a load.
-bool is_cuda_driver_known();
+/// What one of these two has found in this process by now; nullptr: nothing. Costs a load.
+const cuda_driver* known_cuda_driver();
 
 /// What an answer of the driver means for a call of ours. Of an answer after which no other call succeeds: DEVICE.
 status status_of(CUresult answer);

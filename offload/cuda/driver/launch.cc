@@ -20,10 +20,9 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-constexpr bool runs_on_devices(kernel what, dtype type) {
-  const bool is_arithmetic = (is_reduction(what) && what != kernel::user) || what == kernel::divide ||
-                             what == kernel::dot_norms || what == kernel::adasum;
-  return is_arithmetic && supports(what, type) && type <= dtype::f64;
+/// Copies are the driver's.
+constexpr bool has_function(kernel what, dtype type) {
+  return row_of(what).is(trait::on_devices) && what != kernel::copy && supports(what, type);
 }
 
 constexpr device_symbol symbol_of(std::string_view what, std::string_view type, std::string_view other = {}) {
@@ -58,7 +57,7 @@ struct function_table {
       for (const dtype type : k_all_dtypes) {
         const auto what = static_cast<kernel>(row);
         of_kernel[row][static_cast<std::size_t>(type)] =
-            runs_on_devices(what, type) ? add(symbol_of(device_name_of(what), name_of(type))) : k_no_device_function;
+            has_function(what, type) ? add(symbol_of(device_name_of(what), name_of(type))) : k_no_device_function;
       }
     for (std::size_t from = 0; from < k_floats.size(); ++from)
       for (std::size_t to = 0; to < k_floats.size(); ++to)
@@ -109,7 +108,7 @@ std::uint64_t device_kernel::workspace_bytes(std::uint64_t count) const {
 std::span<const device_symbol> device_symbols() { return {k_functions.symbols.data(), k_functions.number}; }
 
 std::optional<device_kernel> find_device_kernel(kernel what, dtype type) {
-  if (!runs_on_devices(what, type)) return std::nullopt;
+  if (!has_function(what, type)) return std::nullopt;
   device_kernel found{.first = k_functions.of_kernel[static_cast<std::size_t>(what)][static_cast<std::size_t>(type)],
                       .vector = vector_of(size_of(type))};
   if (what == kernel::dot_norms) found.second = k_functions.end_of_dots;

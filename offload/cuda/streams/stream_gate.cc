@@ -39,8 +39,8 @@ stream_gate::~stream_gate() {
 
 // --- the application's side ----------------------------------------------------------------------------------------
 
-// In the caller's context.
-status stream_gate::validate(void* stream) const {
+// Before the device's context is entered: some streams are those of whatever context is current.
+status stream_gate::find_owner(void* stream) const {
   CUcontext current = nullptr, owner = nullptr;
   const CUresult answer = in_.driver().cuCtxGetCurrent(&current);
   if (is_of_every_context(stream)) {
@@ -54,34 +54,36 @@ status stream_gate::validate(void* stream) const {
   return owner == in_.handle() ? status::ok : status::constraint;
 }
 
-status stream_gate::ask(void* stream, round_no round) {
-  if (const status why = validate(stream); why != status::ok) return why;
-  const cuda_scope here(in_);
+status stream_gate::validate(const cuda_scope& here, CUstream stream) const {
   if (!here.is_entered()) return status::device;
-  const auto of = static_cast<CUstream>(stream);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
-  if (answer == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return status::unsupported;
+  const CUresult answer = in_.driver().cuStreamIsCapturing(stream, &capture);
+  const bool is_captured = answer == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE;
+  return is_captured ? status::unsupported : status_of(answer);
+}
+
+status stream_gate::ask(void* stream, round_no round) {
+  if (const status why = find_owner(stream); why != status::ok) return why;
+  const cuda_scope here(in_);
+  const auto of = static_cast<CUstream>(stream);
+  if (const status why = validate(here, of); why != status::ok) return why;
   entry& mine = entry_of(round);
-  if (answer == CUDA_SUCCESS) answer = in_.driver().cuEventRecord(mine.passed, of);
-  if (answer != CUDA_SUCCESS) return status_of(answer);
+  if (const CUresult answer = in_.driver().cuEventRecord(mine.passed, of); answer != CUDA_SUCCESS)
+    return status_of(answer);
   mine.round = round;
   mine.is_armed = false;
   return status::ok;
 }
 
 status stream_gate::wait(void* stream, round_no round) {
-  if (const status why = validate(stream); why != status::ok) return why;
+  if (const status why = find_owner(stream); why != status::ok) return why;
   const cuda_scope here(in_);
-  if (!here.is_entered()) return status::device;
   const auto of = static_cast<CUstream>(stream);
-  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  CUresult answer = in_.driver().cuStreamIsCapturing(of, &capture);
-  if (answer == CUDA_SUCCESS && capture != CU_STREAM_CAPTURE_STATUS_NONE) return status::unsupported;
+  if (const status why = validate(here, of); why != status::ok) return why;
   const std::uint64_t value = end_.base + round;
-  if (answer != CUDA_SUCCESS || end_.word->load() >= value) return status_of(answer);
+  if (end_.word->load() >= value) return status::ok;
   if (!words_.may_wait(of, *end_.word, value)) return status::pending;
-  answer =
+  const CUresult answer =
       in_.driver().cuStreamWaitValue64(of, reinterpret_cast<CUdeviceptr>(end_.word), value, CU_STREAM_WAIT_VALUE_GEQ);
   return answer == CUDA_ERROR_NOT_SUPPORTED ? status::pending : status_of(answer);
 }

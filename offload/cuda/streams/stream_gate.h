@@ -35,7 +35,8 @@ class stream_gate final : public round_gate {
   stream_gate(const cuda_context& in, cuda_health& health, stream_words& words, gpu_bell& bell)
       : in_(in), health_(health), words_(words), bell_(bell) {}
   bool reserve();
-  status validate(void* stream) const;
+  status find_owner(void* stream) const;
+  status validate(const cuda_scope& here, CUstream stream) const;
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }
 
   const cuda_context& in_;

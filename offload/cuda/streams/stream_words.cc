@@ -45,10 +45,13 @@ void stream_words::raise(std::atomic<std::uint64_t>& word, std::uint64_t value) 
 bool stream_words::may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
   const std::lock_guard lock(guard_);
   std::erase_if(waiting_, [](const waiting& one) { return one.word->load() >= one.value; });
-  std::vector<CUstream> streams{stream};
-  for (const waiting& one : waiting_)
-    if (std::ranges::find(streams, one.stream) == streams.end()) streams.push_back(one.stream);
-  if (streams.size() > most_waiting_) return false;
+  std::size_t streams = 1;
+  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
+    const bool is_first =
+        std::find_if(waiting_.begin(), one, [&](const waiting& other) { return other.stream == one->stream; }) == one;
+    if (one->stream != stream && is_first) ++streams;
+  }
+  if (streams > most_waiting_) return false;
   waiting_.push_back({stream, &word, value});
   return true;
 }

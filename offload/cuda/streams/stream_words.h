@@ -20,7 +20,7 @@ struct stream_word {
 /// Any thread.
 class stream_words {
  public:
-  explicit stream_words(const cuda_context& in) : in_(in) {}
+  explicit stream_words(const cuda_context& in) : in_(in) { waiting_.reserve(k_words_of_area); }
 
   /// Waits for the device.
   ~stream_words();

@@ -24,17 +24,14 @@ constexpr std::uint64_t k_region_bytes = std::uint64_t{256} << 20;
 /// A process's rank with its context of the device; what it does ends in expectations of googletest.
 class rank_of_process {
  public:
-  explicit rank_of_process(bool has_device) : has_device_(has_device) {
+  explicit rank_of_process(bool has_device, lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO)
+      : has_device_(has_device) {
     diagnostic why;
     lsched_config config;
     lsched_config_init(&config);
     EXPECT_EQ(lsched_world_open(&config, &world_, &why), LSCHED_OK) << why.text;
-    if (!has_device) return;
-    lsched_cuda_config cuda;
-    lsched_cuda_config_init(&cuda);
-    cuda.device = 0;
-    cuda.staging_bytes = 16 << 20;
-    EXPECT_EQ(lsched_cuda_attach(world_, &cuda, &why), LSCHED_OK) << why.text;
+    if (has_device) attach(peers);
+    meet();
   }
   ~rank_of_process() { EXPECT_EQ(lsched_world_close(world_), LSCHED_OK); }
   rank_of_process(const rank_of_process&) = delete;
@@ -48,7 +45,32 @@ class rank_of_process {
     return text.data();
   }
 
+  std::uint64_t messages_shown() const {
+    lsched_cuda_stats stats{.struct_size = sizeof stats};
+    EXPECT_EQ(lsched_cuda_get_stats(world_, &stats), LSCHED_OK);
+    return stats.messages_shown;
+  }
+
  private:
+  void attach(lsched_cuda_peers peers) const {
+    diagnostic why;
+    lsched_cuda_config cuda;
+    lsched_cuda_config_init(&cuda);
+    cuda.device = 0;
+    cuda.staging_bytes = 16 << 20;
+    cuda.peers = peers;
+    EXPECT_EQ(lsched_cuda_attach(world_, &cuda, &why), LSCHED_OK) << why.text;
+  }
+
+  /// All have attached that do.
+  void meet() const {
+    lsched_schedule* barrier = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_barrier_create(world_, &barrier, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
+  }
+
   bool has_device_;
   lsched_world* world_ = nullptr;
 };
@@ -95,7 +117,7 @@ void compare(const rank_of_process& mine, const fake_device& gpu, const collecti
 
 void compare_all(const rank_of_process& mine, const fake_device& gpu) {
   for (const collective* const of : {&k_allreduce, &k_allgather, &k_alltoall, &k_bcast, &k_adasum})
-    for (const std::uint64_t bytes : {1u, 13u, 4000u, (1u << 20) + 4, 8u << 20}) {
+    for (const std::uint64_t bytes : {0u, 1u, 13u, 4000u, (1u << 20) + 4, 12'000'004u}) {
       const bool is_odd = bytes % 4 != 0;
       if (is_odd && !of->adapts) compare(mine, gpu, *of, dtype::u8, bytes);
       if (!is_odd && (!sampled() || bytes < 5000)) compare(mine, gpu, *of, dtype::f32, bytes / 4);
@@ -131,27 +153,33 @@ std::string run_as_ranks(rank ranks, const std::function<int(rank)>& body, rank 
   return complaints;
 }
 
-int compare_with_host(rank self, const std::function<bool(rank)>& has_device) {
+/// Where ranks read each other's device memory, long messages are shown. No message here is sent from owned memory.
+int compare_with_host(rank self, const std::function<bool(rank)>& has_device, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
-    const rank_of_process mine(has_device(self));
+    const rank_of_process mine(has_device(self), peers);
     compare_all(mine, gpu);
     if (!has_device(self)) return;
+    EXPECT_TRUE(mine.messages_shown() == 0 || peers != LSCHED_CUDA_PEERS_NEVER);
+    EXPECT_TRUE(mine.messages_shown() != 0 || peers != LSCHED_CUDA_PEERS_ALWAYS || sampled());
     const std::string text = mine.description();
     EXPECT_EQ(text.find("does not pin"), std::string::npos) << text;
-    if (sampled()) return;
+    if (sampled() || peers == LSCHED_CUDA_PEERS_ALWAYS) return;
     EXPECT_GE(gpu.fake().calls("cuMemHostRegister"), 2u) << "no peer's memory was read where it is";
   });
 }
 
 TEST(CudaProcesses, OnDevicesHaveTheBitsOfHostMemory) {
-  for (const rank ranks : {2, 4})
-    EXPECT_EQ(run_as_ranks(ranks, [](rank self) { return compare_with_host(self, [](rank) { return true; }); }), "")
-        << ranks << " ranks";
+  const auto all = [](rank) { return true; };
+  for (const auto peers : {LSCHED_CUDA_PEERS_NEVER, LSCHED_CUDA_PEERS_AUTO, LSCHED_CUDA_PEERS_ALWAYS})
+    for (const rank ranks : {2, 3, 4})
+      EXPECT_EQ(run_as_ranks(ranks, [&](rank self) { return compare_with_host(self, all, peers); }), "")
+          << ranks << " ranks, " << peers;
 }
 
 TEST(CudaProcesses, SomeOnDevicesHaveTheBitsOfHostMemory) {
   const auto has_device = [](rank self) { return self != 1; };
-  EXPECT_EQ(run_as_ranks(3, [&](rank self) { return compare_with_host(self, has_device); }), "");
+  EXPECT_EQ(run_as_ranks(3, [&](rank self) { return compare_with_host(self, has_device, LSCHED_CUDA_PEERS_AUTO); }),
+            "");
 }
 
 // --- a rank is killed ------------------------------------------------------------------------------------------------
@@ -188,9 +216,9 @@ void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank 
   EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-int outlive(rank killed) {
+int outlive(rank killed, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
-    const rank_of_process mine(true);
+    const rank_of_process mine(true, peers);
     run_until_killed(mine, gpu, killed);
     lsched_world* left = nullptr;
     diagnostic why;
@@ -202,12 +230,13 @@ int outlive(rank killed) {
 }
 
 TEST(CudaProcesses, OutliveAnyOfThem) {
-  for (const rank ranks : {2, 4})
-    for (rank killed = 0; killed < ranks; ++killed)
-      EXPECT_EQ(run_as_ranks(
-                    ranks, [&](rank) { return outlive(killed); }, killed),
-                "")
-          << "rank " << killed << " of " << ranks;
+  for (const auto peers : {LSCHED_CUDA_PEERS_NEVER, LSCHED_CUDA_PEERS_ALWAYS})
+    for (const rank ranks : {2, 3, 4})
+      for (rank killed = 0; killed < ranks; ++killed)
+        EXPECT_EQ(run_as_ranks(
+                      ranks, [&](rank) { return outlive(killed, peers); }, killed),
+                  "")
+            << "rank " << killed << " of " << ranks << ", " << peers;
 }
 
 // --- under `lsched run` ----------------------------------------------------------------------------------------------

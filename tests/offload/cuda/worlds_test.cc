@@ -102,6 +102,41 @@ TEST_F(CudaWorlds, SayThatADeviceIsToBeAttached) {
   EXPECT_EQ(sum, nullptr);
 }
 
+TEST_F(CudaWorlds, ReadMemoryOfTheirOwnWhereItIs) {
+  constexpr std::uint64_t count = 1'000'000;
+  const world_of_threads world(3);
+  world.each([](lsched_world* mine, std::int32_t) { attach(mine); });
+  world.each([&](lsched_world* mine, std::int32_t r) {
+    const context_of_thread here(gpu());
+    void *input = nullptr, *output = nullptr;
+    for (void** one : {&input, &output}) ASSERT_EQ(lsched_cuda_alloc(mine, count * sizeof(float), one), LSCHED_OK);
+    const floats ones(count, static_cast<float>(r + 1));
+    floats sums(count);
+    EXPECT_EQ(fake().write(reinterpret_cast<CUdeviceptr>(input), ones.data(), count * sizeof(float)), 1);
+    const auto desc = sum_of(input, output, count);
+    lsched_schedule* sum = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(fake().read(sums.data(), reinterpret_cast<CUdeviceptr>(output), count * sizeof(float)), 1);
+    EXPECT_TRUE(sums == floats(count, 6)) << "rank " << r;
+    lsched_cuda_stats stats{.struct_size = sizeof stats};
+    EXPECT_EQ(lsched_cuda_get_stats(mine, &stats), LSCHED_OK);
+    EXPECT_GT(stats.messages_shown, 0u);
+    for (void* one : {input, output}) EXPECT_EQ(lsched_cuda_free(mine, one), LSCHED_OK);
+    EXPECT_EQ(lsched_cuda_free(mine, input), LSCHED_ERR_ARGUMENT) << "it was freed before";
+    EXPECT_EQ(lsched_cuda_free(mine, &stats), LSCHED_ERR_ARGUMENT) << "it is none of the library's";
+  });
+}
+
+TEST_F(CudaWorlds, AllocateOnlyOnADevice) {
+  const world_of_threads world(1);
+  void* memory = nullptr;
+  EXPECT_EQ(lsched_cuda_alloc(world.at(0), 100, &memory), LSCHED_ERR_STATE);
+  EXPECT_EQ(memory, nullptr);
+}
+
 TEST_F(CudaWorlds, AttachADeviceOnce) {
   const world_of_threads world(1);
   attach(world.at(0));
