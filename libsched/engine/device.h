@@ -2,8 +2,8 @@
 // whose memory that is. (docs/device.md)
 //
 // The engine's owner calls it, nobody else, unless a function says "any thread". Ends are reported by value; there are
-// no callbacks. A job that is taken is done once and reported once, and nothing blocks but drain(). All that jobs need
-// is reserved at commit, so none is ever refused.
+// no callbacks. A job that is taken is done once and reported once, and nothing blocks but drain() and copy_at_once().
+// All that jobs need is reserved at commit, so none is ever refused.
 //
 // A device that fails does so once and for all: health() says so from then on. Its jobs are reported all the same, once
 // they do not write any more.
@@ -17,6 +17,7 @@
 
 #include "libsched/engine/round_gate.h"
 #include "ops/kernel.h"
+#include "ops/sparse_job.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -26,7 +27,8 @@ struct device_job {
   kernel what = kernel::none;
   dtype type = dtype::u8;
   kernel_call call{};
-  std::uint64_t cookie = 0;  ///< handed back when it has ended
+  const sparse_job* sparse = nullptr;  ///< of a function: what there is to do
+  std::uint64_t cookie = 0;            ///< handed back when it has ended
 };
 
 class device {
@@ -47,6 +49,9 @@ class device {
   virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
   /// False: it is none that allocate() has given, or was given back before.
   virtual bool deallocate(std::byte* memory) = 0;
+
+  /// Copies from or to device memory, and waits for that. Anything but ok: nothing, or part of it, is copied.
+  virtual status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) = 0;
 
   /// Makes room for so many more jobs at a time, each of operands of `most_elements` at most. NO_MEMORY: nothing has
   /// changed. DEVICE.

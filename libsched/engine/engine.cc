@@ -164,8 +164,7 @@ bool engine::poll_lane() {
     instance& inst = *instances_[ended[i] >> 32];  // remove() waits for its jobs
     const auto id = static_cast<op_id>(ended[i]);
     --inst.jobs, --jobs_;
-    if (inst.phase == phase::running) {
-      combined(inst, inst.program->ops()[id]);
+    if (inst.phase == phase::running && has_computed(inst, id)) {
       interpreter me{*this, inst};
       round_player(me).finish(id);
       if (trace_ != nullptr) note_end(inst, id);
@@ -176,6 +175,13 @@ bool engine::poll_lane() {
     }
   }
   return count != 0;
+}
+
+// A job has ended. False: the instance has failed.
+bool engine::has_computed(instance& inst, op_id id) {
+  const op& o = inst.program->ops()[id];
+  const bool calls = inst.kernels[id].way == compute_way::device_function;
+  return (calls ? call_function(inst, id, o) : combined(inst, o)) == outcome::done;
 }
 
 // Whether an op has fired in the open round, or will with so many tokens `more`.
@@ -342,6 +348,7 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
   if (mine.way == compute_way::function) return call_function(inst, id, o);
   if (mine.way == compute_way::lists) return compute_lists(inst, id, o);
   if (mine.way == compute_way::device) return compute_on_device(inst, id, o);
+  if (mine.way == compute_way::device_function) return prepare_function(inst, id, o);
   const std::size_t width = size_of(o.type);
   const auto operand = [&](region part, std::size_t bytes) {
     return part.exists() ? inst.cells[part.buffer()].data + part.offset() * bytes : nullptr;
@@ -387,19 +394,23 @@ engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o
   return {.a = a.null, .b = b.null};
 }
 
-// Function outputs are never null; their contributors are those of operand b.
-outcome engine::call_function(instance& inst, op_id id, const op& o) {
+engine::function_operands engine::operands_of_function(instance& inst, op_id id, const op& o) {
   const auto source_of = [&](region at, segment_range op_segments::*operand) {
     if (!at.exists()) return function_input{};
     const buffer& under = inst.program->buffers()[at.buffer()];
     const std::byte* const data = segment_state_of(inst, operand, id).null ? nullptr : inst.cells[at.buffer()].data;
     return function_input{data, under.count, lists_of(inst, at), size_of(under.type)};
   };
-  const function_input source = source_of(o.a, &op_segments::a), by = source_of(o.b, &op_segments::b);
-  const function_output target{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst, o.c), size_of(o.type)};
+  return {static_cast<std::uint32_t>(inst.kernels[id].with->front().integer()), source_of(o.a, &op_segments::a),
+          source_of(o.b, &op_segments::b),
+          function_output{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst, o.c), size_of(o.type)}};
+}
+
+// Function outputs are never null; their contributors are those of operand b.
+outcome engine::call_function(instance& inst, op_id id, const op& o) {
+  const function_operands with = operands_of_function(inst, id, o);
   if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
-  const auto number = static_cast<std::uint32_t>(inst.kernels[id].with->front().integer());
-  const status verdict = inst.local->call(number, inst.round, source, by, target);
+  const status verdict = inst.local->call(with.number, inst.round, with.source, with.by, with.target);
   if (verdict != status::ok) return fail(inst, verdict, k_no_rank), outcome::failed;
   set_segment_state(inst, id,
                     {.tally = o.b.exists() ? segment_state_of(inst, &op_segments::b, id).tally : contributor_count{}});

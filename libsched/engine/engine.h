@@ -257,13 +257,23 @@ class engine {
   };
   null_operands settle_nulls(instance& inst, op_id id, const op& o);
   bool is_taken_by_lane(instance& inst, op_id id, const op& o, const kernel_call& call);
+  struct function_operands {
+    std::uint32_t number = 0;
+    function_input source, by;
+    function_output target;
+  };
+  static function_operands operands_of_function(instance& inst, op_id id, const op& o);
   outcome call_function(instance& inst, op_id id, const op& o);
+  bool has_computed(instance& inst, op_id id);
 
   // engine_device.cc
   std::optional<failure> reserve_device(instance& inst);
-  std::byte* own_on_device(instance& inst, const buffer& what);
+  std::optional<failure> give_functions_memory(instance& inst);
+  std::byte* own_on_device(instance& inst, memory_space space, std::uint64_t bytes);
   void release_device(instance& inst);
   outcome compute_on_device(instance& inst, op_id id, const op& o);
+  outcome prepare_function(instance& inst, op_id id, const op& o);
+  outcome submit_to_device(instance& inst, const device_job& job);
   std::size_t poll_device(std::span<std::uint64_t> ended);
   bool is_any_at_gate() const;
   bool poll_gates();
@@ -300,6 +310,7 @@ class engine {
   outcome pass_over(instance& inst, op_id id, const op& o);
   bool note_lengths(instance& inst, const op& o, std::uint64_t bytes);
   static bool is_about_lists(const instance& inst, const op& o);
+  static compute_way way_of(const instance& inst, const op& o);
   outcome compute_lists(instance& inst, op_id id, const op& o);
   static bool copy_lists(instance& inst, const op& o);
 

@@ -11,7 +11,8 @@ namespace {
 std::uint64_t most_device_elements(const schedule& program) {
   std::uint64_t most = 0;
   for (const op& o : program.ops())
-    if (is_on_device(o, program.buffers())) most = std::max(most, o.count);
+    if (is_on_device(o, program.buffers()))
+      for (const operand& part : operands_of(o, program.buffers())) most = std::max(most, part.count);
   return most;
 }
 
@@ -33,11 +34,25 @@ std::optional<failure> engine::reserve_device(instance& inst) {
     return failure{answer,
                    answer == status::device ? device_->failure_words() : "no memory left for jobs of the device"};
   inst.most_device_jobs = jobs;
+  const auto leaves_to_device = [](const bound_kernel& one) { return one.way == compute_way::device_function; };
+  return std::ranges::any_of(inst.kernels, leaves_to_device) ? give_functions_memory(inst) : std::nullopt;
+}
+
+std::optional<failure> engine::give_functions_memory(instance& inst) {
+  const function_memory wanted = inst.local->memory_on_device();
+  std::byte* const on_device = own_on_device(inst, memory_space::device, wanted.device_bytes);
+  std::byte* const staging = own_on_device(inst, memory_space::staging, wanted.staging_bytes);
+  if (on_device == nullptr || staging == nullptr)
+    return failure{status::no_memory, "no device memory left for what functions keep there"};
+  const status copied = device_->copy_at_once(on_device, wanted.contents, wanted.device_bytes);
+  if (copied != status::ok)
+    return failure{copied, copied == status::device ? device_->failure_words() : "the device does not copy"};
+  inst.local->use_device(on_device, staging);
   return std::nullopt;
 }
 
-std::byte* engine::own_on_device(instance& inst, const buffer& what) {
-  std::byte* const place = device_->allocate(what.space, std::max<std::uint64_t>(what.bytes(), 1));
+std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64_t bytes) {
+  std::byte* const place = device_->allocate(space, std::max<std::uint64_t>(bytes, 1));
   if (place != nullptr) inst.device_owned.push_back(place);
   return place;
 }
@@ -64,7 +79,20 @@ outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
                          .c = inst.cells[o.c.buffer()].storage + o.c.offset() * mine.target_bytes,
                          .count = o.count,
                          .with = mine.with};
-  device_->submit({.what = o.what, .type = o.type, .call = call, .cookie = cookie_of(inst, id)});
+  return submit_to_device(inst, {.what = o.what, .type = o.type, .call = call, .cookie = cookie_of(inst, id)});
+}
+
+// The host's part of a function, before the device's; call_function() is what follows that.
+outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
+  const function_operands with = operands_of_function(inst, id, o);
+  if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
+  const auto job = inst.local->prepare(with.number, inst.round, with.source, with.by, with.target);
+  if (!job) return fail(inst, job.error().code, k_no_rank), outcome::failed;
+  return submit_to_device(inst, {.what = o.what, .type = o.type, .sparse = *job, .cookie = cookie_of(inst, id)});
+}
+
+outcome engine::submit_to_device(instance& inst, const device_job& job) {
+  device_->submit(job);
   ++counters_.device_jobs;
   ++inst.jobs, ++jobs_, ++device_jobs_;
   is_armed_ = false;

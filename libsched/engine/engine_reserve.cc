@@ -92,7 +92,7 @@ std::optional<failure> engine::reserve(instance& inst, const binding& memory, co
     const buffer& what = program.buffers()[b];
     const bool is_host = what.space == memory_space::host;
     if (what.role != buffer_role::scratch || (stays_in_place[b] && is_host)) continue;
-    inst.cells[b].storage = is_host ? own(inst, what.bytes()) : own_on_device(inst, what);
+    inst.cells[b].storage = is_host ? own(inst, what.bytes()) : own_on_device(inst, what.space, what.bytes());
     inst.cells[b].data = inst.cells[b].storage;  // a schedule by hand may read what was never written
     inst.cells[b].exchangeable = true;
     if (inst.cells[b].storage == nullptr && !is_host && device_->health() != status::ok)
@@ -108,6 +108,13 @@ std::byte* engine::own(instance& inst, std::uint64_t bytes) {
   std::byte* place = net_.allocate(std::max<std::uint64_t>(bytes, 1));
   if (place != nullptr) inst.owned.push_back(place);
   return place;
+}
+
+compute_way engine::way_of(const instance& inst, const op& o) {
+  const bool is_devices = is_on_device(o, inst.program->buffers());
+  if (is_function(o.what)) return is_devices ? compute_way::device_function : compute_way::function;
+  if (is_devices) return compute_way::device;
+  return !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists : compute_way::kernel;
 }
 
 std::optional<failure> engine::find_kernels(instance& inst, const instance_options& options) {
@@ -127,10 +134,7 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
     const kernel_row& row = row_of(o.what);
     inst.kernels[id] = {.run = find(o.what, o.type),
                         .with = &inst.program->parameters_of(o),
-                        .way = is_on_device(o, inst.program->buffers())         ? compute_way::device
-                               : is_function(o.what)                            ? compute_way::function
-                               : !inst.lists.empty() && is_about_lists(inst, o) ? compute_way::lists
-                                                                                : compute_way::kernel,
+                        .way = way_of(inst, o),
                         .null = row.null,
                         .is_elementwise = row.is(trait::elementwise),
                         .target_bytes = static_cast<std::uint8_t>(size_of(row.c.type_in(o.type)))};

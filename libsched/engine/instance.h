@@ -39,7 +39,7 @@ struct segment_state {
 };
 
 /// Who carries out a compute.
-enum class compute_way : std::uint8_t { kernel, lists, function, device };
+enum class compute_way : std::uint8_t { kernel, lists, function, device, device_function };
 
 /// What a compute calls, as its kernel's row has it.
 struct bound_kernel {

@@ -31,7 +31,7 @@ class space_choice {
   std::vector<buffer> run() {
     while (spread()) continue;
     for (const op& o : program_.ops())
-      if (is_on_device(o, buffers_)) stage_scratch_of(o);
+      if (is_on_device(o, buffers_) && !is_function(o.what)) stage_scratch_of(o);
     return std::move(buffers_);
   }
 
@@ -47,12 +47,16 @@ class space_choice {
           is_landing_[part.at.buffer()] = false;
   }
 
+  static bool is_arithmetic(const op& o) {
+    return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
+  }
+
   /// Arithmetic that has an operand in device memory is the device's, and so are its operands. A copy is nobody's: it
-  /// goes from one space to another. False: nothing has changed.
+  /// goes from one space to another. Of a function only what is there is the device's. False: nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {
-      if (o.kind != op_kind::compute || o.what == kernel::copy || !is_on_device(o, buffers_)) continue;
+      if (!is_arithmetic(o) || !is_on_device(o, buffers_)) continue;
       for (const operand& part : operands_of(o, program_.buffers())) {
         buffer& under = buffers_[part.at.buffer()];
         const bool stays = part.is_sums || (is_landing_[part.at.buffer()] && !part.is_written);
@@ -175,7 +179,7 @@ class placer {
   chain write(const op& o) {
     if (o.kind == op_kind::send && space_of(o.a) == memory_space::device) return write_send(o);
     if (o.kind == op_kind::recv && space_of(o.c) == memory_space::device) return write_receive(o);
-    if (o.kind == op_kind::compute && is_on_device(o, buffers_)) return write_compute(o);
+    if (o.kind == op_kind::compute && !is_function(o.what) && is_on_device(o, buffers_)) return write_compute(o);
     const op_id id = append(o);
     return {id, id};
   }
@@ -224,6 +228,7 @@ class placer {
 // --- what cannot be placed -------------------------------------------------------------------------------------------
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
+bool is_scratch(const buffer& each) { return each.role == buffer_role::scratch; }
 
 /// Whether a schedule says itself that its inputs and outputs are there.
 bool fits(const schedule& program, const caller_spaces& where) {
@@ -236,14 +241,25 @@ bool fits(const schedule& program, const caller_spaces& where) {
 
 failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
 
-std::optional<failure> find_unsupported(const schedule& program) {
+/// Lists are the host's: of a caller's buffers none may hold any. Only functions use both.
+std::optional<failure> find_unsupported(const schedule& program, const caller_spaces& where) {
   if (program.is_partial()) return unsupported("a partial schedule has no buffers");
-  if (std::ranges::any_of(program.buffers(), &buffer::has_lists)) return unsupported("lists cannot be");
+  bool has_functions = false;
   for (const op& o : program.ops()) {
-    if (o.kind != op_kind::compute || row_of(o.what).is(trait::on_devices)) continue;
+    if (o.kind != op_kind::compute) continue;
+    has_functions = has_functions || is_function(o.what);
+    if (row_of(o.what).is(trait::on_devices) || o.what == kernel::measure || o.what == kernel::lay_out) continue;
     return unsupported(o.what == kernel::user ? "the application's arithmetic cannot be done"
                                               : std::string(name_of(o.what)) + " cannot be done");
   }
+  const auto is_anybodys = [&](const buffer& each) {
+    return each.has_lists() && (!has_functions || !is_scratch(each));
+  };
+  if (std::ranges::any_of(program.buffers(), is_anybodys)) return unsupported("lists cannot be");
+  const auto is_host = [](memory_space space) { return space == memory_space::host; };
+  if (has_functions && (std::ranges::any_of(where.inputs, is_host) || std::ranges::any_of(where.outputs, is_host)))
+    return unsupported("only some of what the schedule's functions use is");
+  if (has_functions && !where.has_device_functions) return unsupported("the schedule's functions cannot use what is");
   return std::nullopt;
 }
 
@@ -258,7 +274,7 @@ result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where) {
   }
   const auto is_device = [](memory_space space) { return space == memory_space::device; };
   if (std::ranges::none_of(where.inputs, is_device) && std::ranges::none_of(where.outputs, is_device)) return program;
-  if (auto why = find_unsupported(*program)) return *why;
+  if (auto why = find_unsupported(*program, where)) return *why;
   return placer(*program, where).run();
 }
 

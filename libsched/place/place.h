@@ -22,6 +22,8 @@ struct caller_spaces {
   /// Whether this rank's device reads device memory of peers: messages come from there then, if they are long enough,
   /// and who reads them must be able to fire at once.
   bool reads_peers = false;
+  /// Whether the instance's functions leave to the device what touches device memory (functions.h).
+  bool has_device_functions = false;
 };
 
 /// A message of up to so many bytes is read by a device where it has arrived; a longer one is copied to the device
@@ -31,8 +33,9 @@ inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20
 /// Shorter messages from device memory are not read there: their sender would have to wait for the reader.
 inline constexpr std::uint64_t k_least_shown = std::uint64_t{64} << 10;
 
-/// `program` itself where all is in host memory. UNSUPPORTED: it is partial, or has lists, functions or arithmetic of
-/// the application's where device memory is concerned. ARGUMENT: it is placed already, and the caller's buffers are
+/// `program` itself where all is in host memory. UNSUPPORTED: it is partial, or has lists, functions that do without
+/// devices, or arithmetic of the application's where device memory is concerned; or its functions are to use both host
+/// and device memory of the application's. ARGUMENT: it is placed already, and the caller's buffers are
 /// elsewhere; or there are too many messages for 65535 buffers.
 result<schedule_ptr> placed(schedule_ptr program, const caller_spaces& where);
 

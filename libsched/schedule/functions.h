@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "libsched/schedule/schedule.h"
+#include "ops/sparse_job.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -118,6 +119,13 @@ struct function_output {
   }
 };
 
+/// What functions need of a device, for as long as their instance.
+struct function_memory {
+  std::uint64_t device_bytes = 0;
+  const std::byte* contents = nullptr;  ///< of the device memory, in the beginning; as many bytes
+  std::uint64_t staging_bytes = 0;
+};
+
 class functions {
  public:
   virtual ~functions() = default;
@@ -130,6 +138,23 @@ class functions {
   /// The application has bound memory to the instance's inputs and outputs, perhaps the same again: what functions
   /// remember of it no longer holds. No round runs. On a thread that owns the engine, as above.
   virtual void rebound() {}
+
+  // --- where inputs and outputs are in device memory: functions that touch it leave that to the device ------------
+
+  /// Whether they can.
+  virtual bool use_devices() const { return false; }
+
+  /// What they need for that. At commit, before anything else here is called.
+  virtual function_memory memory_on_device() const { return {}; }
+  virtual void use_device(std::byte* device, std::byte* staging) { (void)device, (void)staging; }
+
+  /// Before call(), of an op that touches device memory: answers what the device has to do. When that has been done,
+  /// call() follows, with the same arguments. What is answered stays as it is until then.
+  virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
+                                            const function_input& by, const function_output& target) {
+    (void)number, (void)round, (void)source, (void)by, (void)target;
+    return failure{status::internal, "the function does not use devices"};
+  }
 };
 
 }  // namespace lsched

@@ -115,12 +115,14 @@ class op_check {
   }
 
   /// The host touches no device memory. A device touches its own and staging memory; the sums that it makes lie in the
-  /// latter, and those that it goes by the host reads.
+  /// latter, and those that it goes by the host reads. Of functions, which leave vectors to the device, the host has the
+  /// rest.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;
     if (op_.kind != op_kind::compute || !row_of(op_.what).is(trait::on_devices))
       return refuse("touches device memory, which only a device does, and no device carries it out");
+    if (is_function(op_.what)) return true;
     for (const operand& part : parts_) {
       const memory_space space = space_of(part);
       const bool is_read_by_host = part.is_sums && !part.is_written;

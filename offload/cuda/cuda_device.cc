@@ -110,6 +110,18 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   return told == status::ok ? told : status::no_memory;
 }
 
+// Host memory that is not pinned is copied through the driver's own, a part at a time.
+status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  const cuda_scope here(*in_);
+  const CUstream in = queues_[work]->stream();
+  CUresult answer = here.answer();
+  if (answer == CUDA_SUCCESS && bytes != 0)
+    answer = in_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, in);
+  if (answer == CUDA_SUCCESS) answer = in_->driver().cuStreamSynchronize(in);
+  (void)health_->note("copying at once", answer);
+  return health_->is_well() ? status_of(answer) : status::device;
+}
+
 // A smaller one may be in use: it stays.
 CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
   if (bytes <= workspace_bytes_) return CUDA_SUCCESS;

@@ -26,6 +26,7 @@ class cuda_device final : public device {
   result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const override;
   std::byte* allocate(memory_space space, std::uint64_t bytes) override;
   bool deallocate(std::byte* memory) override;
+  status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) override;
   status reserve(std::uint32_t jobs, std::uint64_t most_elements) override;
   void unreserve(std::uint32_t jobs) override { reserved_ -= jobs; }
   bool reaches(const std::byte* memory, std::uint64_t bytes) override { return memory_->reaches(memory, bytes); }

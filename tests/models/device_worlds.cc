@@ -87,6 +87,7 @@ class rows_device final : public device {
   result<memory_space> space_of(const std::byte*, std::uint64_t) const override { return memory_space::device; }
   std::byte* allocate(memory_space, std::uint64_t) override { return nullptr; }
   bool deallocate(std::byte*) override { return true; }
+  status copy_at_once(std::byte*, const std::byte*, std::uint64_t) override { return status::ok; }
   status reserve(std::uint32_t, std::uint64_t) override { return status::ok; }
   void unreserve(std::uint32_t) override {}
   bool reaches(const std::byte*, std::uint64_t) override { return true; }

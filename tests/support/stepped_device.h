@@ -13,6 +13,7 @@
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/endpoint.h"
 #include "tests/support/device_memory.h"
+#include "tests/support/sparse_on_host.h"
 #include "tests/support/stepped_gate.h"
 
 namespace lsched::testing {
@@ -72,6 +73,12 @@ class stepped_device final : public device {
     return true;
   }
 
+  status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
+    if (has_failed_) return status::device;
+    if (bytes != 0) std::memcpy(seen(to), seen(from), bytes);
+    return status::ok;
+  }
+
   status reserve(std::uint32_t jobs, std::uint64_t) override {
     if (left_-- <= 0) return status::no_memory;
     room_ += jobs;
@@ -88,7 +95,7 @@ class stepped_device final : public device {
 
   void submit(const device_job& what) override {
     ASSERT_LT(jobs_.size(), room_) << "more jobs than were reserved";
-    if (has_failed_) return jobs_.push_back(what);
+    if (has_failed_ || what.sparse != nullptr) return jobs_.push_back(what);
     const bool is_operand = what.call.c == what.call.a || what.call.c == what.call.b;
     const std::size_t width = size_of(row_of(what.what).c.type_in(what.type));
     const std::uint64_t count = what.what == kernel::dot_norms ? k_dot_sums : what.call.count;
@@ -138,6 +145,8 @@ class stepped_device final : public device {
   }
 
   void compute(const device_job& job) const {
+    if (job.sparse != nullptr)
+      return run_on_host(*job.sparse, [this](const void* place) { return seen(static_cast<const std::byte*>(place)); });
     kernel_call call = job.call;
     call.a = seen(call.a), call.b = seen(call.b), call.c = seen(call.c);
     if (job.what == kernel::copy) {

@@ -96,9 +96,9 @@ std::optional<std::uint32_t> first_not_finite(dtype type, item_list list) {
   return std::nullopt;
 }
 
-/// The least magnitude of a residual whose element rounds to an infinite item: halfway from the largest finite one to
-/// where the next would be.
-constexpr std::uint64_t least_infinite(dtype type) {
+}  // namespace
+
+std::uint64_t least_infinite(dtype type) {
   switch (type) {
     case dtype::f16: return magnitude_in(dtype::f32, 65520);
     case dtype::bf16: return 0x7F7F8000;
@@ -106,11 +106,13 @@ constexpr std::uint64_t least_infinite(dtype type) {
   }
 }
 
-}  // namespace
+bool result_check::accepts(item_list result) {
+  non_finite_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
+  return !non_finite_;
+}
 
 bool result_check::accepts(item_list result, void* residual) {
-  non_finite_ = refuses_ ? first_not_finite(type_, result) : std::nullopt;
-  if (!non_finite_) return true;
+  if (accepts(result)) return true;
   const dtype wide = residual_of(type_);
   auto* element = static_cast<std::byte*>(residual);
   for (std::uint64_t i = 0; i < count_; ++i, element += size_of(wide))
@@ -119,7 +121,11 @@ bool result_check::accepts(item_list result, void* residual) {
 }
 
 round_end::round_end(const sparse_problem& problem, std::uint64_t room)
-    : type_(problem.type), ranks_(problem.ranks()), update_(problem.type, problem.count, room), check_(problem) {}
+    : type_(problem.type),
+      vectors_(problem, room),
+      ranks_(problem.ranks()),
+      update_(problem.type, problem.count, room),
+      check_(problem) {}
 
 std::uint64_t round_end::settle(item_list sent, item_list arrived, item_list result, void* residual,
                                 std::byte* update) {
@@ -128,6 +134,12 @@ std::uint64_t round_end::settle(item_list sent, item_list arrived, item_list res
   const std::uint64_t settled = settle(residual, sent.items, sent.count, arrived.items, arrived.count);
   update_.write(result, ranks_, update);
   return settled;
+}
+
+const sparse_job* round_end::prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update) {
+  const bool is_refused = !check_.accepts(result);
+  if (is_refused) sent = arrived = result = {};
+  return vectors_.settle(sent, arrived, result, is_refused ? least_infinite(type_) : 0, update);
 }
 
 }  // namespace lsched

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/sparse/steps/device_vectors.h"
 #include "collectives/sparse/steps/problem.h"
 #include "collectives/sparse/steps/zeroed_memory.h"
 
@@ -77,6 +78,10 @@ class dense_update {
   std::vector<std::uint64_t> last_;  ///< positions
 };
 
+/// The least magnitude of a residual whose element rounds to an infinite item: halfway from the largest finite one to
+/// where the next would be.
+std::uint64_t least_infinite(dtype type);
+
 /// nan_policy::error: a round is refused if its result has a value that is not finite.
 ///
 /// One rank's, of one round after the other. All ranks have the same result, bit for bit, so all come to the same
@@ -91,6 +96,8 @@ class result_check {
   /// that was sent is to leave the residual; but what cannot be sent as a finite item has become zero there, so that it
   /// does not make the next round non-finite. Always true under other policies. O(result), and O(count) where refused.
   bool accepts(item_list result, void* residual);
+  /// The same, without the residual: elements of it from least_infinite(type) on are to become zero. O(result).
+  bool accepts(item_list result);
 
   /// Of the round that was checked last, if it was refused: the first index whose value is not finite.
   std::optional<std::uint32_t> non_finite_element() const { return non_finite_; }
@@ -107,7 +114,7 @@ class result_check {
 class round_end {
  public:
   /// The next update is zeroed as a whole, whichever it is.
-  void forget_update() { update_.forget(); }
+  void forget_update() { update_.forget(), vectors_.forget_update(); }
   /// Of the last round that was settled.
   std::optional<std::uint32_t> non_finite_element() const { return check_.non_finite_element(); }
 
@@ -119,8 +126,11 @@ class round_end {
   /// elements of the items' type, or nullptr. It becomes result / P, zero elsewhere (dense_update). Of a round that is
   /// refused the update is zero, and nothing was sent.
   std::uint64_t settle(item_list sent, item_list arrived, item_list result, void* residual, std::byte* update);
+  /// The same where the vectors are in device memory: what the device has to do.
+  const sparse_job* prepare_to_settle(item_list sent, item_list arrived, item_list result, std::byte* update);
 
   dtype type_;
+  device_vectors vectors_;  ///< used where vectors are in device memory
 
  private:
   std::uint64_t ranks_;

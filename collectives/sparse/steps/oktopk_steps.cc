@@ -48,7 +48,11 @@ item_list oktopk_steps::select(const void* gradient) {
                           .count = problem_.count,
                           .first_index = 0};
   looks_ = !reuses() || state_.thresholds().left == 0;
-  selected_count_ = looks_ ? select_largest(from) : select_by_threshold(from);
+  return begin_round(looks_ ? select_largest(from) : select_by_threshold(from));
+}
+
+item_list oktopk_steps::begin_round(std::uint64_t selected) {
+  selected_count_ = selected;
   const auto settled = state_.boundaries();
   std::copy(settled.begin(), settled.end(), boundaries_.begin());
   return {selected_.data(), selected_count_};
@@ -165,10 +169,38 @@ std::uint64_t oktopk_steps::settle(item_list gathered, void* update) {
   const item_list sent{sent_.data(), sent_count_}, result = result_of(gathered);
   const std::uint64_t settled =
       round_end::settle(sent, result, result, state_.residual(), static_cast<std::byte*>(update));
+  end_round();
+  return settled;
+}
+
+void oktopk_steps::end_round() {
   sent_count_ = 0;
   if (non_finite_element()) next_ = {};
   state_.finish_round(boundaries_, next_);
-  return settled;
+}
+
+item_list oktopk_steps::take_selected() {
+  const item_list found = vectors_.selected();
+  if (found.count != 0) std::memcpy(selected_.data(), found.items, found.count * item_size(problem_.type));
+  return begin_round(found.count);
+}
+
+void oktopk_steps::use_device(std::byte* device, std::byte* staging) {
+  vectors_.use(device, staging);
+  state_.move_residual(device);
+}
+
+// What a settled round leaves to the next one is decided before the device has done its part: ranks agree upon it, and
+// a job that was taken is done.
+result<const sparse_job*> oktopk_steps::prepare(std::uint32_t number, round_no round, const function_input& source,
+                                                const function_input&, const function_output& target) {
+  if (number == number_of(oktopk_step::select)) return vectors_.select(source.data);
+  if (number != number_of(oktopk_step::settle)) return failure{status::internal, "a step that knows no vector"};
+  const item_list arrived = whole(source);
+  const sparse_job* const job = prepare_to_settle({sent_.data(), sent_count_}, arrived, arrived, target.data);
+  end_round();
+  note(round, non_finite_element());
+  return job;
 }
 
 status oktopk_steps::call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
@@ -179,7 +211,7 @@ status oktopk_steps::call(std::uint32_t number, round_no round, const function_i
     return status::ok;
   }
   switch (static_cast<oktopk_step>(number)) {
-    case oktopk_step::select: return copy(select(source.data), target);
+    case oktopk_step::select: return copy(vectors_.is_used() ? take_selected() : select(source.data), target);
     case oktopk_step::count_positions: count_positions(target.numbers<std::uint64_t>()); break;
     case oktopk_step::set_boundaries: set_boundaries(by.numbers<std::uint64_t>()); break;
     case oktopk_step::count_drift: count_drift(target.numbers<std::uint64_t>()); break;
@@ -194,6 +226,7 @@ status oktopk_steps::call(std::uint32_t number, round_no round, const function_i
     case oktopk_step::cut: cut(list_of(source), target.data); return lay_out(target, pieces_);
     case oktopk_step::share: return copy(whole(source), target);
     case oktopk_step::settle:
+      if (vectors_.is_used()) break;
       settle(whole(source), target.data);
       note(round, non_finite_element());
       break;

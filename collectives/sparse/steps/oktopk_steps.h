@@ -127,10 +127,20 @@ class oktopk_steps final : public sparse_functions, public round_end {
               const function_output& target) override;
   void rebound() override { forget_update(); }
 
+  // Where the vectors are in device memory. Reused thresholds are the host's.
+  bool use_devices() const override { return !reuses(); }
+  function_memory memory_on_device() const override { return vectors_.memory(state_.residual()); }
+  void use_device(std::byte* device, std::byte* staging) override;
+  result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
+                                    const function_input& by, const function_output& target) override;
+
  private:
   bool reuses() const { return problem_.selection == selection_rule::reused; }
   /// The least magnitude that is gathered of sums, where thresholds are reused.
   std::uint64_t least_gathered() const;
+  item_list begin_round(std::uint64_t selected);
+  item_list take_selected();
+  void end_round();
   std::uint64_t select_largest(const accumulation& from);
   std::uint64_t select_by_threshold(const accumulation& from);
   magnitude_range range_from(std::uint64_t threshold) const;

@@ -31,6 +31,13 @@ class sparse_state {
   void* residual() { return residual_.data(); }
   const void* residual() const { return residual_.data(); }
 
+  /// From now on it is at `memory`, of a device; what residual() answers is what it was in the beginning, until it is
+  /// fetched from there.
+  void move_residual(std::byte* memory) { on_device_ = memory; }
+  /// nullptr: it is not on a device.
+  std::byte* residual_on_device() const { return on_device_; }
+  std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
+
   /// size + 1 positions, ascending, the first 0 and the last `count`: region r is [boundaries[r], boundaries[r + 1]).
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
   /// Rounds that were settled.
@@ -57,7 +64,6 @@ class sparse_state {
   struct header;
   header current_header() const;
   std::optional<failure> validate(const header& that, std::span<const std::byte> image) const;
-  std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
 
   dtype type_;
   std::uint64_t count_;
@@ -65,6 +71,7 @@ class sparse_state {
   std::uint64_t rounds_ = 0;
   reused_thresholds thresholds_{};
   zeroed_memory residual_;
+  std::byte* on_device_ = nullptr;
 };
 
 }  // namespace lsched

@@ -9,6 +9,8 @@
 // Between select and settle the residual holds all of residual + gradient: a round that is given up loses nothing.
 #pragma once
 
+#include <type_traits>
+
 #include "collectives/sparse/steps/lists.h"
 #include "collectives/sparse/steps/sparse_functions.h"
 
@@ -30,6 +32,12 @@ class gathered_sum : public round_end {
     // Where contributions cancel out, the result has no item; they were in it all the same.
     round_end::settle(sent, sent, result, residual, update);
   }
+  /// The same where the vectors are in device memory: what the device has to do.
+  const sparse_job* prepare_to_settle(item_list sent, item_list result, std::byte* update) {
+    return round_end::prepare_to_settle(sent, sent, result, update);
+  }
+  device_vectors& vectors() { return vectors_; }
+  const device_vectors& vectors() const { return vectors_; }
 
  protected:
   /// No rank sends more than `list_room` items.
@@ -66,23 +74,52 @@ class gather_functions : public functions_of_steps<Steps> {
   gather_functions(const sparse_problem& problem, sparse_state& state)
       : functions_of_steps<Steps>(problem, state),
         lists_(problem.ranks()),
-        result_(steps_.result_room() * item_size(problem.type)) {}
+        width_(item_size(problem.type)),
+        result_(steps_.result_room() * width_) {}
 
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input&,
               const function_output& target) override {
-    if (static_cast<topka_step>(number) == topka_step::select) {
-      sent_ = {target.data, steps_.select(this->residual(), source.data, this->state_.hint, target.data)};
+    if (is_select(number)) {
+      sent_ = {target.data, is_used() ? take_selected(target.data)
+                                      : steps_.select(this->residual(), source.data, this->state_.hint, target.data)};
       return set_length(target, sent_.count);
     }
-    gather(source, lists_);
-    const item_list all{result_.data(), steps_.add(lists_, result_.data())};
-    steps_.settle(sent_, all, this->residual(), target.data);
+    if (is_used()) return status::ok;
+    steps_.settle(sent_, sum_of(source), this->residual(), target.data);
     return this->finish(round);
   }
 
+  /// A device selects as topka does.
+  bool use_devices() const override { return std::is_same_v<Steps, topka>; }
+  function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.residual()); }
+  void use_device(std::byte* device, std::byte* staging) override {
+    steps_.vectors().use(device, staging);
+    this->state_.move_residual(device);
+  }
+  result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
+                                    const function_input&, const function_output& target) override {
+    if (is_select(number)) return steps_.vectors().select(source.data);
+    const sparse_job* const job = steps_.prepare_to_settle(sent_, sum_of(source), target.data);
+    (void)this->finish(round);
+    return job;
+  }
+
  private:
+  static bool is_select(std::uint32_t number) { return static_cast<topka_step>(number) == topka_step::select; }
+  bool is_used() const { return steps_.vectors().is_used(); }
+  item_list sum_of(const function_input& source) {
+    gather(source, lists_);
+    return {result_.data(), steps_.add(lists_, result_.data())};
+  }
+  std::uint64_t take_selected(std::byte* items) const {
+    const item_list found = steps_.vectors().selected();
+    if (found.count != 0) std::memcpy(items, found.items, found.count * width_);
+    return found.count;
+  }
+
   using functions_of_steps<Steps>::steps_;
   std::vector<item_list> lists_;  ///< by rank
+  std::size_t width_;             ///< bytes of an item
   std::vector<std::byte> result_;
   item_list sent_{};  ///< in the instance's memory
 };

@@ -20,9 +20,9 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-/// Copies are the driver's.
+/// Copies are the driver's, and functions have jobs of their own (sparse_launch.h).
 constexpr bool has_function(kernel what, dtype type) {
-  return row_of(what).is(trait::on_devices) && what != kernel::copy && supports(what, type);
+  return row_of(what).is(trait::on_devices) && what != kernel::copy && !is_function(what) && supports(what, type);
 }
 
 constexpr device_symbol symbol_of(std::string_view what, std::string_view type, std::string_view other = {}) {
