@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "offload/cuda/driver/pointers.h"
+#include "offload/cuda/driver/sparse_launch.h"
 #include "offload/cuda/rest.h"
 #include "offload/cuda/streams/canary.h"
 #include "ops/adasum/adasum.h"
@@ -100,7 +101,8 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   const cuda_scope here(*in_);
   const auto sums = find_device_kernel(kernel::dot_norms, dtype::f32);
   CUresult answer = here.answer();
-  if (answer == CUDA_SUCCESS) answer = reserve_workspace(sums ? sums->workspace_bytes(most_elements) : 0);
+  const std::uint64_t of_sums = sums ? sums->workspace_bytes(most_elements) : 0;
+  if (answer == CUDA_SUCCESS) answer = reserve_workspace(std::max(of_sums, selection_workspace_bytes(most_elements)));
   for (std::size_t i = 0; i < queues_.size() && answer == CUDA_SUCCESS; ++i)
     answer = queues_[i]->reserve(std::size_t{reserved_} + jobs);
   if (answer == CUDA_SUCCESS) reserved_ += jobs;
@@ -138,7 +140,7 @@ CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
 bool cuda_device::is_device_memory(const std::byte* memory) const { return !memory_->is_staging(memory); }
 
 cuda_device::queue cuda_device::queue_of(const device_job& job) const {
-  if (job.what != kernel::copy) return work;
+  if (job.what != kernel::copy || job.sparse != nullptr) return work;
   if (!is_device_memory(job.call.c)) return down;
   return is_device_memory(job.call.a) ? work : up;
 }
@@ -159,6 +161,7 @@ void cuda_device::fail_unless_done(std::string_view call, CUresult answer) {
 }
 
 CUresult cuda_device::begin(const device_job& job, CUstream in) {
+  if (job.sparse != nullptr) return launch(*job.sparse, in);
   return job.what == kernel::copy ? copy(job, in) : launch(job, in);
 }
 
@@ -192,6 +195,21 @@ CUresult cuda_device::launch(std::uint32_t function, device_grid grid, const dev
   std::array<void*, 1> parameters{&copied};
   return in_->driver().cuLaunchKernel(in_->function(function), grid.blocks, 1, 1, grid.threads, 1, 1, 0, in,
                                       parameters.data(), nullptr);
+}
+
+// Of a selection of nothing the host knows how much it finds.
+CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
+  launch_list all;
+  if (const auto* const selects = std::get_if<sparse_selection>(&job)) {
+    if (selects->count == 0 || selects->k == 0) *selects->found = 0;
+    all = launches_of(*selects, workspace_);
+  } else {
+    all = launches_of(std::get<sparse_settlement>(job));
+  }
+  CUresult answer = CUDA_SUCCESS;
+  for (const device_launch& next : all.all())
+    if (answer == CUDA_SUCCESS) answer = launch(next.function, next.grid, next.with, in);
+  return answer;
 }
 
 // A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited

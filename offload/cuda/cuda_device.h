@@ -62,6 +62,7 @@ class cuda_device final : public device {
   CUresult copy(const device_job& job, CUstream in);
   CUresult launch(const device_job& job, CUstream in);
   CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
+  CUresult launch(const sparse_job& job, CUstream in);
   void fail_unless_done(std::string_view call, CUresult answer);
   void keep_all();
 
@@ -72,7 +73,7 @@ class cuda_device final : public device {
   std::unique_ptr<cuda_memory> memory_;
   std::array<std::unique_ptr<job_queue>, 3> queues_;
   std::uint32_t reserved_ = 0;   ///< jobs
-  double* workspace_ = nullptr;  ///< of the kernels in two passes, which the stream runs one after the other
+  double* workspace_ = nullptr;  ///< of kernels in several passes, which the stream runs one after the other
   std::uint64_t workspace_bytes_ = 0;
   bool is_hung_ = false;
 };

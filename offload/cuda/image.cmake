@@ -12,11 +12,11 @@ foreach(architecture IN LISTS architectures)
 endforeach()
 set(LSCHED_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "Architectures of devices, the lowest first, as 90;100")
 
+# Kernels use nothing that the lowest architecture lacks: they are translated once, for that one, and assembled for each.
 list(GET LSCHED_CUDA_ARCHITECTURES 0 lowest)
-set(targets -gencode arch=compute_${lowest},code=compute_${lowest})
-foreach(architecture IN LISTS LSCHED_CUDA_ARCHITECTURES)
-  list(APPEND targets -gencode arch=compute_${architecture},code=sm_${architecture})
-endforeach()
+list(TRANSFORM LSCHED_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE real)
+list(JOIN real "," real)
+set(targets -gencode "arch=compute_${lowest},code=[compute_${lowest},${real}]")
 
 set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels)
 set(LSCHED_DEVICE_IMAGE ${CMAKE_CURRENT_BINARY_DIR}/device_image.fatbin)

@@ -39,13 +39,32 @@ constexpr device_symbol symbol_of(std::string_view what, std::string_view type, 
 /// On a device an adaptive sum has its coefficients as arguments.
 constexpr std::string_view device_name_of(kernel what) { return what == kernel::adasum ? "scaled_add" : name_of(what); }
 
+struct vector_step_name {
+  std::string_view text;
+  bool has_types, is_of_residual;  ///< one function each of floating types; of those of residuals
+};
+constexpr std::array<vector_step_name, 9> k_vector_steps{{{"select_count", true, false},
+                                                          {"select_tally", true, false},
+                                                          {"select_take", true, false},
+                                                          {"put", true, false},
+                                                          {"leave", true, false},
+                                                          {"drop", true, true},
+                                                          {"select_narrow", false, false},
+                                                          {"select_scan", false, false},
+                                                          {"clear", false, false}}};
+
+constexpr std::size_t place_of(dtype floating) {
+  return static_cast<std::size_t>(floating) - static_cast<std::size_t>(dtype::f16);
+}
+
 struct function_table {
   static constexpr std::size_t k_kernels = k_kernel_rows.size(), k_dtypes = k_all_dtypes.size();
-  std::array<device_symbol, 128> symbols{};
+  std::array<device_symbol, 160> symbols{};
   std::uint32_t number = 0;
   std::array<std::array<std::uint32_t, k_dtypes>, k_kernels> of_kernel{};
   std::array<std::array<std::uint32_t, k_floats.size()>, k_floats.size()> of_conversion{};
   std::uint32_t end_of_dots = 0;
+  std::array<std::array<std::uint32_t, k_floats.size()>, k_vector_steps.size()> of_step{};
 
   constexpr std::uint32_t add(const device_symbol& symbol) {
     symbols[number] = symbol;
@@ -63,6 +82,18 @@ struct function_table {
       for (std::size_t to = 0; to < k_floats.size(); ++to)
         of_conversion[from][to] = add(symbol_of("convert", name_of(k_floats[from]), name_of(k_floats[to])));
     end_of_dots = add(symbol_of(name_of(kernel::dot_norms), "end"));
+    for (std::size_t step = 0; step < k_vector_steps.size(); ++step) add_step(step);
+  }
+
+  constexpr void add_step(std::size_t step) {
+    const auto [text, has_types, is_of_residual] = k_vector_steps[step];
+    std::uint32_t made = has_types ? k_no_device_function : add(symbol_of(text, {}));
+    for (std::size_t i = 0; i < k_floats.size(); ++i) {
+      const dtype type = is_of_residual && k_floats[i] != dtype::f64 ? dtype::f32 : k_floats[i];
+      const bool is_made = is_of_residual && i != 0 && type == dtype::f32;
+      if (has_types && !is_made) made = add(symbol_of(text, name_of(type)));
+      of_step[step][i] = made;
+    }
   }
 };
 
@@ -115,11 +146,13 @@ std::optional<device_kernel> find_device_kernel(kernel what, dtype type) {
   return found;
 }
 
+std::uint32_t function_of(vector_step step, dtype type) {
+  return k_functions.of_step[static_cast<std::size_t>(step)][place_of(type)];
+}
+
 std::optional<device_kernel> find_device_conversion(dtype from, dtype to) {
   if (!is_floating(from) || !is_floating(to)) return std::nullopt;
-  const auto row = static_cast<std::size_t>(from) - static_cast<std::size_t>(dtype::f16);
-  const auto column = static_cast<std::size_t>(to) - static_cast<std::size_t>(dtype::f16);
-  return device_kernel{.first = k_functions.of_conversion[row][column],
+  return device_kernel{.first = k_functions.of_conversion[place_of(from)][place_of(to)],
                        .vector = vector_of(std::max(size_of(from), size_of(to)))};
 }
 

@@ -52,6 +52,12 @@ struct device_kernel {
 /// the sums (adasum_coefficients_of); sums of `dot_norms` lie at c, aligned for f64. Null operands only that one takes.
 std::optional<device_kernel> find_device_kernel(kernel what, dtype type);
 
+/// What jobs of sparse vectors are made of (sparse_launch.h; kernels/sparse.cu).
+enum class vector_step : std::uint8_t { count, tally, take, put, leave, drop, narrow, scan, clear };
+
+/// The place in device_symbols() of a step over vectors of a floating type.
+std::uint32_t function_of(vector_step step, dtype type);
+
 /// The conversion of one floating type to another (ops/elementwise/elementwise.h): c = x a.
 std::optional<device_kernel> find_device_conversion(dtype from, dtype to);
 

@@ -14,6 +14,14 @@ struct device_arguments {
   std::uint64_t count;    ///< elements
   std::uint64_t divisor;  ///< of divide
   double x, y;            ///< of scaled_add: c = x a + y b; of convert: c = x a
+
+  // Of sparse.cu: c is the residual, or the update; a the gradient, or items; x its factor, the rest:
+  void* items;           ///< what is taken
+  void* found;           ///< how many these are, u64
+  std::uint64_t wanted;  ///< items; of drop: the least magnitude
+  std::uint64_t tiles;
+  std::uint32_t shift, bits;  ///< of a pass over magnitudes: which bits of them
+  bool ignores_nan;
 };
 
 }  // namespace lsched

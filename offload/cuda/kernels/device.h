@@ -2,7 +2,7 @@
 // for the host, where tests run it (tests/offload/cuda/emulated.h).
 //
 // A kernel takes one device_arguments by value, and its symbol is in no namespace. No other feature of CUDA is used: no
-// shuffles, no atomics, no memory that is allocated.
+// shuffles, no atomics but sums of integers, no memory that is allocated.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,13 @@ LSCHED_DEVICE std::uint32_t grid_size() { return gridDim.x; }    ///< blocks
 
 /// Returns when all threads of the block have called it, and sees what they had written.
 LSCHED_DEVICE void sync_block() { __syncthreads(); }
+
+/// Adds to a number that other threads of the grid add to.
+LSCHED_DEVICE void add_atomically(std::uint32_t* to, std::uint32_t number) { atomicAdd(to, number); }
+LSCHED_DEVICE void add_atomically(std::uint64_t* to, std::uint64_t number) {
+  static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
+  atomicAdd(reinterpret_cast<unsigned long long*>(to), number);
+}
 
 /// sum + one * other where the product is exact, so that it does not matter whether it is rounded.
 LSCHED_DEVICE double add_exact_product(double sum, double one, double other) { return __fma_rn(one, other, sum); }

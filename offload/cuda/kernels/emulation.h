@@ -1,7 +1,9 @@
 // The words of device.h on the host, for tests; tests/offload/cuda/emulated.cc runs what is written in them.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <type_traits>
 
 #include "offload/cuda/kernels/arguments.h"
 
@@ -43,6 +45,11 @@ inline std::uint32_t block_size() { return emulation::current.threads; }
 inline std::uint32_t grid_size() { return emulation::current.blocks; }
 
 void sync_block();
+
+template <class Number>
+void add_atomically(Number* to, std::type_identity_t<Number> number) {
+  std::atomic_ref(*to).fetch_add(number, std::memory_order_relaxed);
+}
 
 inline double add_exact_product(double sum, double one, double other) { return sum + one * other; }
 inline float add_exact_product(float sum, float one, float other) { return sum + one * other; }

@@ -3,3 +3,4 @@
 #include "offload/cuda/kernels/divide.cu"
 #include "offload/cuda/kernels/elementwise.cu"
 #include "offload/cuda/kernels/linear.cu"
+#include "offload/cuda/kernels/sparse.cu"
