@@ -88,6 +88,12 @@ bool runtime::deallocate_on_device(std::byte* memory) {
   return was_ours;
 }
 
+status runtime::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  status answer = status::ok;
+  driver_.with_engine([&] { answer = device_->copy_at_once(to, from, bytes); });
+  return answer;
+}
+
 std::string runtime::describe(const world& place) const {
   std::string text = "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " over " +
                      std::string(net_->name()) + ", ";

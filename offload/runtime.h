@@ -50,6 +50,8 @@ class runtime {
   /// Memory of the GPU, which there is; null: there is none left. And back; false: it was not from here. Any thread.
   std::byte* allocate_on_device(std::uint64_t bytes);
   bool deallocate_on_device(std::byte* memory);
+  /// Copies from or to the GPU's memory, and waits for that. Any thread.
+  status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
   /// null: none was attached. Any thread.
   const device* gpu() const { return gpu_.load(); }
 

@@ -750,6 +750,9 @@ typedef struct lsched_sparse_desc {
  * schedule remains usable. Finite elements whose sum overflows are in the residuals still, so the next round may be
  * refused, too. Of refused rounds the last one is remembered: an older ticket, asked again, answers OK.
  *
+ * In device memory (lsched_cuda.h) are gradient and update both, or neither; the residual then is, too, and all bits are
+ * the same. Not with LSCHED_REUSED: UNSUPPORTED.
+ *
  * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/sparse.md has the rest.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
  * the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the residual the
@@ -780,7 +783,8 @@ typedef struct lsched_sparse_stats {
  * lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
 LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
-/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written.
+/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written; in device
+ * memory if the gradient is.
  * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
  * the next: flush on all ranks, look or save, then a barrier or another lsched_flush before any rank offers.
  * After a failed round there is no other, but the residual is still there to be saved.
@@ -792,8 +796,8 @@ LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* sched
 /* Saves all that lives from round to round, for a checkpoint (residual, boundaries, thresholds): *needed (optional) =
  * its bytes; written if there is room for all of it. lsched_sparse_create goes on from the image. Partial schedules: as
  * lsched_sparse_residual; images of several ranks belong together only if no round ran in between.
- * Thread: not while a round runs.  Blocks: as lsched_sparse_residual.  Errors: ARGUMENT (too little room), STATE while
- * a round runs. */
+ * Thread: not while a round runs.  Blocks: as lsched_sparse_residual; for a copy from device memory.  Errors: ARGUMENT
+ * (too little room), DEVICE, STATE while a round runs. */
 LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                 size_t* needed);
 

@@ -79,10 +79,13 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
   return memory;
 }
 
-result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory) {
+result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
+                                      const commit_request& request) {
+  const binding& memory = request.memory;
   if (program->is_partial() || memory.inputs.size() + memory.outputs.size() == 0) return program;
   auto spaces = spaces_of(world, *program, memory);
   if (!spaces) return spaces.error();
+  spaces->has_device_functions = request.options.local != nullptr && request.options.local->use_devices();
   if (world.process.gpu() != nullptr)
     world.process.driver().with_engine(
         [&] { spaces->reads_peers = world.process.engine().reads_device_memory_of(world.joined.members().homes()); });

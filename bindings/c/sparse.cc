@@ -157,6 +157,13 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
   return all;
 }
 
+/// From a device, if it is there, to where the state has it.
+status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
+  if (state.residual_on_device() == nullptr) return status::ok;
+  return schedule.world->process.copy_at_once(static_cast<std::byte*>(state.residual()), state.residual_on_device(),
+                                              state.residual_bytes());
+}
+
 /// Between rounds the state is the caller's. Any rank may start a round of a partial schedule: none does while the
 /// caller looks.
 template <class Look>
@@ -235,14 +242,16 @@ lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sp
 lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype) {
   if (residual == nullptr || dtype == nullptr) return LSCHED_ERR_ARGUMENT;
   return between_rounds(schedule, [&](sparse_state& state) {
-    *residual = state.residual();
+    *residual = state.residual_on_device() != nullptr ? state.residual_on_device() : state.residual();
     *dtype = number_of(state.residual_type());
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
-  return between_rounds(schedule, [&](const sparse_state& state) {
+  return between_rounds(schedule, [&](sparse_state& state) {
+    const status fetched = image != nullptr ? fetch_residual(*schedule, state) : status::ok;
+    if (fetched != status::ok) return static_cast<lsched_status>(fetched);
     const std::vector<std::byte> all = state.save();
     if (needed != nullptr) *needed = all.size();
     if (image == nullptr) return needed != nullptr ? LSCHED_OK : LSCHED_ERR_ARGUMENT;

@@ -107,7 +107,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (made && made->request.program)
-    made->request.program = placed_in_memory(*world, *made->request.program, made->request.memory);
+    made->request.program = placed_in_memory(*world, *made->request.program, made->request);
   if (!made) made = creation{{"arguments that were refused", made.error()}};
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
   const bool waits = world->creates_wait.load();

@@ -106,8 +106,9 @@ bool is_any_on_device(Pointer memory, std::size_t number) {
   return memory != nullptr && std::any_of(memory, memory + number, [](const void* one) { return is_on_device(one); });
 }
 
-/// The program for memory that is where this is (libsched/place).
-result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory);
+/// A request's program for memory that is where the request's is (libsched/place).
+result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
+                                      const commit_request& request);
 
 /// How every create ends: commits, makes the handle, and waits for the other ranks where creates wait. A rank whose
 /// arguments are bad commits its failure, since the others have to learn of it.

@@ -46,7 +46,7 @@ std::optional<failure> engine::give_functions_memory(instance& inst) {
     return failure{status::no_memory, "no device memory left for what functions keep there"};
   const status copied = device_->copy_at_once(on_device, wanted.contents, wanted.device_bytes);
   if (copied != status::ok)
-    return failure{copied, copied == status::device ? device_->failure_words() : "the device does not copy"};
+    return failure{copied, copied == status::device ? device_->failure_words() : "no memory left to copy with"};
   inst.local->use_device(on_device, staging);
   return std::nullopt;
 }

@@ -48,6 +48,8 @@ std::optional<failure> cuda_device::open_streams() {
     if (!opened) return opened.error();
     one = std::move(*opened);
   }
+  const CUresult answer = in_->driver().cuEventCreate(&copied_, CU_EVENT_DISABLE_TIMING);
+  if (answer != CUDA_SUCCESS) return failure_of(in_->driver(), "cuEventCreate", answer);
   return std::nullopt;
 }
 
@@ -63,7 +65,12 @@ std::optional<failure> cuda_device::try_streams() {
 // The driver gives nothing back before all streams of the device have come to their end, of whomever they are.
 cuda_device::~cuda_device() {
   bell_.close();
-  if (is_hung_ || !comes_to_rest(*in_, k_longest_drain)) keep_all();
+  if (is_hung_ || !comes_to_rest(*in_, k_longest_drain)) {
+    keep_all();
+    return;
+  }
+  const cuda_scope here(*in_);
+  if (here.is_entered() && copied_ != nullptr) (void)in_->driver().cuEventDestroy(copied_);
 }
 
 // What a device that hangs may still write is nobody else's, ever: it goes with the process.
@@ -112,16 +119,32 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   return told == status::ok ? told : status::no_memory;
 }
 
-// Host memory that is not pinned is copied through the driver's own, a part at a time.
+// Behind what the stream has to do. Host memory that is not pinned is copied through the driver's own. A part takes
+// far less than the limit, however long the whole is.
 status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  constexpr std::uint64_t k_part = std::uint64_t{64} << 20;
   const cuda_scope here(*in_);
-  const CUstream in = queues_[work]->stream();
   CUresult answer = here.answer();
-  if (answer == CUDA_SUCCESS && bytes != 0)
-    answer = in_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, in);
-  if (answer == CUDA_SUCCESS) answer = in_->driver().cuStreamSynchronize(in);
-  (void)health_->note("copying at once", answer);
-  return health_->is_well() ? status_of(answer) : status::device;
+  for (std::uint64_t done = 0; done < bytes && answer == CUDA_SUCCESS; done += k_part)
+    answer = copy_part(to + done, from + done, std::min(k_part, bytes - done));
+  if (answer == CUDA_ERROR_OUT_OF_MEMORY) return status::no_memory;
+  is_hung_ = is_hung_ || answer == CUDA_ERROR_NOT_READY;
+  fail_unless_done("copying at once", answer);
+  return health_->code();
+}
+
+CUresult cuda_device::copy_part(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+  const CUstream in = queues_[work]->stream();
+  CUresult answer = in_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, in);
+  if (answer == CUDA_SUCCESS) answer = in_->driver().cuEventRecord(copied_, in);
+  const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
+  while (answer == CUDA_SUCCESS) {
+    answer = in_->driver().cuEventQuery(copied_);
+    if (answer != CUDA_ERROR_NOT_READY || std::chrono::steady_clock::now() > deadline) return answer;
+    std::this_thread::sleep_for(k_nap);
+    answer = CUDA_SUCCESS;
+  }
+  return answer;
 }
 
 // A smaller one may be in use: it stays.

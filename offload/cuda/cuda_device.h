@@ -60,6 +60,7 @@ class cuda_device final : public device {
   queue queue_of(const device_job& job) const;
   CUresult begin(const device_job& job, CUstream in);
   CUresult copy(const device_job& job, CUstream in);
+  CUresult copy_part(std::byte* to, const std::byte* from, std::uint64_t bytes);
   CUresult launch(const device_job& job, CUstream in);
   CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
   CUresult launch(const sparse_job& job, CUstream in);
@@ -75,6 +76,7 @@ class cuda_device final : public device {
   std::uint32_t reserved_ = 0;   ///< jobs
   double* workspace_ = nullptr;  ///< of kernels in several passes, which the stream runs one after the other
   std::uint64_t workspace_bytes_ = 0;
+  CUevent copied_ = nullptr;  ///< behind the last part of a copy at once
   bool is_hung_ = false;
 };
 

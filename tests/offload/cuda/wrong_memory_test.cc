@@ -92,20 +92,30 @@ TEST_F(WrongMemory, WithArithmeticOfTheApplication) {
   });
 }
 
+/// Both vectors are there or neither, and thresholds that are reused are the host's.
 TEST_F(WrongMemory, OfSparseVectors) {
   const world_of_threads world(1);
   attach(world.at(0));
-  user_buffer gradient(gpu(), true, floats(k_count)), update(gpu(), true, floats(k_count));
-  lsched_sparse_desc desc{.struct_size = sizeof desc,
-                          .gradient = gradient.data(),
-                          .update = update.data(),
-                          .count = k_count,
-                          .k = 10,
-                          .dtype = LSCHED_F32};
-  lsched_schedule* made = nullptr;
-  diagnostic why;
-  EXPECT_EQ(lsched_sparse_create(world.at(0), &desc, &made, &why), LSCHED_ERR_UNSUPPORTED) << why.text;
-  EXPECT_EQ(made, nullptr);
+  user_buffer there(gpu(), true, floats(k_count));
+  floats here(k_count);
+  user_buffer other(gpu(), true, floats(k_count));
+  const auto refuse = [&](const void* gradient, void* update, lsched_selection selection) {
+    const lsched_sparse_desc desc{.struct_size = sizeof desc,
+                                  .gradient = gradient,
+                                  .update = update,
+                                  .count = k_count,
+                                  .k = 10,
+                                  .dtype = LSCHED_F32,
+                                  .algorithm = "oktopk",
+                                  .selection = selection};
+    lsched_schedule* made = nullptr;
+    diagnostic why;
+    EXPECT_EQ(lsched_sparse_create(world.at(0), &desc, &made, &why), LSCHED_ERR_UNSUPPORTED) << why.text;
+    EXPECT_EQ(made, nullptr);
+  };
+  refuse(there.data(), here.data(), LSCHED_EXACT);
+  refuse(here.data(), there.data(), LSCHED_EXACT);
+  refuse(there.data(), other.data(), LSCHED_REUSED);
 }
 
 TEST_F(WrongMemory, OfLists) {
