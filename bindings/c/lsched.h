@@ -532,9 +532,9 @@ typedef struct lsched_counts {
  * Thread: any, one at a time per schedule.  Blocks: until the engine is free, a step of it.
  * Memory: buffers, counts, displacements and `received` belong to the schedule until the round has ended.
  * Errors, of which nothing is sent and no round is started: STATE: the round `depth` before is outstanding; ARGUMENT:
- * as lsched_rebind, or counts or memory are missing, or there that belong to no buffer; BOUNDS: a count is above the
- * capacity, or the block for this rank itself above its room.  A round whose blocks find no room at their receiver ends
- * there with BOUNDS, naming the sender. */
+ * as lsched_rebind, or counts or memory are missing, or there that belong to no buffer, or an array of lsched_counts is
+ * in device memory; BOUNDS: a count is above the capacity, or the block for this rank itself above its room.  A round
+ * whose blocks find no room at their receiver ends there with BOUNDS, naming the sender. */
 LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs,
                                                void* const* outputs, const lsched_counts* counts,
                                                lsched_ticket* ticket);
@@ -847,7 +847,7 @@ LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, co
 /* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, rounded to
  * nearest even, subnormals included; too large is an infinity. A factor that is a power of two rounds once.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
- * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
+ * Errors: ARGUMENT (a null buffer with count > 0, one in device memory (lsched_cuda.h), an integer dtype, or none). */
 LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
                                             lsched_dtype to, void* output);
 

@@ -79,6 +79,13 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
   return memory;
 }
 
+std::optional<failure> first_on_device(std::initializer_list<named_array> arrays) {
+  for (const named_array& one : arrays)
+    if (one.place != nullptr && is_gpu_memory(one.place, 1))
+      return argument(std::string(one.name) + ": device memory is given where the host reads");
+  return std::nullopt;
+}
+
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program, const binding& memory) {
   if (program->is_partial() || memory.inputs.size() + memory.outputs.size() == 0) return program;
   auto spaces = spaces_of(world, *program, memory);
