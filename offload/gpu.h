@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "libsched/engine/device.h"
 #include "libsched/transport/endpoint.h"
@@ -31,9 +32,9 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
 /// Whether memory is a GPU's, in a process that may have opened none here, but has loaded a driver. Any thread.
 bool is_gpu_memory(const void* memory, std::uint64_t bytes);
 
-/// The same for calls that are made often: a load where no driver was known when look_for_gpu() or one of the others
-/// here was called last. Any thread.
-bool is_known_gpu_memory(const void* memory);
+/// Whether that is so of any of several places, null ones left out, for calls that are made often: a load where no
+/// driver was known when look_for_gpu() or one of the others here was called last. Any thread.
+bool is_known_gpu_memory(std::span<const void* const> places);
 void look_for_gpu();
 
 }  // namespace lsched

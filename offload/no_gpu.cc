@@ -9,7 +9,7 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice&, endpoint&) {
 
 bool is_gpu_memory(const void*, std::uint64_t) { return false; }
 
-bool is_known_gpu_memory(const void*) { return false; }
+bool is_known_gpu_memory(std::span<const void* const>) { return false; }
 
 void look_for_gpu() {}
 

@@ -1,9 +1,9 @@
 // What a device does in a round of a sparse allreduce whose vectors are in device memory: the first step and the last.
 // Everything in between are lists, which are the host's.
 //
-// Vectors are in device memory: the gradient and the update the application's, the residual the schedule's. Lists are in
-// staging memory, 4-byte aligned, and indices count from the vectors' first element. What is computed has the bits of
-// the kernels of the same names (sparse.h).
+// Vectors are in device memory: the gradient and the update the application's, the residual the schedule's. Lists are
+// in staging memory, 4-byte aligned, and indices count from the vectors' first element. What is computed has the bits
+// of the kernels of the same names (sparse.h).
 #pragma once
 
 #include <cstdint>

@@ -88,7 +88,7 @@ room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
   collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
 room(microbench/coll ops collectives bindings bindings/requests bindings/mpi microbench)
-room(microbench/cuda ops ops/adasum ops/elementwise offload/cuda/driver offload/cuda/kernels bindings/c microbench)
+room(microbench/cuda ops ops/adasum ops/elementwise ops/sparse offload/cuda/driver offload/cuda/kernels bindings/c microbench)
 room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
 room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/baselines)

@@ -131,6 +131,12 @@ result<std::vector<exchanged_block>> read_blocks(const collective& kind, world p
 
 result<shape> read_data(const collective& kind, world place, const lsched_collective_desc& desc) {
   if (auto why = validate_members(kind, desc)) return *why;
+  if (auto why = first_on_device({{"counts", desc.counts},
+                                  {"recv_counts", desc.recv_counts},
+                                  {"destinations", desc.destinations},
+                                  {"sources", desc.sources},
+                                  {"tensors", desc.tensors}}))
+    return *why;
   const bool is_mean = static_cast<int>(desc.divisor) != 0;
   if (!kind.moves_data) return shape{.count = desc.count, .is_mean = is_mean, .radix = desc.radix};
   auto data = desc.user_op != nullptr ? read_shape(desc.count, desc.dtype, *desc.user_op)

@@ -532,9 +532,9 @@ typedef struct lsched_counts {
  * Thread: any, one at a time per schedule.  Blocks: until the engine is free, a step of it.
  * Memory: buffers, counts, displacements and `received` belong to the schedule until the round has ended.
  * Errors, of which nothing is sent and no round is started: STATE: the round `depth` before is outstanding; ARGUMENT:
- * as lsched_rebind, or counts or memory are missing, or there that belong to no buffer; BOUNDS: a count is above the
- * capacity, or the block for this rank itself above its room.  A round whose blocks find no room at their receiver ends
- * there with BOUNDS, naming the sender. */
+ * as lsched_rebind, or counts or memory are missing, or there that belong to no buffer, or an array of lsched_counts is
+ * in device memory; BOUNDS: a count is above the capacity, or the block for this rank itself above its room.  A round
+ * whose blocks find no room at their receiver ends there with BOUNDS, naming the sender. */
 LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs,
                                                void* const* outputs, const lsched_counts* counts,
                                                lsched_ticket* ticket);
@@ -750,8 +750,8 @@ typedef struct lsched_sparse_desc {
  * schedule remains usable. Finite elements whose sum overflows are in the residuals still, so the next round may be
  * refused, too. Of refused rounds the last one is remembered: an older ticket, asked again, answers OK.
  *
- * In device memory (lsched_cuda.h) are gradient and update both, or neither; the residual then is, too, and all bits are
- * the same. Not with LSCHED_REUSED: UNSUPPORTED.
+ * In device memory (lsched_cuda.h) are gradient and update both, or neither; the residual then is, too, and all bits
+ * are the same. Not with LSCHED_REUSED: UNSUPPORTED.
  *
  * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/sparse.md has the rest.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
@@ -783,8 +783,8 @@ typedef struct lsched_sparse_stats {
  * lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
 LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
-/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written; in device
- * memory if the gradient is.
+/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written; in
+ * device memory if the gradient is.
  * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
  * the next: flush on all ranks, look or save, then a barrier or another lsched_flush before any rank offers.
  * After a failed round there is no other, but the residual is still there to be saved.
@@ -851,7 +851,7 @@ LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, co
 /* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, rounded to
  * nearest even, subnormals included; too large is an infinity. A factor that is a power of two rounds once.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
- * Errors: ARGUMENT (a null buffer with count > 0, an integer dtype, or none). */
+ * Errors: ARGUMENT (a null buffer with count > 0, one in device memory (lsched_cuda.h), an integer dtype, or none). */
 LSCHED_CHECKED lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor,
                                             lsched_dtype to, void* output);
 

@@ -9,8 +9,10 @@
  * say segment_bytes then (lsched_collective_desc), or the create answers MISMATCH. Ranks read device memory of those
  * that have attached before they create a schedule: so all best attach before any creates.
  *
- * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
- * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
+ * Not in device memory: contributions and results of partial schedules, lists with a capacity, sparse vectors of the
+ * application's own (lsched_coo_allreduce_create), vectors of a sparse allreduce with LSCHED_REUSED or only one of the
+ * two, and buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED. Nor arrays of counts,
+ * displacements, ranks, buckets and tensors, nor what lsched_convert is given: LSCHED_ERR_ARGUMENT.
  *
  * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
  * stream comes there, and the stream goes on when it has ended. Neither call waits. A `stream` is a CUstream or a

@@ -79,6 +79,13 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
   return memory;
 }
 
+std::optional<failure> first_on_device(std::initializer_list<named_array> arrays) {
+  for (const named_array& one : arrays)
+    if (one.place != nullptr && is_gpu_memory(one.place, 1))
+      return argument(std::string(one.name) + ": device memory is given where the host reads");
+  return std::nullopt;
+}
+
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request) {
   const binding& memory = request.memory;

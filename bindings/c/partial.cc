@@ -71,6 +71,7 @@ result<shape> read_partial_shape(const collective& kind, const lsched_partial_de
            {is_divided(desc) && kind.adapts, "an adaptive sum is not divided: leave divisor 0"},
            {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce averages"}}))
     return *why;
+  if (auto why = first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}})) return *why;
   for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
     data->tensors.push_back({one.begin, one.count});
   data->buckets.assign(desc.buckets, desc.buckets + desc.bucket_count);

@@ -1,5 +1,6 @@
 // Running, inspecting and ending schedules.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "bindings/c/words.h"
@@ -316,6 +317,8 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
 lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor, lsched_dtype to,
                              void* output) {
   if (count > 0 && (input == nullptr || output == nullptr)) return LSCHED_ERR_ARGUMENT;
+  const std::array<const void*, 2> buffers{input, output};
+  if (count > 0 && is_any_on_device(buffers.data(), buffers.size())) return LSCHED_ERR_ARGUMENT;
   return guarded(nullptr, [&] {
     const auto source = read_dtype(from);
     const auto target = read_dtype(to);

@@ -1,5 +1,6 @@
 // Rounds that have memory of their own, and rounds whose counts come with them.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <span>
 
@@ -102,6 +103,11 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
                                            void* const* outputs, const lsched_counts* counts) {
   const auto known = read_struct(counts);
   if (!known) return known.error();
+  const std::array<const void*, 5> arrays{known->send_counts, known->send_displacements, known->recv_counts,
+                                          known->recv_displacements, known->received};
+  if (is_any_on_device(arrays.data(), arrays.size()))
+    return argument(
+        "device memory is given where the host reads counts and displacements, or writes what was received");
   const buffer* const from = find_buffer(program, buffer_role::input);
   const buffer* const to = find_buffer(program, buffer_role::output);
   const void* const input = inputs == nullptr ? nullptr : inputs[0];

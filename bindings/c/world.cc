@@ -335,6 +335,7 @@ lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int3
     if (world == nullptr || made == nullptr || (ranks == nullptr && count > 0))
       return report(diagnostic, {status::argument, "world, ranks or made is null"});
     *made = nullptr;
+    if (const auto why = first_on_device({{"ranks", ranks}})) return report(diagnostic, *why);
     const std::span<const rank> listed(ranks, static_cast<std::size_t>(std::max(count, 0)));
     if (const auto why = validate_ranks(world->place(), listed)) return report(diagnostic, *why);
     auto of_ranks = world->joined.split_ranks(listed, tag);

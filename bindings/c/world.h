@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "bindings/c/lsched.h"
@@ -97,14 +99,23 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
 /// attached), or as device::space_of.
 result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
 
-/// Whether the host cannot touch what lies there, for calls whose memory it does touch: UNSUPPORTED. In a process that
-/// has no driver, or had none when what is called was created, costs a load.
-inline bool is_on_device(const void* memory) { return memory != nullptr && is_known_gpu_memory(memory); }
-/// The same of any of them; null: there are none.
-template <class Pointer>
-bool is_any_on_device(Pointer memory, std::size_t number) {
-  return memory != nullptr && std::any_of(memory, memory + number, [](const void* one) { return is_on_device(one); });
+/// Whether the host cannot touch what lies there, for calls whose memory it does touch: UNSUPPORTED, or ARGUMENT where
+/// such memory makes no sense. In a process that has no driver, or had none when what is called was created, costs a
+/// load.
+inline bool is_on_device(const void* memory) { return is_known_gpu_memory({&memory, 1}); }
+/// The same of any of them, for the same load; null: there are none.
+inline bool is_any_on_device(const void* const* memory, std::size_t number) {
+  return memory != nullptr && is_known_gpu_memory({memory, number});
 }
+
+/// An array that a create reads: its name, and where it is.
+struct named_array {
+  std::string_view name;
+  const void* place;
+};
+
+/// ARGUMENT with the first of them that the host cannot read. Looks for a driver if there is any array.
+std::optional<failure> first_on_device(std::initializer_list<named_array> arrays);
 
 /// A request's program for memory that is where the request's is (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,

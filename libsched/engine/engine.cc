@@ -177,13 +177,6 @@ bool engine::poll_lane() {
   return count != 0;
 }
 
-// A job has ended. False: the instance has failed.
-bool engine::has_computed(instance& inst, op_id id) {
-  const op& o = inst.program->ops()[id];
-  const bool calls = inst.kernels[id].way == compute_way::device_function;
-  return (calls ? call_function(inst, id, o) : combined(inst, o)) == outcome::done;
-}
-
 // Whether an op has fired in the open round, or will with so many tokens `more`.
 bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
   const std::uint32_t tokens = inst.counts[id].in(inst.round) + more;
@@ -392,29 +385,6 @@ engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o
     return {.is_settled = true};
   }
   return {.a = a.null, .b = b.null};
-}
-
-engine::function_operands engine::operands_of_function(instance& inst, op_id id, const op& o) {
-  const auto source_of = [&](region at, segment_range op_segments::*operand) {
-    if (!at.exists()) return function_input{};
-    const buffer& under = inst.program->buffers()[at.buffer()];
-    const std::byte* const data = segment_state_of(inst, operand, id).null ? nullptr : inst.cells[at.buffer()].data;
-    return function_input{data, under.count, lists_of(inst, at), size_of(under.type)};
-  };
-  return {static_cast<std::uint32_t>(inst.kernels[id].with->front().integer()), source_of(o.a, &op_segments::a),
-          source_of(o.b, &op_segments::b),
-          function_output{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst, o.c), size_of(o.type)}};
-}
-
-// Function outputs are never null; their contributors are those of operand b.
-outcome engine::call_function(instance& inst, op_id id, const op& o) {
-  const function_operands with = operands_of_function(inst, id, o);
-  if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
-  const status verdict = inst.local->call(with.number, inst.round, with.source, with.by, with.target);
-  if (verdict != status::ok) return fail(inst, verdict, k_no_rank), outcome::failed;
-  set_segment_state(inst, id,
-                    {.tally = o.b.exists() ? segment_state_of(inst, &op_segments::b, id).tally : contributor_count{}});
-  return combined(inst, o);
 }
 
 buffer_swap engine::may_swap(const instance& inst, op_id id) {

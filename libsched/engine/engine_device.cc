@@ -82,15 +82,6 @@ outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   return submit_to_device(inst, {.what = o.what, .type = o.type, .call = call, .cookie = cookie_of(inst, id)});
 }
 
-// The host's part of a function, before the device's; call_function() is what follows that.
-outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
-  const function_operands with = operands_of_function(inst, id, o);
-  if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
-  const auto job = inst.local->prepare(with.number, inst.round, with.source, with.by, with.target);
-  if (!job) return fail(inst, job.error().code, k_no_rank), outcome::failed;
-  return submit_to_device(inst, {.what = o.what, .type = o.type, .sparse = *job, .cookie = cookie_of(inst, id)});
-}
-
 outcome engine::submit_to_device(instance& inst, const device_job& job) {
   device_->submit(job);
   ++counters_.device_jobs;

@@ -115,8 +115,8 @@ class op_check {
   }
 
   /// The host touches no device memory. A device touches its own and staging memory; the sums that it makes lie in the
-  /// latter, and those that it goes by the host reads. Of functions, which leave vectors to the device, the host has the
-  /// rest.
+  /// latter, and those that it goes by the host reads. Of functions, which leave vectors to the device, the host has
+  /// the rest.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;

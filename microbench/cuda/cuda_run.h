@@ -143,5 +143,6 @@ inline double rate_of(std::uint64_t bytes, double us) { return static_cast<doubl
 void measure_machine(cuda_run& run);
 void measure_costs(cuda_run& run);
 void measure_kernels(cuda_run& run);
+void measure_selections(cuda_run& run);
 
 }  // namespace lsched::bench

@@ -44,14 +44,16 @@ void gpu::copy(void* to, const void* from, std::uint64_t bytes, CUstream in) con
 }
 
 void gpu::launch(const device_kernel& it, device_arguments with, CUstream in) const {
+  launch({it.first, it.grid_of_first(with.count), with}, in);
+  if (it.has_two_passes()) launch({it.second, it.grid_of_second(with.count), with}, in);
+}
+
+void gpu::launch(const device_launch& it, CUstream in) const {
+  device_arguments with = it.with;
   std::array<void*, 1> parameters{&with};
-  const auto put = [&](std::uint32_t function, device_grid grid) {
-    expect(cuda().cuLaunchKernel(in_->function(function), grid.blocks, 1, 1, grid.threads, 1, 1, 0, in,
-                                 parameters.data(), nullptr),
-           "cuLaunchKernel");
-  };
-  put(it.first, it.grid_of_first(with.count));
-  if (it.has_two_passes()) put(it.second, it.grid_of_second(with.count));
+  expect(cuda().cuLaunchKernel(in_->function(it.function), it.grid.blocks, 1, 1, it.grid.threads, 1, 1, 0, in,
+                               parameters.data(), nullptr),
+         "cuLaunchKernel");
 }
 
 void gpu::synchronise(CUstream stream) const { expect(cuda().cuStreamSynchronize(stream), "cuStreamSynchronize"); }

@@ -9,6 +9,7 @@
 
 #include "microbench/harness.h"
 #include "offload/cuda/driver/context.h"
+#include "offload/cuda/driver/sparse_launch.h"
 #include "offload/cuda/kernels/arguments.h"
 
 namespace lsched::bench {
@@ -42,6 +43,7 @@ class gpu {
   void copy(void* to, const void* from, std::uint64_t bytes, CUstream in) const;
   /// On the grid that the library would take; of two passes both.
   void launch(const device_kernel& it, device_arguments with, CUstream in) const;
+  void launch(const device_launch& it, CUstream in) const;
   void synchronise(CUstream stream) const;
   /// The stream goes on once the word holds that much; and writes it.
   void wait_for(const std::uint64_t* word, std::uint64_t value, CUstream in) const;

@@ -107,7 +107,7 @@ int run_cuda(const cuda_options& options) {
     cuda_run run(options, on, out);
     if (options.part == "machine") measure_machine(run);
     if (options.part == "costs") measure_costs(run);
-    if (options.part == "kernels") measure_kernels(run);
+    if (options.part == "kernels") measure_kernels(run), measure_selections(run);
     return out.finish();
   } catch (const no_gpu& why) {
     return say(why, k_exit_no_gpu);

@@ -1,5 +1,7 @@
 #include "offload/gpu.h"
 
+#include <algorithm>
+
 #include "offload/cuda/cuda_device.h"
 #include "offload/cuda/driver/pointers.h"
 
@@ -39,12 +41,14 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
 
 bool is_gpu_memory(const void* memory, std::uint64_t bytes) {
   look_for_gpu();
-  return memory != nullptr && bytes != 0 && is_known_gpu_memory(memory);
+  return bytes != 0 && is_known_gpu_memory({&memory, 1});
 }
 
-bool is_known_gpu_memory(const void* memory) {
+bool is_known_gpu_memory(std::span<const void* const> places) {
   const cuda_driver* const driver = known_cuda_driver();
-  return driver != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(memory));
+  return driver != nullptr && std::ranges::any_of(places, [&](const void* one) {
+           return one != nullptr && is_cuda_memory(*driver, static_cast<const std::byte*>(one));
+         });
 }
 
 void look_for_gpu() { (void)find_cuda_driver(); }

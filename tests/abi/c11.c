@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lsched.h"
+
 int main(void) {
   const char* name = lsched_status_name(LSCHED_OK);
   return name != NULL && strlen(name) > 0 ? 0 : 1;

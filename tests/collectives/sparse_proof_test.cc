@@ -6,6 +6,7 @@
 
 #include "bindings/requests/sparse_promises.h"
 #include "collectives/sparse/sparse_allreduce.h"
+#include "libsched/place/place.h"
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "tests/support/sampling.h"
@@ -108,6 +109,29 @@ TEST(SparseProof, buckets_are_sent_one_after_the_other) {
       ++lists;
     }
     EXPECT_EQ(lists, 6u);
+  }
+}
+
+/// The vectors of all ranks, or of some, are in device memory: lists, messages and promises stay as they are.
+TEST(SparseProof, over_device_memory) {
+  for (const rank size : {1, 2, 3, 5, 8, 13, 33}) {
+    if (sampled() && size > 8) continue;
+    for (const char* const name : {"oktopk", "topka"})
+      for (const rank every : {1, 2})
+        for (const std::uint64_t k : {0u, 1u, 10u, 1000u}) {
+          const sparse_problem problem{.count = 1000, .k = k, .place = {0, size}};
+          std::vector<schedule_ptr> world = world_of(*find_sparse(name), problem, size);
+          for (std::size_t r = 0; r < world.size(); r += static_cast<std::size_t>(every)) {
+            const auto made = placed(world[r], {{memory_space::device}, {memory_space::device}, false, true});
+            ASSERT_TRUE(made) << made.error().text;
+            EXPECT_TRUE(std::ranges::all_of((*made)->buffers(), [](const buffer& each) {
+              return each.has_lists() ? each.space == memory_space::host : true;
+            }));
+            world[r] = *made;
+          }
+          const verification answer = verify(world, promise_of_sparse(problem));
+          ASSERT_TRUE(answer.holds()) << name << ", " << size << " ranks, k " << k << "\n" << first_words(answer);
+        }
   }
 }
 

@@ -18,6 +18,7 @@
 #include "libsched/engine/engine_device.cc"
 #include "libsched/engine/engine_diagnosis.cc"
 #include "libsched/engine/engine_failure.cc"
+#include "libsched/engine/engine_functions.cc"
 #include "libsched/engine/engine_lists.cc"
 #include "libsched/engine/engine_partial.cc"
 #include "libsched/engine/engine_reserve.cc"

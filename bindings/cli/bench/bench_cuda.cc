@@ -27,7 +27,7 @@ struct cuda_step {
   double weight;
 };
 constexpr std::array k_steps{cuda_step{"machine", 0, false, 15},   cuda_step{"costs", 0, false, 15},
-                             cuda_step{"kernels", 0, false, 35},   cuda_step{"allreduce", 2, false, 45},
+                             cuda_step{"kernels", 0, false, 45},   cuda_step{"allreduce", 2, false, 45},
                              cuda_step{"streams", 2, false, 10},   cuda_step{"allreduce", 2, true, 40},
                              cuda_step{"streams", 2, true, 10},    cuda_step{"idle", 2, false, 6},
                              cuda_step{"allreduce", 4, false, 35}, cuda_step{"allreduce", 4, true, 35}};

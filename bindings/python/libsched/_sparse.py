@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._errors import ArgumentError
-from ._memory import NOTHING, look_at_host, numbers, same_dtype
+from ._errors import ArgumentError, Unsupported
+from ._memory import NOTHING, look, look_at_host, numbers, same_dtype
 from ._schedule import Schedule
 from ._words import BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of
 
@@ -20,7 +20,8 @@ class Sparse(Schedule):
     In each round, on every rank: residual += scale * gradient; its k largest elements are sent; update = those of the
     sum / P, zero elsewhere, the same bits on every rank; residual -= what of this rank's is in the update.
 
-    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, and
+    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, both of a device or neither
+    (with selection "exact"), and
         algorithm   "oktopk", "topka", "topkdsa" or "gtopk"; None: whichever is expected to take least
         scale       1, or the learning rate
         nans        "propagate", "ignore" or "error": then a round raises NotFinite
@@ -31,9 +32,13 @@ class Sparse(Schedule):
     """
 
     _count: int
+    _is_on_device: bool
 
     def residual(self) -> memoryview:
-        """What this rank keeps for later, between rounds; it may be written. float64 for float64, else float32."""
+        """What this rank keeps for later, between rounds; it may be written. float64 for float64, else float32. Raises
+        Unsupported where it is in the memory of a device; save() has it."""
+        if self._is_on_device:
+            raise Unsupported("the residual is in the memory of a device: save() has a copy", "LSCHED_ERR_UNSUPPORTED")
         address, number = _core.sparse_residual(self)
         return self._viewed(address, self._count * ITEM_BYTES[number], "d" if ITEM_BYTES[number] == 8 else "f")
 
@@ -68,8 +73,8 @@ def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans
 
 
 def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
-    source = look_at_host(gradient, False, name="gradient")
-    target = look_at_host(update, True, name="update")
+    source = look(gradient, False, name="gradient")
+    target = look(update, True, name="update")
     if source.count != target.count:
         raise ArgumentError(f"gradient has {source.count} elements and update {target.count}", "LSCHED_ERR_ARGUMENT")
     request = request_of(k, **options)
@@ -77,6 +82,7 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
     request.count, request.dtype = source.count, same_dtype(source, target)
     made = Sparse(world, _core.sparse(world, request), [source], [target])
     made._count = source.count
+    made._is_on_device = source.is_on_device
     return made
 
 

@@ -208,8 +208,6 @@ def test_where_the_host_reads_and_writes_device_memory_is_refused():
             ticket = sums.offer(host)
             for call_of in (lambda: box.send(0, array), lambda: box.receive(0, array), lambda: sums.offer(array),
                             lambda: sums.collect(ticket, array, LIMIT),
-                            lambda: world.sparse_allreduce(array, host, 3),
-                            lambda: world.sparse_allreduce(host, array, 3),
                             lambda: lists.start_with(array, host, send_counts=[1], recv_counts=[1]),
                             lambda: lists.start_with(host, array, send_counts=[1], recv_counts=[1]),
                             lambda: lists.start_with(host, host, send_counts=numbers, recv_counts=[1])):
@@ -223,6 +221,31 @@ def test_where_the_host_reads_and_writes_device_memory_is_refused():
         array.free(), numbers.free()
 
     on_devices(1, body)
+
+
+def test_sparse_allreduces_have_the_bits_of_the_cpu():
+    results = {}
+
+    def body(world, device):
+        on_device = [device.array(given(world.rank)), device.array(np.zeros(COUNT, "f4"))]
+        on_host = [given(world.rank), np.zeros(COUNT, "f4")]
+        other = np.zeros(COUNT, "f4")
+        for first, second in (on_device[0], other), (other, on_device[1]):
+            with pytest.raises(libsched.Unsupported, match="only some"):
+                world.sparse_allreduce(first, second, 3)
+        with world.sparse_allreduce(*on_device, 3) as there, world.sparse_allreduce(*on_host, 3) as here:
+            for _ in range(3):
+                there.run(LIMIT), here.run(LIMIT)
+                results[world.rank] = on_device[1].read().tolist() == on_host[1].tolist()
+            with pytest.raises(libsched.Unsupported, match="save"):
+                there.residual()
+            residual = bytes(here.residual().cast("B"))
+            assert there.save()[-len(residual):] == here.save()[-len(residual):] == residual
+        for one in on_device:
+            one.free()
+
+    on_devices(2, body)
+    assert results == {0: True, 1: True}
 
 
 def test_rebind_takes_memory_of_the_same_place():

@@ -1,4 +1,5 @@
-// The vectors of a rank where they are in device memory: what its first and its last step of a round leave to the device.
+// The vectors of a rank where they are in device memory: what its first and its last step of a round leave to the
+// device.
 //
 //     device memory    the residual
 //     staging memory   what is selected │ how many these are │ what leaves the residual │ the result, and the last one

@@ -1,4 +1,5 @@
-// a / divisor, the exact quotient of an element rounded once to nearest even: with the bits of find_divide (ops/kernel.h).
+// a / divisor, the exact quotient of an element rounded once to nearest even: with the bits of find_divide
+// (ops/kernel.h).
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,15 @@
-// The first and the last step of a sparse allreduce, over whole vectors (ops/sparse_job.h), with the bits of ops/sparse.
+// The first and the last step of a sparse allreduce, over whole vectors (ops/sparse_job.h), with the bits of
+// ops/sparse.
 //
-// The first k elements of the order by magnitude are found in passes over the residual. Each of the first few counts how
-// many elements have which bits of their magnitude, 11 bits at a time and the uppermost first, of those that agree with
-// the k-th in what is known of it; from the counters one block makes the next bits. Then tiles of elements are tallied,
-// the tallies become how many are before each tile, and tiles write their items to where these come.
+// The first k elements of the order by magnitude are found in passes over the residual. Each of the first few counts
+// how many elements have which bits of their magnitude, 11 bits at a time and the uppermost first, of those that agree
+// with the k-th in what is known of it; from the counters one block makes the next bits. Then tiles of elements are
+// tallied, the tallies become how many are before each tile, and tiles write their items to where these come.
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
-// The first pass adds the gradient. Everything that passes leave to each other lies in the workspace (select_workspace).
+// The first pass adds the gradient. Everything that passes leave to each other lies in the workspace
+// (select_workspace).
 #include <cstdint>
 #include <type_traits>
 

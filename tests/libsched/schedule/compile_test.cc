@@ -321,14 +321,13 @@ struct device_bench : bench {
 };
 
 TEST(compile, refuses_that_the_host_touches_device_memory) {
-  device_bench sends, receives, calls, mixes, splits;
+  device_bench sends, receives, calls, mixes;
   sends.send(0, 0, {sends.d, 0}, 4);
   const buffer_id target = receives.declare(buffer_role::output, dtype::f32, 4, memory_space::device);
   receives.recv(0, 0, {target, 0}, 4);
   calls.compute(kernel::user, {.a = {calls.d, 0}, .b = {calls.p, 0}, .c = {calls.p, 0}}, 4);
   mixes.reduce(kernel::sum, {mixes.d, 0}, {mixes.s, 0}, {mixes.p, 0}, 4);
-  splits.apply(kernel::split, 0, splits.d, k_no_buffer, splits.p);
-  for (const builder* one : {&sends, &receives, &calls, &splits})
+  for (const builder* one : {&sends, &receives, &calls})
     EXPECT_TRUE(refuses(*one, status::argument, 0, "no device carries it out"));
   EXPECT_TRUE(refuses(mixes, status::argument, 0, "cannot touch its region b, in host memory"));
 }
@@ -337,6 +336,12 @@ TEST(compile, takes_computes_of_a_device_on_its_memory_and_on_staging_memory) {
   device_bench b;
   const op_id dots = b.dot_norms({b.d, 0}, {b.p, 0}, {b.sums, 0}, 4);
   b.adasum({b.d, 0}, {b.p, 0}, {b.sums, 0}, {b.p, 0}, 4, {dots});
+  EXPECT_EQ(refusal_of(b).code, status::ok) << refusal_of(b).text;
+}
+
+TEST(compile, takes_functions_over_device_memory_and_the_hosts) {
+  device_bench b;
+  b.apply(kernel::split, 0, b.d, k_no_buffer, b.s);
   EXPECT_EQ(refusal_of(b).code, status::ok) << refusal_of(b).text;
 }
 

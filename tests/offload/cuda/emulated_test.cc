@@ -9,6 +9,8 @@
 #include <set>
 #include <string>
 
+#include "offload/cuda/driver/sparse_launch.h"
+#include "ops/sparse/sparse.h"
 #include "tests/offload/cuda/operands.h"
 
 namespace lsched::testing {
@@ -40,11 +42,25 @@ void run_dots() {
   emulated(device.second).run(of_many, 1, 32);
 }
 
-/// How a copy of this program ends that runs the test below with a barrier left out; what it says in `said`.
-int run_without_barrier(unsigned number, std::string& said) {
+/// All passes of a selection.
+void run_selection() {
+  std::vector<float> residual(5000);
+  for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = static_cast<float>(i % 97);
+  std::vector<std::byte> items(200 * item_size(dtype::f32));
+  std::uint64_t found = 0;
+  std::vector<std::uint64_t> workspace(selection_workspace_bytes(residual.size()) / sizeof(std::uint64_t));
+  const sparse_selection job{
+      .residual = residual.data(), .count = residual.size(), .k = 200, .items = items.data(), .found = &found};
+  for (const device_launch& next : launches_of(job, workspace.data()).all())
+    emulated(next.function).run(next.with, std::min(2u, next.grid.blocks), next.grid.threads);
+}
+
+/// How a copy of this program ends that runs one of the tests below with a barrier left out; what it says in `said`.
+int run_without_barrier(const std::string& test, unsigned number, std::string& said) {
   const std::string command = "LSCHED_TEST_BARRIER=" + std::to_string(number) + " /proc/" + std::to_string(getpid()) +
                               "/exe --gtest_also_run_disabled_tests "
-                              "--gtest_filter=emulated_kernels.DISABLED_dots_without_a_barrier 2>&1";
+                              "--gtest_filter=emulated_kernels.DISABLED_" +
+                              test + "_without_a_barrier 2>&1";
   FILE* child = popen(command.c_str(), "r");
   if (child == nullptr) return -1;
   for (std::array<char, 4096> text{}; std::fgets(text.data(), text.size(), child) != nullptr;) said += text.data();
@@ -52,24 +68,31 @@ int run_without_barrier(unsigned number, std::string& said) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(emulated_kernels, DISABLED_dots_without_a_barrier) {
+/// As the environment says.
+template <class Run>
+void without_a_barrier(const Run& run) {
   const char* number = std::getenv("LSCHED_TEST_BARRIER");
   leave_out_barrier(number == nullptr ? 0 : static_cast<unsigned>(std::atoi(number)));
-  run_dots();
+  run();
   leave_out_barrier(0);
 }
 
-/// The first pass has two barriers in each turn, the second likewise.
+TEST(emulated_kernels, DISABLED_dots_without_a_barrier) { without_a_barrier(run_dots); }
+TEST(emulated_kernels, DISABLED_selection_without_a_barrier) { without_a_barrier(run_selection); }
+
+/// Both passes of dots have two barriers in each turn, and those of a selection two or more.
 TEST(emulated_kernels, race_where_a_barrier_is_left_out) {
 #ifndef __SANITIZE_THREAD__
   GTEST_SKIP() << "only the thread sanitizer sees a race for sure";
 #endif
-  std::string said;
-  EXPECT_EQ(run_without_barrier(0, said), 0) << said;
-  for (const unsigned number : {1u, 2u}) {
-    said.clear();
-    EXPECT_NE(run_without_barrier(number, said), 0) << "barrier " << number;
-    EXPECT_NE(said.find("data race"), std::string::npos) << "barrier " << number << ":\n" << said;
+  for (const std::string test : {"dots", "selection"}) {
+    std::string said;
+    EXPECT_EQ(run_without_barrier(test, 0, said), 0) << said;
+    for (unsigned number = 1; number <= (test == "dots" ? 2u : 5u); ++number) {
+      said.clear();
+      EXPECT_NE(run_without_barrier(test, number, said), 0) << test << ", barrier " << number;
+      EXPECT_NE(said.find("data race"), std::string::npos) << test << ", barrier " << number << ":\n" << said;
+    }
   }
 }
 

@@ -197,7 +197,8 @@ TEST_F(CudaSparse, FaultsHaveNames) {
       }
 }
 
-/// A device that does not get on with the copy at create is given up, and nothing that it may still write is given back.
+/// A device that does not get on with the copy at create is given up, and nothing that it may still write is given
+/// back.
 TEST_F(CudaSparse, ACopyThatHangsIsGivenUp) {
   const auto answers = run_once_under("cuEventQuery:1:hang", false);
   EXPECT_EQ(answers.first, LSCHED_ERR_DEVICE);

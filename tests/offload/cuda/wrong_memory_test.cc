@@ -143,6 +143,114 @@ TEST_F(WrongMemory, OfLists) {
   EXPECT_EQ(lsched_schedule_destroy(lists, k_limit_ns, nullptr), LSCHED_OK);
 }
 
+TEST_F(WrongMemory, OfCountsOfARound) {
+  const world_of_threads world(1);  // also where no device is attached
+  user_buffer on_device(gpu(), true, floats(k_count));
+  auto* const there = static_cast<std::uint64_t*>(on_device.data());
+  floats input(k_count, 7), output(k_count);
+  lsched_collective_desc desc{
+      .struct_size = sizeof desc, .collective = "alltoallv", .dtype = LSCHED_F32, .capacity = k_count};
+  lsched_schedule* lists = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_collective_create(world.at(0), &desc, &lists, &why), LSCHED_OK) << why.text;
+  const std::uint64_t all = k_count, begin = 0;
+  std::uint64_t received = 0;
+  const lsched_counts right{sizeof right, &all, &begin, &all, &begin, &received};
+  lsched_ticket ticket{};
+  const auto start = [&](const lsched_counts& counts) {
+    const void* const from = input.data();
+    void* const to = output.data();
+    return lsched_start_with(lists, &from, &to, &counts, &ticket);
+  };
+  for (auto member : {&lsched_counts::send_counts, &lsched_counts::send_displacements, &lsched_counts::recv_counts,
+                      &lsched_counts::recv_displacements}) {
+    lsched_counts wrong = right;
+    wrong.*member = there;
+    EXPECT_EQ(start(wrong), LSCHED_ERR_ARGUMENT);
+  }
+  lsched_counts wrong = right;
+  wrong.received = there;
+  EXPECT_EQ(start(wrong), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(ticket.schedule, nullptr);
+  ASSERT_EQ(start(right), LSCHED_OK) << "the round that was refused has not begun";
+  EXPECT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(ticket.round, 1u);
+  EXPECT_EQ(received, all);
+  EXPECT_EQ(output, input);
+  EXPECT_EQ(lsched_schedule_destroy(lists, k_limit_ns, nullptr), LSCHED_OK);
+}
+
+TEST_F(WrongMemory, OfArraysThatACreateReads) {
+  const world_of_threads two(2);  // the other rank's own are right; it is told
+  user_buffer on_device(gpu(), true, floats(k_count));
+  const void* const there = on_device.data();
+  const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {
+    EXPECT_EQ(answer, LSCHED_ERR_ARGUMENT) << array;
+    EXPECT_TRUE(why.says("rank 0") || r == 0) << why.text;
+    EXPECT_TRUE(why.says(array + ": device memory is given where the host reads")) << why.text;
+  };
+  const std::array<std::uint64_t, 2> counts{k_count / 2, k_count / 2};
+  const std::array<std::int32_t, 2> ranks{0, 1};
+  const lsched_tensor whole{0, k_count};
+  const lsched_collective_desc exchange{.struct_size = sizeof exchange,
+                                        .collective = "alltoallv",
+                                        .counts = counts.data(),
+                                        .recv_counts = counts.data(),
+                                        .dtype = LSCHED_F32};
+  auto neighbors = exchange, adasum = sum_of(nullptr, nullptr);
+  neighbors.collective = "neighbor_exchange", neighbors.destinations = neighbors.sources = ranks.data();
+  neighbors.destination_count = neighbors.source_count = 2;
+  adasum.collective = "adasum", adasum.reduction = lsched_reduction{};
+  adasum.tensors = &whole, adasum.tensor_count = 1;
+  const auto create = [&](const lsched_collective_desc& desc, auto member, const std::string& name) {
+    two.each([&](lsched_world* mine, std::int32_t r) {
+      floats input(k_count), output(k_count);
+      auto own = desc;
+      own.input = input.data(), own.output = output.data();
+      if (r == 0) own.*member = static_cast<std::remove_reference_t<decltype(own.*member)>>(there);
+      lsched_schedule* made = nullptr;
+      diagnostic why;
+      expect_named(lsched_collective_create(mine, &own, &made, &why), why, r, name);
+      EXPECT_EQ(made, nullptr);
+    });
+  };
+  create(exchange, &lsched_collective_desc::counts, "counts");
+  create(exchange, &lsched_collective_desc::recv_counts, "recv_counts");
+  create(neighbors, &lsched_collective_desc::destinations, "destinations");
+  create(neighbors, &lsched_collective_desc::sources, "sources");
+  create(adasum, &lsched_collective_desc::tensors, "tensors");
+  two.each([&](lsched_world* mine, std::int32_t r) {
+    lsched_partial_desc desc{.struct_size = sizeof desc,
+                             .count = k_count,
+                             .buckets = r == 0 ? static_cast<const std::uint64_t*>(there) : counts.data(),
+                             .bucket_count = 2,
+                             .dtype = LSCHED_F32,
+                             .reduction = LSCHED_SUM,
+                             .activation = "solo"};
+    lsched_schedule* made = nullptr;
+    diagnostic why;
+    expect_named(lsched_partial_create(mine, &desc, &made, &why), why, r, "buckets");
+    desc.collective = "adasum", desc.buckets = nullptr, desc.bucket_count = 0;
+    desc.tensors = r == 0 ? static_cast<const lsched_tensor*>(there) : &whole, desc.tensor_count = 1;
+    expect_named(lsched_partial_create(mine, &desc, &made, &why), why, r, "tensors");
+    EXPECT_EQ(made, nullptr);
+  });
+  lsched_world* made = nullptr;
+  diagnostic why;
+  expect_named(lsched_split_ranks(two.at(0), static_cast<const std::int32_t*>(there), 2, 0, &made, &why), why, 0,
+               "ranks");
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST_F(WrongMemory, ThatIsConverted) {
+  user_buffer on_device(gpu(), true, floats(k_count));
+  floats host(k_count, 3);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, on_device.data(), k_count, 1, LSCHED_F32, host.data()), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_convert(LSCHED_F32, host.data(), k_count, 1, LSCHED_F32, on_device.data()), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(host, floats(k_count, 3));
+  EXPECT_EQ(on_device.content(), floats(k_count));
+}
+
 TEST_F(WrongMemory, OfMessages) {
   const world_of_threads world(1);
   user_buffer on_device(gpu(), true, floats(k_count));  // also where no device is attached

@@ -11,15 +11,14 @@ from datetime import timedelta
 from typing import Any, Callable, Iterable
 
 import torch
-from torch._C._distributed_c10d import Work as TorchWork
 
 from .. import _world
 from .._errors import Error
 from . import _device
-from ._work import as_torch_error, seconds
+from ._work import Outcome, as_torch_error, seconds
 
 
-class StreamWork(TorchWork):
+class StreamWork(Outcome):
     """A round that was put into a stream, and what is left to do in a stream once it has ended.
 
     wait() makes the current stream wait, and not the host, unless a timeout is given; synchronize() and is_completed()
@@ -33,9 +32,8 @@ class StreamWork(TorchWork):
 
     def __init__(self, ticket: Any, tensors: list[torch.Tensor], limit: float, device: torch.device, begun_in: Any,
                  finish: Callable[[], None] | None, temporaries: Iterable[Any], sides: _device.SideStreams) -> None:
-        super().__init__()
+        super().__init__(tensors)
         self._ticket = ticket
-        self._tensors = tensors
         self.limit = limit
         self.deadline = time.monotonic() + limit
         self._device = device
@@ -45,7 +43,6 @@ class StreamWork(TorchWork):
         self._finished: Any = None  # an event, once `finish` is in a stream
         self._behind: Any = None  # the last stream that was told to come after it
         self._sides = sides
-        self._error: Exception | None = None
         self._lock = threading.Lock()
 
     # --- in the order of streams ---------------------------------------------------------------------------------
@@ -139,28 +136,9 @@ class StreamWork(TorchWork):
             self._come_before(_device.current_stream(self._device))
         return self._finished is None or self._finished.query()
 
-    def is_success(self) -> bool:
-        return self.is_completed() and self._error is None
-
-    def exception(self) -> Exception | None:
-        return self._error
-
-    def result(self) -> list[torch.Tensor]:
-        return self._tensors
-
-    def _source_rank(self) -> int:
-        return -1
-
-    source_rank = _source_rank
-
     def get_future(self) -> torch.futures.Future:
         """Completed at once, as far as the host goes; streams that use what it holds come after the round."""
         return _future_of(self, self._device, self._sides.of(self._device))
-
-    def _value(self) -> list[torch.Tensor]:
-        if self._error is not None:
-            raise self._error
-        return self._tensors
 
 
 def _explained(ticket: Any, error: Error) -> Error:
@@ -192,13 +170,12 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
     return future
 
 
-class SeveralInStreams(TorchWork):
+class SeveralInStreams(Outcome):
     """Several works as one; at least one of them is a StreamWork, and all are of one device."""
 
     def __init__(self, works: list[Any], tensors: list[torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__(tensors)
         self._works = works
-        self._tensors = tensors
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         for each in self._works:
@@ -216,23 +193,12 @@ class SeveralInStreams(TorchWork):
     def is_completed(self) -> bool:
         return all(each.is_completed() for each in self._works)
 
-    def is_success(self) -> bool:
-        return all(each.is_success() for each in self._works)
-
     def exception(self) -> Exception | None:
         return next((each.exception() for each in self._works if each.exception() is not None), None)
-
-    def result(self) -> list[torch.Tensor]:
-        return self._tensors
 
     def get_future(self) -> torch.futures.Future:
         first = self._works[0]
         return _future_of(self, first._device, first._sides.of(first._device))
-
-    def _value(self) -> list[torch.Tensor]:
-        for each in self._works:
-            each._value()
-        return self._tensors
 
 
 # --- rounds that nobody waits for in the host ---------------------------------------------------------------------

@@ -33,7 +33,38 @@ def as_torch_error(error: Error) -> DistBackendError:
     return told
 
 
-class Work(TorchWork):
+class Outcome(TorchWork):
+    """Work that holds tensors once it has ended, or what it has failed of."""
+
+    def __init__(self, tensors: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+        self._error: Exception | None = None
+        self._source = -1
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self.exception() is None
+
+    def exception(self) -> Exception | None:
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        return self._tensors
+
+    def _source_rank(self) -> int:
+        return self._source
+
+    source_rank = _source_rank
+
+    def _value(self) -> list[torch.Tensor]:
+        """Raises in a callback: an exception that is set from Python, C++ takes for a value."""
+        error = self.exception()
+        if error is not None:
+            raise error
+        return self._tensors
+
+
+class Work(Outcome):
     """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds.
 
     `waited` None: the operation has ended before.
@@ -41,14 +72,11 @@ class Work(TorchWork):
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
-        super().__init__()
+        super().__init__(tensors)
         self._waited = waited
-        self._tensors = tensors
         self.limit = limit
         self._finish = finish
-        self._error: Exception | None = None
         self._lock = threading.Lock()
-        self._source = -1
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Block until it has ended, with other threads running; raises DistBackendError, which names the rank."""
@@ -104,22 +132,8 @@ class Work(TorchWork):
             self._end()
         return True
 
-    def is_success(self) -> bool:
-        return self.is_completed() and self._error is None
-
-    def exception(self) -> Exception | None:
-        return self._error
-
-    def result(self) -> list[torch.Tensor]:
-        return self._tensors
-
     def synchronize(self) -> None:
         self.wait()
-
-    def _source_rank(self) -> int:
-        return self._source
-
-    source_rank = _source_rank
 
     def get_future(self) -> torch.futures.Future:
         """A future that holds the tensors once it has ended, whether or not anybody waits."""
@@ -130,12 +144,6 @@ class Work(TorchWork):
         else:
             waiter.put(ended, self)
         return future
-
-    def _value(self) -> list[torch.Tensor]:
-        """Raises in a callback: an exception that is set from Python, C++ takes for a value."""
-        if self._error is not None:
-            raise self._error
-        return self._tensors
 
 
 class _Waiter:

@@ -18,6 +18,7 @@ namespace lsched::exam {
 
 std::span<const part> parts() {
   static constexpr std::array k_all{part{"kernels", examine_kernels, 60},
+                                    part{"selections", examine_selections, 30},
                                     part{"two_processes", ask_two_processes, 30},
                                     part{"stream_writes", ask_stream_writes, 10},
                                     part{"canary", ask_canary, 20},

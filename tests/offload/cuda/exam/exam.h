@@ -48,6 +48,7 @@ std::span<const part> parts();
 
 // tests/offload/cuda/exam/*.cc, each with what its name says.
 bool examine_kernels(const effort& how);
+bool examine_selections(const effort& how);
 bool ask_two_processes(const effort& how);
 bool ask_stream_writes(const effort& how);
 bool ask_canary(const effort& how);

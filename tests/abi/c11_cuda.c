@@ -1,0 +1,14 @@
+/* The header of devices, likewise (c11.c), without CUDA's headers: every build has its functions. */
+#include "lsched_cuda.h"
+
+#include <string.h>
+
+#include "lsched_cuda.h"
+
+int main(void) {
+  lsched_cuda_config config;
+  lsched_cuda_config_init(&config);
+  lsched_diagnostic why = {.struct_size = sizeof why};
+  const lsched_status status = lsched_cuda_attach(NULL, &config, &why);
+  return status == LSCHED_ERR_ARGUMENT && strcmp(why.text, "world is null") == 0 ? 0 : 1;
+}
