@@ -135,7 +135,7 @@ enum class trait : std::uint8_t {
   merges,       ///< offers that missed their round are combined by it with later ones
   function,     ///< the instance brings a function (functions.h), which takes whole buffers of any type
   elementwise,  ///< operands may be cut anywhere without changing bits: a lane may compute the parts
-  on_devices,  ///< a device computes it, too, with the same bits; a function, if the instance's can leave it to one
+  on_devices,   ///< a device computes it, too, with the same bits; a function, if the instance's can leave it to one
 };
 
 /// Laws that the bits of results obey, whatever the elements are, NaNs, zeros of either sign and subnormals among them.
