@@ -31,6 +31,9 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   auto in = cuda_context::open(driver, number);
   if (!in) return in.error();
   std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
+  const auto reserved = reserve_for_rest(*made->in_);
+  if (!reserved) return reserved.error();
+  made->reserved_for_rest_ = *reserved;
   made->memory_ = std::make_unique<cuda_memory>(*made->in_, *made->health_, net, which.staging_bytes, which.peers);
   made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
@@ -62,7 +65,7 @@ std::optional<failure> cuda_device::try_streams() {
 // The driver gives nothing back before all streams of the device have come to their end, of whomever they are.
 cuda_device::~cuda_device() {
   bell_.close();
-  if (is_hung_ || !comes_to_rest(*in_, k_longest_drain)) keep_all();
+  if (is_hung_ || !comes_to_rest(*in_, reserved_for_rest_, k_longest_drain)) keep_all();
 }
 
 // What a device that hangs may still write is nobody else's, ever: it goes with the process.
@@ -76,7 +79,7 @@ void cuda_device::keep_all() {
   };
   static std::mutex guard;
   static auto& all = *new std::vector<hung_device>;
-  memory_->keep_all();
+  if (memory_ != nullptr) memory_->keep_all();
   const std::lock_guard lock(guard);
   all.push_back({std::move(in_), std::move(health_), std::move(words_), std::move(memory_), std::move(queues_)});
 }
