@@ -115,7 +115,7 @@ status status_of(CUresult answer) {
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_SYSTEM_NOT_READY:
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: return status::unsupported;
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
     case CUDA_ERROR_STREAM_CAPTURE_MERGE:
@@ -124,7 +124,7 @@ status status_of(CUresult answer) {
     case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
     case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
     case CUDA_ERROR_CAPTURED_EVENT:
-    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: return status::state;
+    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: return status::unsupported;
     default: return status::device;
   }
 }
