@@ -64,8 +64,7 @@ bool load(loaded_driver& into, int flags) {
   into.why = find_functions(library, into.functions);
   if (into.why) return true;
   if (const CUresult answer = into.functions.cuInit(0); answer != CUDA_SUCCESS) {
-    into.why = failure_of(into.functions, "cuInit", answer);
-    into.why->code = status::unsupported;
+    into.why = unsupported(failure_of(into.functions, "cuInit", answer).text);
   } else {
     into.usable.store(&into.functions);
   }
