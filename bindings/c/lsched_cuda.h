@@ -14,8 +14,9 @@
  *
  * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
  * stream comes there, and the stream goes on when it has ended. Neither call waits. A `stream` is a CUstream or a
- * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules
- * that streams wait for are to be asked for in the same order, as with blocking calls.
+ * cudaStream_t of the attached device; NULL is the legacy default stream, and
+ * CU_STREAM_PER_THREAD that of the calling thread. On every rank rounds of several schedules that streams wait for are
+ * to be asked for in the same order, as with blocking calls.
  *
  * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
  * it, on the others. Schedules over host memory go on.
@@ -85,8 +86,8 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
 /* Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started by
  * lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified: lsched_test(ticket)
  * says why; ask before relying on them.
- * Thread: any.  Blocks: never, except where streams of the device cannot wait, or as many wait as may at a time:
- * then until the round has ended. lsched_world_describe says how many may.
+ * Thread: any.  Blocks: never, except where streams of the device cannot wait, or as many wait as may at a time, for
+ * all ranks of the process: then until the round has ended. lsched_world_describe says how many may.
  * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
  * NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);

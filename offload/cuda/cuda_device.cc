@@ -54,11 +54,13 @@ std::optional<failure> cuda_device::open_streams() {
 }
 
 std::optional<failure> cuda_device::try_streams() {
+  const auto alone = words_->limit().begin_trial();
   const canary_song heard = most_waiting_streams(*in_, *words_, queues_[work]->stream());
   is_hung_ = heard.hangs;
   if (heard.hangs) return failure{status::device, in_->name() + " does not carry out what it is given"};
   if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "trying streams", heard.answer);
-  words_->set_most_waiting(heard.most_waiting);
+  words_->limit().lower(heard.most_waiting);
+  words_->let_streams_wait();
   return std::nullopt;
 }
 
@@ -80,14 +82,17 @@ void cuda_device::keep_all() {
   static std::mutex guard;
   static auto& all = *new std::vector<hung_device>;
   if (memory_ != nullptr) memory_->keep_all();
+  words_->forget_streams();
   const std::lock_guard lock(guard);
   all.push_back({std::move(in_), std::move(health_), std::move(words_), std::move(memory_), std::move(queues_)});
 }
 
 std::string cuda_device::name() const {
   const std::string remark = memory_->remark();
+  const std::size_t most = words_->most_waiting();
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
-         (words_->most_waiting() == 0 ? ", whose streams do not wait" : "") + (remark.empty() ? "" : "; " + remark);
+         (most == 0 ? ", whose streams do not wait" : ", of whose streams up to " + std::to_string(most) + " wait") +
+         (remark.empty() ? "" : "; " + remark);
 }
 
 // --- cold ----------------------------------------------------------------------------------------------------------
