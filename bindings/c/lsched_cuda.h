@@ -4,10 +4,10 @@
  *
  * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
  * pointer is given: at every create, lsched_rebind and lsched_start_with. Results have the bits that they have in host
- * memory. Some ranks of a schedule may have device memory and others none; but since vectors of more than 32 KiB in
- * device memory are cut into segments of 4 MiB, where an algorithm has segments, and others are not, all ranks have to
- * say segment_bytes then (lsched_collective_desc), or the create answers MISMATCH. Ranks read device memory of those
- * that have attached before they create a schedule: so all best attach before any creates.
+ * memory. Some ranks of a schedule may have device memory and others none; but where an algorithm has segments, those
+ * of device memory are 4 MiB long and others shorter: where a vector is cut at all, all such ranks have to say
+ * segment_bytes (lsched_collective_desc, lsched_allreduce_desc), or the create answers MISMATCH. Ranks read device
+ * memory of those that have attached before they create a schedule: so all best attach before any creates.
  *
  * Not in device memory: contributions and results of partial schedules, sparse vectors, lists with a capacity, and
  * buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED.
