@@ -309,6 +309,7 @@ lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduc
                                               .dtype = known->dtype,
                                               .reduction = known->reduction,
                                               .algorithm = known->algorithm,
+                                              .segment_bytes = known->segment_bytes,
                                               .divisor = known->divisor});
   });
 }
