@@ -221,6 +221,27 @@ TEST_F(CudaCuts, LongVectorsInDeviceMemoryAreCutIntoFourMebibytes) {
   }
 }
 
+TEST_F(CudaWorlds, WhatIsMisspeltIsNamed) {
+  const world_of_threads world(1);
+  for (const auto& [variable, value] : {std::pair{"LSCHED_CUDA_DEVICE", "zero"}, {"LSCHED_CUDA_STREAMS", "hots"}}) {
+    say(variable, value);
+    lsched_cuda_config config;
+    lsched_cuda_config_init(&config);
+    for (lsched_cuda_config* one : {&config, static_cast<lsched_cuda_config*>(nullptr)}) {
+      diagnostic why;
+      EXPECT_EQ(lsched_cuda_attach(world.at(0), one, &why), LSCHED_ERR_ARGUMENT);
+      EXPECT_TRUE(why.says(variable) && why.says(value)) << why.text;
+    }
+    unsetenv(variable);
+  }
+  lsched_cuda_config config;
+  lsched_cuda_config_init(&config);
+  config.device = -5;
+  diagnostic why;
+  EXPECT_EQ(lsched_cuda_attach(world.at(0), &config, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_TRUE(why.says("-5")) << why.text;
+}
+
 TEST_F(CudaWorlds, AllocateOnlyOnADevice) {
   const world_of_threads world(1);
   void* memory = nullptr;
