@@ -1,11 +1,11 @@
 // Collectives of the C interface: a desc, checked and in the words of the generators, and the schedule it creates.
-#include <numeric>
 #include <span>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 #include "collectives/algorithm/algorithm.h"
+#include "collectives/compose.h"
 #include "ops/counted.h"
 
 namespace lsched {
@@ -226,8 +226,6 @@ bool is_visible(lsched_world& world, const collective_request& request) {
 /// Segments of device memory: copies of less would take longer than their bytes do, and of more would not go beside
 /// computing. (docs/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
-/// Vectors up to this size are cut nowhere: what is said of them holds for ranks with devices and without.
-constexpr std::uint64_t k_short_vector_bytes = std::uint64_t{32} << 10;
 
 bool is_on_device(const lsched_world& world, const collective_request& request) {
   const device* const gpu = world.process.gpu();
@@ -239,16 +237,22 @@ bool is_on_device(const lsched_world& world, const collective_request& request) 
          (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
 }
 
-/// Segments for device memory, where an algorithm has some and nobody has said how long they are. From what all ranks
-/// know, but for where this one has its buffers.
-void choose_segments(const lsched_world& world, collective_request& request) {
-  shape& data = request.data;
+/// The algorithm and its schedule. Where nobody has said how long segments are, those of device memory have a length of
+/// their own, if that makes a difference: a rank without such memory, which knows of none, makes the same schedule
+/// otherwise.
+result<cached_schedule> make_schedule(lsched_world& world, const collective_request& request, const char* algorithm) {
   const collective& kind = *request.kind;
-  const bool is_tunable = !kind.adapts && !kind.has_owners && !kind.has_blocks && data.room == 0;
-  const std::uint64_t elements = std::accumulate(data.counts.begin(), data.counts.end(), data.count);
-  const bool is_long = elements * size_of(data.type) > k_short_vector_bytes;
-  if (data.segment == 0 && is_tunable && is_long && is_on_device(world, request))
-    data.segment = k_device_segment_bytes / size_of(data.type);
+  const std::string_view wanted = algorithm == nullptr ? "auto" : algorithm;
+  const auto made = world.schedules_made.get(kind.name, wanted, request.data);
+  const bool has_segments = kind.moves_data && !kind.adapts && !kind.has_owners && !kind.has_blocks;
+  if (!made || !has_segments || request.data.segment != 0 || request.data.room != 0) return made;
+  const auto messages = [&](const shape& data) {
+    return cost_of_round(*made->chosen.how, world.place().size, data, {}).messages;
+  };
+  shape cut = request.data;
+  cut.segment = k_device_segment_bytes / size_of(cut.type);
+  if (!is_on_device(world, request) || messages(cut) == messages(made->chosen.data)) return made;
+  return world.schedules_made.get(kind.name, wanted, cut);
 }
 
 std::vector<tensor> tensors_of(const collective_request& request) {
@@ -260,12 +264,8 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (!desc) return desc.error();
   auto request = read_request(world, *desc);
   if (!request) return request.error();
-  if (request->kind->moves_data) {
-    request->data.is_visible = is_visible(world, *request);
-    choose_segments(world, *request);
-  }
-  const auto made = world.schedules_made.get(request->kind->name, desc->algorithm == nullptr ? "auto" : desc->algorithm,
-                                             request->data);
+  if (request->kind->moves_data) request->data.is_visible = is_visible(world, *request);
+  const auto made = make_schedule(world, *request, desc->algorithm);
   if (!made) return made.error();
   request->data.segment = made->chosen.data.segment;
   request->data.radix = made->chosen.data.radix;
@@ -315,6 +315,7 @@ lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduc
                                               .dtype = known->dtype,
                                               .reduction = known->reduction,
                                               .algorithm = known->algorithm,
+                                              .segment_bytes = known->segment_bytes,
                                               .divisor = known->divisor});
   });
 }

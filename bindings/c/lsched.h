@@ -404,6 +404,7 @@ typedef struct lsched_allreduce_desc {
   const char* algorithm;  /* a name `lsched list` shows; NULL or "auto": chosen */
   lsched_divisor divisor; /* LSCHED_DIVIDE_BY_RANKS: the mean of all ranks in place of the sum; 0: none */
   int32_t reserved;       /* 0 */
+  uint64_t segment_bytes; /* of pipelined algorithms, the same on all ranks; 0: chosen */
 } lsched_allreduce_desc;
 
 /* output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.

@@ -4,10 +4,10 @@
  *
  * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
  * pointer is given: at every create, lsched_rebind and lsched_start_with. Results have the bits that they have in host
- * memory. Some ranks of a schedule may have device memory and others none; but since vectors of more than 32 KiB in
- * device memory are cut into segments of 4 MiB, where an algorithm has segments, and others are not, all ranks have to
- * say segment_bytes then (lsched_collective_desc), or the create answers MISMATCH. Ranks read device memory of those
- * that have attached before they create a schedule: so all best attach before any creates.
+ * memory. Some ranks of a schedule may have device memory and others none; but where an algorithm has segments, those
+ * of device memory are 4 MiB long and others shorter: where a vector is cut at all, all such ranks have to say
+ * segment_bytes (lsched_collective_desc, lsched_allreduce_desc), or the create answers MISMATCH. Ranks read device
+ * memory of those that have attached before they create a schedule: so all best attach before any creates.
  *
  * Not in device memory: contributions and results of partial schedules, lists with a capacity, sparse vectors of the
  * application's own (lsched_coo_allreduce_create), vectors of a sparse allreduce with LSCHED_REUSED or only one of the
@@ -15,9 +15,10 @@
  * displacements, ranks, buckets and tensors, nor what lsched_convert is given: LSCHED_ERR_ARGUMENT.
  *
  * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
- * stream comes there, and the stream goes on when it has ended. Neither call waits. A `stream` is a CUstream or a
- * cudaStream_t of the attached device; NULL is the legacy default stream. On every rank rounds of several schedules
- * that streams wait for are to be asked for in the same order, as with blocking calls.
+ * stream comes there, and the stream goes on when it has ended. Neither call waits for a round, but as said below. A
+ * `stream` is a CUstream or a cudaStream_t of the attached device; NULL is the legacy default stream, and
+ * CU_STREAM_PER_THREAD that of the calling thread. On every rank rounds of several schedules that streams wait for are
+ * to be asked for in the same order, as with blocking calls.
  *
  * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
  * it, on the others. Schedules over host memory go on.
@@ -60,7 +61,9 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
  * come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context the
  * caller has stays current. NULL config: the defaults.
  * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
- * Memory: until the last world is closed, which waits for the device, a few seconds at most.
+ * Memory: until the last world is closed, which waits for the device, a few seconds at most. If any stream of the
+ * device is busy for longer than two, the application's own included, what is the device's is not given back: close
+ * answers OK, and memory, streams and kernels stay until the process ends.
  * Errors: UNSUPPORTED (a build without CUDA, no driver, too old a one, no device), ARGUMENT (no such device), STATE
  * (attached already), NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
@@ -77,8 +80,9 @@ LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory)
 /* Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
  * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be
  * ready, as for MPI.)
- * Thread: any, one call at a time for a schedule.  Blocks: never.  Memory: from that place in the stream on the bound
- * buffers are the schedule's, until the round has ended.
+ * Thread: any, one call at a time for a schedule.  Blocks: the first call of a schedule, here or of
+ * lsched_wait_on_stream, while the engine does a step; the others never.  Memory: from that place in the stream on the
+ * bound buffers are the schedule's, until the round has ended.
  * Errors: BUSY (16 rounds are outstanding), STATE (no device was attached), UNSUPPORTED (a partial schedule, one whose
  * memory comes with each round, no progress thread, or a stream that is being captured), CONSTRAINT (a stream of
  * another device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
@@ -87,8 +91,8 @@ LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, v
 /* Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started by
  * lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified: lsched_test(ticket)
  * says why; ask before relying on them.
- * Thread: any.  Blocks: never, except where streams of the device cannot wait, or as many wait as may at a time:
- * then until the round has ended. lsched_world_describe says how many may.
+ * Thread: any.  Blocks: as lsched_start_on_stream, except where streams of the device cannot wait, or as many wait as
+ * may at a time, for all ranks of the process: then until the round has ended. lsched_world_describe says how many may.
  * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
  * NOMEM, DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);

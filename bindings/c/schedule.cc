@@ -123,7 +123,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   return guarded(diagnostic, [&] {
     if (awaited.verdict.load() != status::ok && awaited.refusal && answer == awaited.refusal->code)
-      return report(diagnostic, *awaited.refusal);
+      return report(diagnostic, with_advice(*awaited.refusal));
     failure why{answer, awaited.label, awaited.culprit.load()};
     if (answer == status::timeout) {
       schedule.world->process.driver().with_engine([&] {

@@ -109,6 +109,8 @@ result<activation> read_activation(const char* words, std::uint64_t seed) {
 
 namespace {
 
+constexpr std::string_view k_segment = " segment ";
+
 /// A number that tells long lists apart.
 std::string digest_of(std::span<const std::uint64_t> numbers) {
   std::uint64_t hash = 0;
@@ -144,8 +146,15 @@ std::string agreement_of(const collective& kind, const shape& data, std::string_
   if (kind.has_counts) text += text_of_counts(data.counts);
   if (!data.tensors.empty()) text += text_of_tensors(data.tensors);
   if (kind.is_rooted) text += " root " + std::to_string(data.root);
-  if (data.segment != 0) text += " segment " + std::to_string(data.segment);
+  if (data.segment != 0) text += std::string(k_segment) + std::to_string(data.segment);
   return text;
+}
+
+failure with_advice(failure why) {
+  const std::size_t first = why.code == status::mismatch ? why.text.find(k_segment) : std::string::npos;
+  if (first != std::string::npos && why.text.find(k_segment, first + 1) == std::string::npos)
+    why.text += ": give segment_bytes on all ranks (vectors in device memory have segments of their own)";
+  return why;
 }
 
 }  // namespace lsched

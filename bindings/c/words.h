@@ -55,6 +55,9 @@ result<activation> read_activation(const char* words, std::uint64_t seed);
 /// All that ranks have to agree about, in words.
 std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm);
 
+/// Why a create has failed. Where one of two ranks has segments (agreement_of), it says what to do about that.
+failure with_advice(failure why);
+
 /// A sparse allreduce, and by which algorithm.
 struct sparse_choice {
   sparse_problem problem;

@@ -114,7 +114,7 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   auto queued = world->joined.queue(made->request);
   const auto& instances = queued.instances;
   if (waits)
-    if (const auto why = world->joined.await(queued)) return report(diagnostic, *why);
+    if (const auto why = world->joined.await(queued)) return report(diagnostic, with_advice(*why));
   if (queued.commit->refused()) return report(diagnostic, *queued.commit->refused());
   handle->world = world;
   handle->commit = queued.commit;

@@ -53,6 +53,8 @@ constexpr std::array k_variables{
     variable{"LSCHED_RECORDER", "", "", "file for `lsched postmortem`: where each rank is, also after its end"},
     variable{"LSCHED_REGION", "", "", "address space of a rank's shared region, such as 64M"},
     variable{"LSCHED_WORLD", "", "alone", "a world of one, whoever has started the process"},
+    variable{"LSCHED_CUDA_DEVICE", "", "", "number of the GPU whose memory may hold buffers"},
+    variable{"LSCHED_CUDA_STREAMS", "auto", "auto|host", "who waits where a GPU's stream is to wait for a round"},
     variable{"LSCHED_RANKS_PER_NODE", "", "", "every that many ranks make a node of their own"},
     variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
@@ -101,6 +103,7 @@ std::vector<std::string> warnings_about_environment() {
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
     warnings.push_back(ranks.error().text);
+  if (const auto gpu = number_in_environment("LSCHED_CUDA_DEVICE"); !gpu) warnings.push_back(gpu.error().text);
   if (const auto region = bytes_in_environment("LSCHED_REGION"); !region) warnings.push_back(region.error().text);
   if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);
   const char* trace = text_in_environment("LSCHED_TRACE");

@@ -172,13 +172,14 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-// Rounds that have ended are released at once.
+// Rounds that have ended are released at once. A gate that is there is looked at: so it comes after all that may throw.
 status engine::add_gate(instance& inst) {
   if (inst.gate != nullptr) return status::state;
-  inst.gate = device_->make_gate();
-  if (inst.gate == nullptr) return device_->health() == status::ok ? status::no_memory : device_->health();
-  inst.gate->release(inst.verdict.load() == status::ok ? inst.finished.load() : inst.called.load());
+  auto made = device_->make_gate();
+  if (made == nullptr) return device_->health() == status::ok ? status::no_memory : device_->health();
+  made->release(inst.verdict.load() == status::ok ? inst.finished.load() : inst.called.load());
   gated_.push_back(&inst);
+  inst.gate = std::move(made);
   inst.has_gate.store(true);
   return status::ok;
 }

@@ -32,6 +32,9 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   auto in = cuda_context::open(driver, number);
   if (!in) return in.error();
   std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
+  const auto reserved = reserve_for_rest(*made->in_);
+  if (!reserved) return reserved.error();
+  made->reserved_for_rest_ = *reserved;
   made->memory_ = std::make_unique<cuda_memory>(*made->in_, *made->health_, net, which.staging_bytes, which.peers);
   made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
@@ -54,18 +57,20 @@ std::optional<failure> cuda_device::open_streams() {
 }
 
 std::optional<failure> cuda_device::try_streams() {
+  const auto alone = words_->limit().begin_trial();
   const canary_song heard = most_waiting_streams(*in_, *words_, queues_[work]->stream());
   is_hung_ = heard.hangs;
   if (heard.hangs) return failure{status::device, in_->name() + " does not carry out what it is given"};
   if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "trying streams", heard.answer);
-  words_->set_most_waiting(heard.most_waiting);
+  words_->limit().lower(heard.most_waiting);
+  words_->let_streams_wait();
   return std::nullopt;
 }
 
 // The driver gives nothing back before all streams of the device have come to their end, of whomever they are.
 cuda_device::~cuda_device() {
   bell_.close();
-  if (is_hung_ || !comes_to_rest(*in_, k_longest_drain)) {
+  if (is_hung_ || !comes_to_rest(*in_, reserved_for_rest_, k_longest_drain)) {
     keep_all();
     return;
   }
@@ -84,15 +89,18 @@ void cuda_device::keep_all() {
   };
   static std::mutex guard;
   static auto& all = *new std::vector<hung_device>;
-  memory_->keep_all();
+  if (memory_ != nullptr) memory_->keep_all();
+  words_->forget_streams();
   const std::lock_guard lock(guard);
   all.push_back({std::move(in_), std::move(health_), std::move(words_), std::move(memory_), std::move(queues_)});
 }
 
 std::string cuda_device::name() const {
   const std::string remark = memory_->remark();
+  const std::size_t most = words_->most_waiting();
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
-         (words_->most_waiting() == 0 ? ", whose streams do not wait" : "") + (remark.empty() ? "" : "; " + remark);
+         (most == 0 ? ", whose streams do not wait" : ", of whose streams up to " + std::to_string(most) + " wait") +
+         (remark.empty() ? "" : "; " + remark);
 }
 
 // --- cold ----------------------------------------------------------------------------------------------------------

@@ -73,6 +73,7 @@ class cuda_device final : public device {
   gpu_bell& bell_;
   std::unique_ptr<cuda_memory> memory_;
   std::array<std::unique_ptr<job_queue>, 3> queues_;
+  CUdeviceptr reserved_for_rest_ = 0;
   std::uint32_t reserved_ = 0;   ///< jobs
   double* workspace_ = nullptr;  ///< of kernels in several passes, which the stream runs one after the other
   std::uint64_t workspace_bytes_ = 0;

@@ -22,6 +22,12 @@ failure no_gpu(const failure& why) {
   return {is_worse ? why.code : status::unsupported, "CUDA cannot be used: " + why.text};
 }
 
+/// As attach answers. What the driver says of an argument is not about one of the caller's.
+failure no_device(failure why) {
+  if (why.code != status::unsupported && why.code != status::no_memory) why.code = status::device;
+  return why;
+}
+
 }  // namespace
 
 result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net) {
@@ -36,7 +42,9 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
                                          std::to_string(devices) + " that there are"};
   const auto by_rank = static_cast<std::int32_t>(which.local_rank % static_cast<std::uint32_t>(devices));
   const std::int32_t number = which.number >= 0 ? which.number : current_device(**driver).value_or(by_rank);
-  return cuda_device::open(**driver, number, which, net);
+  auto made = cuda_device::open(**driver, number, which, net);
+  if (!made) return no_device(made.error());
+  return made;
 }
 
 bool is_gpu_memory(const void* memory, std::uint64_t bytes) {

@@ -1,16 +1,6 @@
 # Included by offload/CMakeLists.txt where there is nvcc: the kernels become the device image, LSCHED_DEVICE_IMAGE, and
 # what the assembler of devices says of each kernel a report beside it, LSCHED_DEVICE_REPORT.
-#
-# LSCHED_CUDA_ARCHITECTURES: the first of them, the lowest, is also kept in a form that drivers translate for newer ones.
-execute_process(COMMAND ${LSCHED_NVCC} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
-string(REGEX MATCHALL "[0-9]+" known "${known}")
-set(architectures 75 80 90 100 120)
-foreach(architecture IN LISTS architectures)
-  if(NOT architecture IN_LIST known)
-    list(REMOVE_ITEM architectures ${architecture})
-  endif()
-endforeach()
-set(LSCHED_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "Architectures of devices, the lowest first, as 90;100")
+include(${CMAKE_CURRENT_LIST_DIR}/architectures.cmake)
 
 # Kernels use nothing that the lowest architecture lacks: they are translated once, for that one, and assembled for each.
 list(GET LSCHED_CUDA_ARCHITECTURES 0 lowest)

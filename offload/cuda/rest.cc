@@ -24,21 +24,27 @@ void give_back(const cuda_context& in, CUdeviceptr memory) {
 
 }  // namespace
 
-bool comes_to_rest(const cuda_context& in, std::chrono::milliseconds limit) {
+result<CUdeviceptr> reserve_for_rest(const cuda_context& in) {
   const cuda_scope here(in);
-  CUdeviceptr memory = 0;
-  if (!here.is_entered() || in.driver().cuMemAlloc(&memory, k_smallest) != CUDA_SUCCESS) return true;
+  if (!here.is_entered()) return failure_of(in.driver(), "cuCtxPushCurrent", here.answer());
+  CUdeviceptr made = 0;
+  if (const CUresult answer = in.driver().cuMemAlloc(&made, k_smallest); answer != CUDA_SUCCESS)
+    return failure_of(in.driver(), "cuMemAlloc", answer);
+  return made;
+}
+
+bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit) {
+  if (reserved == 0) return true;
   const auto shared = std::make_shared<rest>();
   try {
-    start_quietly("lsched-rest", [&in, memory, shared] {
-      give_back(in, memory);
+    start_quietly("lsched-rest", [&in, reserved, shared] {
+      give_back(in, reserved);
       const std::lock_guard lock(shared->guard);
       shared->has_come = true;
       shared->changed.notify_all();
     }).detach();
-  } catch (const std::system_error&) {  // no thread can be had
-    give_back(in, memory);
-    return true;
+  } catch (const std::system_error&) {
+    return false;
   }
   std::unique_lock lock(shared->guard);
   return shared->changed.wait_for(lock, limit, [&] { return shared->has_come; });

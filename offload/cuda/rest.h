@@ -8,9 +8,12 @@
 
 namespace lsched {
 
-/// Waits until nothing is under way on the device, in no stream of this process. False: something still is after that
-/// time; then the context must live for ever, as a thread waits in it. True also of a device that has failed, whose
-/// driver lets nobody wait.
-bool comes_to_rest(const cuda_context& in, std::chrono::milliseconds limit);
+/// What that takes: a little memory, which is there from the beginning, as there may be none when it is needed.
+result<CUdeviceptr> reserve_for_rest(const cuda_context& in);
+
+/// Waits until nothing is under way on the device, in no stream of this process, and gives `reserved` back. False: it
+/// is not known after that time, or there is no thread to be had; then the context must live for ever, as a thread may
+/// wait in it. True also of a device that has failed, whose driver lets nobody wait, and if nothing was reserved.
+bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit);
 
 }  // namespace lsched

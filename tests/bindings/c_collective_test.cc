@@ -518,6 +518,44 @@ TEST(c_collective, ranks_with_different_tensors_learn_that) {
   });
 }
 
+TEST(c_collective, an_allreduce_has_the_segments_that_its_desc_asks_for) {
+  const threads ranks(3);
+  ranks.each([](lsched_world* runtime, rank) {
+    numbers input(3000), output(3000);
+    const auto text_of = [](lsched_schedule* schedule) {
+      std::string text(1 << 16, '\0');
+      EXPECT_EQ(lsched_schedule_print(schedule, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr), LSCHED_OK);
+      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
+      return text;
+    };
+    const auto general = [&](std::uint64_t segment_bytes) {
+      lsched_collective_desc desc = allreduce_of(input, output);
+      desc.algorithm = "ring";
+      desc.segment_bytes = segment_bytes;
+      lsched_schedule* made = nullptr;
+      EXPECT_EQ(lsched_collective_create(runtime, &desc, &made, nullptr), LSCHED_OK);
+      return text_of(made);
+    };
+    const auto special = [&](std::uint64_t segment_bytes) {
+      const auto like = allreduce_of(input, output);
+      const lsched_allreduce_desc desc{.struct_size = sizeof desc,
+                                       .input = like.input,
+                                       .output = like.output,
+                                       .count = like.count,
+                                       .dtype = like.dtype,
+                                       .reduction = like.reduction,
+                                       .algorithm = "ring",
+                                       .segment_bytes = segment_bytes};
+      lsched_schedule* made = nullptr;
+      EXPECT_EQ(lsched_allreduce_create(runtime, &desc, &made, nullptr), LSCHED_OK);
+      return text_of(made);
+    };
+    EXPECT_EQ(special(800), general(800));
+    EXPECT_EQ(special(0), general(0));
+    EXPECT_NE(special(800), special(0));
+  });
+}
+
 TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
   const threads ranks(3);
   ranks.each([](lsched_world* runtime, rank r) {
@@ -528,6 +566,7 @@ TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
     diagnostic why;
     EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
     EXPECT_NE(std::string(why.text).find("segment 2"), std::string::npos) << why.text;
+    EXPECT_NE(std::string(why.text).find("give segment_bytes on all ranks"), std::string::npos) << why.text;
   });
 }
 

@@ -889,6 +889,13 @@ TEST(CommandInfo, warns_of_misspelt_variables_and_values) {
   EXPECT_TRUE(contains(it.err, "LSCHED_Q is not a variable of libsched\n")) << it.err;
 }
 
+TEST(CommandInfo, knows_the_variables_of_devices) {
+  EXPECT_EQ(run(lsched({"info"}), {{"LSCHED_CUDA_DEVICE", "1"}, {"LSCHED_CUDA_STREAMS", "host"}}).err, "");
+  const std::string warned = run(lsched({"info"}), {{"LSCHED_CUDA_STREAMS", "hots"}, {"LSCHED_CUDA_DEVICE", "x"}}).err;
+  EXPECT_TRUE(contains(warned, "LSCHED_CUDA_STREAMS=hots is not understood; it takes auto|host")) << warned;
+  EXPECT_TRUE(contains(warned, "LSCHED_CUDA_DEVICE is \"x\"")) << warned;
+}
+
 TEST(CommandInfo, warns_of_values_that_a_runtime_would_refuse) {
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max telepathy\n");
   const outcome it = run(lsched({"info"}), {{"LSCHED_TUNING", table.path}, {"LSCHED_RANKS_PER_NODE", "0"}});

@@ -1,4 +1,4 @@
-// Counts what this test program allocates. The replaced operators are in engine_test.cc.
+// Counts what this test program allocates, and lets that fail. The replaced operators are in engine_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,15 @@ class counting_allocations {
  private:
   std::uint64_t before_;
   std::uint64_t bytes_before_;
+};
+
+/// While it lives, this thread's operator new succeeds so many times, and then throws.
+class failing_allocations {
+ public:
+  explicit failing_allocations(int after);
+  ~failing_allocations();
+  failing_allocations(const failing_allocations&) = delete;
+  failing_allocations& operator=(const failing_allocations&) = delete;
 };
 
 /// Live allocations that asked for 64 bytes of alignment or more: what the inproc transport has handed out.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
+import re
 from typing import Any
 
 from ._errors import ArgumentError
 from ._words import DTYPES
+
+_TYPESTR = re.compile(r"([<>|=])([A-Za-z](\d+))(\[.*\])?")
 
 _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
 _IN_NO_ORDER = -1  # of DLPack: the producer need not wait, since rounds begin where the application says
@@ -46,21 +50,46 @@ def interface_of(array: Any) -> dict[str, Any] | None:
 def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, int, int, int, int, Any, bool]:
     """As _core.look(): (address, elements, dtype, elements of the C interface in one of its own, bytes of an element,
     what keeps them, whether they are in the memory of a device), which is said of managed memory too."""
-    address, is_read_only = interface["data"]
-    if is_written and is_read_only:
+    told = _read(interface)
+    if is_written and told["is_read_only"]:
         raise _bad("this array is read-only, and a result is written to it")
     if interface.get("mask") is not None:
         raise _bad("this array has a mask")
-    order, kind = interface["typestr"][0], interface["typestr"][1:]
-    if order == ">":
+    if told["order"] == ">":
         raise _bad("this array has the byte order of another machine")
-    number, factor = _DTYPES.get(kind, (0, 1))
-    item = int(kind[1:])
-    shape = interface["shape"]
+    number, factor = _DTYPES.get(told["kind"], (0, 1))
+    item, shape = told["item"], told["shape"]
     count = math.prod(shape)
-    if count != 0 and not _is_contiguous(shape, interface.get("strides"), item):
+    if count != 0 and not _is_contiguous(shape, told["strides"], item):
         raise _bad("this array is not contiguous in C order")
-    return address or 0, count * factor, number, factor, item // factor, array, count != 0
+    return told["address"], count * factor, number, factor, item // factor, array, count != 0
+
+
+def _read(interface: dict[str, Any]) -> dict[str, Any]:
+    """What an array says of itself. ArgumentError: not in the words of the protocol."""
+    field = "data"
+    try:
+        address, is_read_only = interface[field]
+        address = operator.index(0 if address is None else address)
+        _need(0 <= address < 2**64)
+        field = "typestr"
+        order, kind, item, _ = _TYPESTR.fullmatch(interface[field]).groups()
+        field = "shape"
+        shape = tuple(map(operator.index, interface[field]))
+        _need(min(shape, default=0) >= 0 and math.prod(shape) * int(item) < 2**64)
+        field = "strides"
+        strides = interface.get(field)
+        strides = None if strides is None else tuple(map(operator.index, strides))
+        _need(strides is None or len(strides) == len(shape))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _bad(f"{field} in this array's __cuda_array_interface__ is not what the protocol says") from None
+    return {"address": address, "is_read_only": is_read_only, "order": order, "kind": kind, "item": int(item),
+            "shape": shape, "strides": strides}
+
+
+def _need(is_right: bool) -> None:
+    if not is_right:
+        raise ValueError
 
 
 def _is_contiguous(shape: Any, strides: Any, item: int) -> bool:

@@ -184,6 +184,37 @@ def test_what_is_refused_of_an_array():
     on_devices(1, body)
 
 
+class Claims:
+    """Has an interface that says what a test wants."""
+
+    def __init__(self, of, **changes):
+        self.__cuda_array_interface__ = {**of.__cuda_array_interface__, **changes}
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"typestr": ""}, "typestr"), ({"typestr": "f4"}, "typestr"), ({"typestr": 4}, "typestr"),
+    ({"typestr": "<M8[ns]"}, "dtype of Claims is none of"), ({"typestr": ">f4"}, "byte order"),
+    ({"shape": None}, "shape"), ({"shape": 12}, "shape"), ({"shape": (3, -4)}, "shape"), ({"shape": (12.0,)}, "shape"),
+    ({"shape": (2**40, 2**40)}, "shape"), ({"strides": (8,)}, "contiguous"), ({"strides": (4, 4)}, "strides"),
+    ({"strides": ("4",)}, "strides"), ({"strides": 4}, "strides"), ({"data": None}, "data"), ({"data": (1,)}, "data"),
+    ({"data": (-1, False)}, "data"), ({"data": (2**64, False)}, "data"), ({"data": ("1", False)}, "data"),
+    ({"data": (None, False)}, "null"), ({"mask": 3}, "mask")])
+def test_a_malformed_interface_is_refused(changes, words):
+    def body(world, device):
+        right = device.array(given(0, 12), offers="interface")
+        with pytest.raises(libsched.ArgumentError, match=f"input.* {words}"):
+            world.allreduce(Claims(right, **changes))
+        lacking = Claims(right)
+        for name in ("data", "typestr", "shape"):
+            value = lacking.__cuda_array_interface__.pop(name)
+            with pytest.raises(libsched.ArgumentError, match=name):
+                world.allreduce(lacking)
+            lacking.__cuda_array_interface__[name] = value
+        right.free()
+
+    on_devices(1, body)
+
+
 def test_bits_of_bfloat16_and_empty_arrays():
     def body(world, device):
         for offers in ("dlpack", "interface"):

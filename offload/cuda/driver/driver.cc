@@ -64,8 +64,7 @@ bool load(loaded_driver& into, int flags) {
   into.why = find_functions(library, into.functions);
   if (into.why) return true;
   if (const CUresult answer = into.functions.cuInit(0); answer != CUDA_SUCCESS) {
-    into.why = failure_of(into.functions, "cuInit", answer);
-    into.why->code = status::unsupported;
+    into.why = unsupported(failure_of(into.functions, "cuInit", answer).text);
   } else {
     into.usable.store(&into.functions);
   }
@@ -115,7 +114,7 @@ status status_of(CUresult answer) {
     case CUDA_ERROR_NOT_SUPPORTED:
     case CUDA_ERROR_SYSTEM_NOT_READY:
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE: return status::unsupported;
+    case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
     case CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
     case CUDA_ERROR_STREAM_CAPTURE_INVALIDATED:
     case CUDA_ERROR_STREAM_CAPTURE_MERGE:
@@ -124,7 +123,7 @@ status status_of(CUresult answer) {
     case CUDA_ERROR_STREAM_CAPTURE_ISOLATION:
     case CUDA_ERROR_STREAM_CAPTURE_IMPLICIT:
     case CUDA_ERROR_CAPTURED_EVENT:
-    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: return status::state;
+    case CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: return status::unsupported;
     default: return status::device;
   }
 }

@@ -128,7 +128,8 @@ canary_song most_waiting_streams(const cuda_context& in, stream_words& words, CU
   CUevent end = nullptr;
   if (song.answer == CUDA_SUCCESS) song.answer = in.driver().cuEventCreate(&end, CU_EVENT_DISABLE_TIMING);
   if (song.answer != CUDA_SUCCESS) return song;
-  for (std::size_t streams = 1; streams <= k_most_tried && sings(in, words, ours, end, streams, song); streams *= 2)
+  for (std::size_t streams = 1; streams <= stream_limit::k_most_tried && sings(in, words, ours, end, streams, song);
+       streams *= 2)
     song.most_waiting = streams;
   if (!song.hangs) song.hangs = await_end(in, ours, end) == CUDA_ERROR_NOT_READY;
   (void)in.driver().cuEventDestroy(end);

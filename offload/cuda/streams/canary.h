@@ -13,10 +13,8 @@ struct canary_song {
   bool hangs = false;              ///< some work has not ended although nothing waits any more
 };
 
-/// Lets 1, 2, 4 … k_most_tried streams of a user's priority wait, and tries whether work in `ours` gets on meanwhile.
-/// Takes 100 ms where it does not, and seconds where it hangs.
+/// Lets 1, 2, 4 … stream_limit::k_most_tried streams of a user's priority wait, and tries whether work in `ours` gets
+/// on meanwhile. Takes 100 ms where it does not, and seconds where it hangs.
 canary_song most_waiting_streams(const cuda_context& in, stream_words& words, CUstream ours);
-
-inline constexpr std::size_t k_most_tried = 4;
 
 }  // namespace lsched

@@ -1,11 +1,11 @@
 #include "offload/cuda/streams/stream_words.h"
 
-#include <algorithm>
 #include <new>
 
 namespace lsched {
 
 stream_words::~stream_words() {
+  forget_streams();
   const cuda_scope here(in_);
   if (!here.is_entered()) return;
   for (void* area : areas_) (void)in_.driver().cuMemFreeHost(area);
@@ -21,6 +21,11 @@ bool stream_words::add_area() {
   for (std::size_t i = 0; i < k_words_of_area; ++i)
     free_.push_back(new (static_cast<std::byte*>(area) + i * k_word_bytes) std::atomic<std::uint64_t>(0));
   return true;
+}
+
+void stream_words::forget_streams() {
+  const std::lock_guard lock(guard_);
+  for (const void* area : areas_) limit_->forget(area, k_words_of_area * k_word_bytes);
 }
 
 stream_word stream_words::take() {
@@ -39,21 +44,6 @@ void stream_words::give_back(std::atomic<std::uint64_t>* word) {
 void stream_words::raise(std::atomic<std::uint64_t>& word, std::uint64_t value) {
   std::uint64_t now = word.load();
   while (now < value && !word.compare_exchange_weak(now, value)) continue;
-}
-
-// The same stream may wait several times, one behind the other: it is one that waits.
-bool stream_words::may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
-  const std::lock_guard lock(guard_);
-  std::erase_if(waiting_, [](const waiting& one) { return one.word->load() >= one.value; });
-  std::size_t streams = 1;
-  for (auto one = waiting_.begin(); one != waiting_.end(); ++one) {
-    const bool is_first =
-        std::find_if(waiting_.begin(), one, [&](const waiting& other) { return other.stream == one->stream; }) == one;
-    if (one->stream != stream && is_first) ++streams;
-  }
-  if (streams > most_waiting_) return false;
-  waiting_.push_back({stream, &word, value});
-  return true;
 }
 
 }  // namespace lsched

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "offload/cuda/driver/context.h"
+#include "offload/cuda/streams/stream_limit.h"
 
 namespace lsched {
 
@@ -20,7 +21,7 @@ struct stream_word {
 /// Any thread.
 class stream_words {
  public:
-  explicit stream_words(const cuda_context& in) : in_(in) { waiting_.reserve(k_words_of_area); }
+  explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
 
   /// Waits for the device.
   ~stream_words();
@@ -36,27 +37,30 @@ class stream_words {
 
   // Streams that wait at a time. A device can have so many of them that its other streams do not get on.
 
-  /// Notes that a stream is to wait until the word holds that. False: more streams would wait than may.
-  bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value);
-  void set_most_waiting(std::size_t streams) { most_waiting_ = streams; }
-  std::size_t most_waiting() const { return most_waiting_; }
+  /// Of all ranks of the device.
+  stream_limit& limit() { return *limit_; }
+  /// From now on streams wait for this rank's words.
+  void let_streams_wait() { do_wait_ = true; }
+  /// How many may at a time, as far as it is known; 0: none waits.
+  std::size_t most_waiting() const { return do_wait_ ? limit_->most() : 0; }
+  /// Notes that a stream is to wait until the word holds that. False: it must not.
+  bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
+    return do_wait_ && limit_->may_wait(stream, word, value);
+  }
+  /// All words hold by now whatever streams wait for: no matter what the device does with them later.
+  void forget_streams();
 
  private:
   static constexpr std::size_t k_words_of_area = 64;
   static constexpr std::size_t k_word_bytes = 64;  ///< a cache line each
-  struct waiting {
-    CUstream stream;
-    const std::atomic<std::uint64_t>* word;
-    std::uint64_t value;
-  };
   bool add_area();
 
   const cuda_context& in_;
   std::mutex guard_;
   std::vector<void*> areas_;
   std::vector<std::atomic<std::uint64_t>*> free_;
-  std::vector<waiting> waiting_;  ///< and some that do not any more
-  std::size_t most_waiting_ = 0;
+  const std::shared_ptr<stream_limit> limit_;
+  bool do_wait_ = false;
 };
 
 }  // namespace lsched

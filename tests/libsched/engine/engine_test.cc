@@ -31,6 +31,8 @@ namespace {
 std::atomic<bool> g_counts{false};
 std::atomic<std::uint64_t> g_allocations{0}, g_bytes{0};
 std::atomic<std::int64_t> g_aligned{0};
+constexpr int k_endless = -1;
+thread_local int t_left = k_endless;  // allocations that may throw and do not
 
 void* take(std::size_t bytes, std::size_t alignment) {
   if (g_counts.load()) ++g_allocations, g_bytes += bytes;
@@ -46,7 +48,8 @@ void give(void* memory, std::size_t alignment) {
 }
 
 void* take_or_throw(std::size_t bytes, std::size_t alignment) {
-  void* memory = take(bytes, alignment);
+  void* memory = t_left == 0 ? nullptr : take(bytes, alignment);
+  if (t_left > 0) --t_left;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -58,6 +61,8 @@ counting_allocations::counting_allocations() : before_(g_allocations.load()), by
 counting_allocations::~counting_allocations() { g_counts.store(false); }
 std::uint64_t counting_allocations::count() const { return g_allocations.load() - before_; }
 std::uint64_t counting_allocations::bytes() const { return g_bytes.load() - bytes_before_; }
+failing_allocations::failing_allocations(int after) { t_left = after; }
+failing_allocations::~failing_allocations() { t_left = k_endless; }
 std::int64_t aligned_allocations() { return g_aligned.load(); }
 
 }  // namespace lsched::testing

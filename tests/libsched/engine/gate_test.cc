@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "collectives/registry.h"
 #include "libsched/schedule/draw.h"
+#include "tests/libsched/allocation_count.h"
 #include "tests/support/generators.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
@@ -258,6 +260,31 @@ TEST(gate, there_is_none_without_memory_or_on_a_device_that_has_failed) {
   all.devices[0]->fail();
   EXPECT_EQ(all.world.at(0).add_gate(*all.of(0, 0).it), status::device);
   EXPECT_FALSE(all.of(0, 0).it->has_gate.load());
+}
+
+TEST(gate, one_that_could_not_be_noted_is_not_there) {
+  int after = 0;
+  for (bool is_made = false; !is_made; ++after) {
+    gated_world all(1, 1);
+    ASSERT_TRUE(all.add(false));
+    part& one = all.of(0, 0);
+    try {
+      const failing_allocations fail(after);
+      ASSERT_EQ(all.world.at(0).add_gate(*one.it), status::ok);
+      is_made = true;
+    } catch (const std::bad_alloc&) {
+      EXPECT_FALSE(one.it->has_gate.load());
+      ASSERT_EQ(all.world.at(0).add_gate(*one.it), status::ok) << "after " << after;
+    }
+    one.ask(all.world.at(0));
+    all.world.settle();
+    for (int things = 0; things < 3; ++things) {
+      one.advance_stream();
+      all.world.settle();
+    }
+    EXPECT_EQ(one.taken, 1u) << "after " << after;
+  }
+  EXPECT_GT(after, 1) << "nothing was allocated";
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Devices that cannot be had, that go, and that hang: what each rank is told, and that all of them get on.
+#include <sys/resource.h>
+
 #include <algorithm>
 
 #include "tests/offload/cuda/life_of_a_world.h"
@@ -81,6 +83,8 @@ TEST_F(DeviceFailures, AttachSaysWhatIsMissing) {
       {"cuModuleLoadData:1:200", LSCHED_ERR_UNSUPPORTED, "CUDA_ERROR_INVALID_IMAGE"},
       {"cuModuleLoadData:1:209", LSCHED_ERR_UNSUPPORTED, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
       {"cuModuleLoadData:1:222", LSCHED_ERR_UNSUPPORTED, "CUDA_ERROR_UNSUPPORTED_PTX_VERSION"},
+      {"cuModuleLoadData:1:1", LSCHED_ERR_DEVICE, "CUDA_ERROR_INVALID_VALUE"},
+      {"cuMemAlloc:1:2", LSCHED_ERR_NOMEM, "CUDA_ERROR_OUT_OF_MEMORY"},
       {"cuModuleLoadData:1:214:sticky", LSCHED_ERR_DEVICE, "CUDA_ERROR_ECC_UNCORRECTABLE"},
       {"cuLaunchKernel:1:700:sticky", LSCHED_ERR_DEVICE, "CUDA_ERROR_ILLEGAL_ADDRESS"},
   };
@@ -174,6 +178,51 @@ TEST_F(DeviceFailures, ABellThatHangs) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   life.forget_driver();
   begin_anew();
+}
+
+/// A world of one rank with a device, and a stream of the application's that waits for a word.
+struct closing_beside_a_stream {
+  explicit closing_beside_a_stream(const fake_device& gpu) : word(gpu.pinned<std::uint64_t>(1)), stream(gpu.stream()) {
+    const lsched_config config = test_config();
+    EXPECT_EQ(lsched_world_open_threads(1, &config, &world, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_cuda_attach(world, nullptr, nullptr), LSCHED_OK);
+    void* memory = nullptr;
+    EXPECT_EQ(lsched_cuda_alloc(world, 4096, &memory), LSCHED_OK);
+    *word = 0;
+    EXPECT_EQ(gpu.cuda().cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(word), 1, 0), CUDA_SUCCESS);
+  }
+  /// Whether that takes seconds at most.
+  bool closes() const {
+    const auto begin = std::chrono::steady_clock::now();
+    return lsched_world_close(world) == LSCHED_OK &&
+           std::chrono::steady_clock::now() - begin < std::chrono::seconds(10);
+  }
+
+  std::uint64_t* word;
+  CUstream stream;
+  lsched_world* world = nullptr;
+};
+
+// What is the device's stays where its end cannot be awaited, as it does of a device that hangs.
+TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
+  const closing_beside_a_stream it(gpu());
+  fake().fail("cuMemAlloc:1:2");
+  EXPECT_TRUE(it.closes());
+  EXPECT_NE(fake().leaked(), "");
+  *it.word = 1;
+  EXPECT_EQ(cuda().cuStreamSynchronize(it.stream), CUDA_SUCCESS);
+  begin_anew();
+}
+
+TEST_F(DeviceFailures, ClosingNeedsNoThread) {
+  const auto close_without_threads = [&] {
+    const closing_beside_a_stream it(gpu());
+    alarm(20);
+    const rlimit none{0, 0};
+    const bool is_limited = setrlimit(RLIMIT_NPROC, &none) == 0 && (getuid() != 0 || setuid(65534) == 0);
+    std::_Exit(is_limited && it.closes() && fake().leaked() != "" ? 0 : 1);
+  };
+  EXPECT_EXIT(close_without_threads(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

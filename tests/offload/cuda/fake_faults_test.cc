@@ -123,7 +123,8 @@ TEST(FakeDriver, OneThatCannotBeUsedIsUnsupported) {
     std::exit(found.error().code == status::unsupported ? 0 : 2);
   };
   setenv("FAKE_CUDA_DEVICES", "0", 1);
-  EXPECT_EXIT(no_device(), ::testing::ExitedWithCode(0), "cuInit: CUDA_ERROR_NO_DEVICE \\(no device\\)");
+  EXPECT_EXIT(no_device(), ::testing::ExitedWithCode(0),
+              "CUDA cannot be used: cuInit: CUDA_ERROR_NO_DEVICE \\(no device\\)");
   unsetenv("FAKE_CUDA_DEVICES");
   setenv("FAKE_CUDA_VERSION", "11080", 1);
   EXPECT_EXIT(no_device(), ::testing::ExitedWithCode(0), "one of CUDA 11.8, and one of 12.0 is needed");

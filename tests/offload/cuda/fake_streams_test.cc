@@ -228,6 +228,27 @@ TEST_F(FakeStreams, ManyThreadsShareTheDriver) {
   for (std::thread& one : threads) one.join();
 }
 
+TEST_F(FakeStreams, EachThreadHasADefaultStream) {
+  auto* const word = gpu().pinned<std::uint64_t>(1);
+  *word = 0;
+  std::string order;
+  written a{&order, 'a'}, b{&order, 'b'};
+  EXPECT_EQ(cuda().cuStreamWaitValue64(CU_STREAM_PER_THREAD, address_of(word), 1, CU_STREAM_WAIT_VALUE_GEQ),
+            CUDA_SUCCESS);
+  std::thread([&] {
+    EXPECT_EQ(cuda().cuCtxPushCurrent(gpu().context()), CUDA_SUCCESS);
+    EXPECT_EQ(cuda().cuLaunchHostFunc(CU_STREAM_PER_THREAD, write_letter, &a), CUDA_SUCCESS);
+    EXPECT_EQ(cuda().cuStreamSynchronize(CU_STREAM_PER_THREAD), CUDA_SUCCESS);
+  }).join();
+  EXPECT_EQ(order, "a");
+  EXPECT_EQ(cuda().cuLaunchHostFunc(nullptr, write_letter, &b), CUDA_SUCCESS);
+  EXPECT_EQ(fake().pending(CU_STREAM_LEGACY), 1U) << "it waits for those of threads";
+  std::atomic_ref<std::uint64_t>(*word).store(1);
+  EXPECT_EQ(cuda().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(order, "ab");
+  EXPECT_EQ(cuda().cuMemFreeHost(word), CUDA_SUCCESS);
+}
+
 TEST_F(FakeStreams, CaptureKeepsWorkBack) {
   const auto begin = LSCHED_CUDA_FUNCTION(cuStreamBeginCapture, 10010);
   const auto end = LSCHED_CUDA_FUNCTION(cuStreamEndCapture, 10000);

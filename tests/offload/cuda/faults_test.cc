@@ -54,7 +54,7 @@ bool is_proper(const strike& by, life_step now, bool has_device, const answer& w
   switch (now) {
     case life_step::attach:
       if (by.code == k_no_memory) return is_explained && what.code == LSCHED_ERR_NOMEM;
-      return is_explained && (is_meant || what.code == LSCHED_ERR_DEVICE);
+      return is_explained && is_any_of(what.code, {LSCHED_ERR_NOMEM, LSCHED_ERR_UNSUPPORTED, LSCHED_ERR_DEVICE});
     case life_step::create:
       if (by.when == life_step::create && by.is_sticky()) return is_explained && what.code == LSCHED_ERR_DEVICE;
       if (by.when == life_step::create && by.code == k_no_memory) return is_explained && what.code == LSCHED_ERR_NOMEM;

@@ -130,6 +130,118 @@ TEST_F(CudaWorlds, ReadMemoryOfTheirOwnWhereItIs) {
   });
 }
 
+// --- how vectors are cut ---------------------------------------------------------------------------------------------
+
+/// A collective in a world of three ranks, of which the first has its buffers in device memory, or all.
+struct cut_collective {
+  const char* collective;
+  std::uint64_t count;
+  const char* algorithm = nullptr;
+  std::uint64_t segment_bytes = 0;
+  bool is_mixed = true;
+};
+
+/// What the creates have answered to each rank, and the text of its schedule.
+struct cut_answer {
+  lsched_status code = LSCHED_OK;
+  std::string words{}, schedule{};
+};
+
+class CudaCuts : public CudaWorlds {
+ protected:
+  static constexpr std::int32_t k_ranks = 3;
+
+  std::vector<cut_answer> create(const cut_collective& what) {
+    const world_of_threads world(k_ranks);
+    std::vector<cut_answer> all(k_ranks);
+    world.each([&](lsched_world* mine, std::int32_t r) {
+      const context_of_thread here(gpu());
+      attach(mine);
+      const bool on_device = r == 0 || !what.is_mixed;
+      const std::string_view name = what.collective;
+      const floats content(name == "allreduce" ? what.count : what.count * k_ranks);
+      user_buffer input(gpu(), on_device, content), output(gpu(), on_device, content);
+      const bool has_input = r == 0 || (name != "bcast" && name != "scatter");
+      const bool has_output = name == "bcast" ? r != 0 : r == 0 || (name != "reduce" && name != "gather");
+      lsched_collective_desc desc = sum_of(has_input ? input.data() : nullptr, has_output ? output.data() : nullptr,
+                                           what.count, what.segment_bytes);
+      desc.collective = what.collective;
+      desc.algorithm = what.algorithm;
+      if (name != "reduce" && name != "scan" && name != "allreduce") desc.reduction = lsched_reduction{};
+      all[static_cast<std::size_t>(r)] = create(mine, desc);
+    });
+    return all;
+  }
+
+  static cut_answer create(lsched_world* world, const lsched_collective_desc& desc) {
+    lsched_schedule* made = nullptr;
+    diagnostic why;
+    const lsched_status code = lsched_collective_create(world, &desc, &made, &why);
+    std::string text(1 << 20, '\0');
+    if (code == LSCHED_OK) {
+      EXPECT_EQ(lsched_schedule_print(made, LSCHED_PRINT_TEXT, text.data(), text.size(), nullptr), LSCHED_OK);
+    }
+    EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
+    return {code, why.text, text.substr(0, text.find('\0'))};
+  }
+};
+
+TEST_F(CudaCuts, RanksWithAndWithoutDeviceMemoryAgreeWhereTheyAreCutAlike) {
+  for (const cut_collective& what : {cut_collective{"bcast", 30'000},
+                                     {"bcast", 900'000, "binomial"},
+                                     {"reduce", 30'000},
+                                     {"gather", 30'000},
+                                     {"scatter", 30'000},
+                                     {"allgather", 30'000},
+                                     {"alltoall", 30'000},
+                                     {"scan", 30'000},
+                                     {"allreduce", 20'000},
+                                     {"allreduce", 30'000, "ring"},
+                                     {"allreduce", 2'000'000, "recursive_doubling"},
+                                     {"allreduce", 1'000'000, "ring", 1 << 20}})
+    for (const cut_answer& one : create(what))
+      EXPECT_EQ(one.code, LSCHED_OK) << what.collective << ", " << what.count << ": " << one.words;
+}
+
+TEST_F(CudaCuts, WhereTheyAreNotTheySayWhatIsToBeDone) {
+  for (const cut_answer& one : create({"allreduce", 1'000'000, "ring"})) {
+    EXPECT_EQ(one.code, LSCHED_ERR_MISMATCH);
+    EXPECT_NE(one.words.find("give segment_bytes on all ranks"), std::string::npos) << one.words;
+  }
+}
+
+TEST_F(CudaCuts, LongVectorsInDeviceMemoryAreCutIntoFourMebibytes) {
+  for (const char* algorithm : {"ring", "direct"}) {
+    const auto chosen = create({"allreduce", 5'000'000, algorithm, 0, false});
+    const auto told = create({"allreduce", 5'000'000, algorithm, 4 << 20, false});
+    for (std::size_t r = 0; r < k_ranks; ++r) {
+      EXPECT_EQ(chosen[r].code, LSCHED_OK) << chosen[r].words;
+      EXPECT_EQ(chosen[r].schedule, told[r].schedule) << algorithm;
+    }
+  }
+}
+
+TEST_F(CudaWorlds, WhatIsMisspeltIsNamed) {
+  const world_of_threads world(1);
+  for (const auto& [variable, value] : {std::pair{"LSCHED_CUDA_DEVICE", "zero"}, {"LSCHED_CUDA_STREAMS", "hots"}}) {
+    say(variable, value);
+    lsched_cuda_config config;
+    lsched_cuda_config_init(&config);
+    for (lsched_cuda_config* one : {&config, static_cast<lsched_cuda_config*>(nullptr)}) {
+      diagnostic why;
+      EXPECT_EQ(lsched_cuda_attach(world.at(0), one, &why), LSCHED_ERR_ARGUMENT);
+      EXPECT_TRUE(why.says(variable) && why.says(value)) << why.text;
+    }
+    unsetenv(variable);
+  }
+  lsched_cuda_config config;
+  lsched_cuda_config_init(&config);
+  config.device = -5;
+  diagnostic why;
+  EXPECT_EQ(lsched_cuda_attach(world.at(0), &config, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_TRUE(why.says("-5")) << why.text;
+}
+
 TEST_F(CudaWorlds, AllocateOnlyOnADevice) {
   const world_of_threads world(1);
   void* memory = nullptr;

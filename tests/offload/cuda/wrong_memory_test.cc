@@ -309,13 +309,15 @@ TEST_F(WrongMemory, AStreamThatIsCaptured) {
   lsched_schedule* sum = nullptr;
   diagnostic why;
   ASSERT_EQ(lsched_collective_create(world.at(0), &desc, &sum, &why), LSCHED_OK) << why.text;
-  const CUstream stream = gpu().stream();
+  const CUstream stream = gpu().stream(CU_STREAM_DEFAULT);
   ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_start_on_stream(sum, stream, &ticket), LSCHED_ERR_UNSUPPORTED);
+  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for the captured one
+    EXPECT_EQ(lsched_start_on_stream(sum, each, &ticket), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << "rounds beside a capture: " << why.text;
   ASSERT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
-  EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_ERR_UNSUPPORTED);
+  for (const CUstream each : {stream, CUstream{nullptr}})
+    EXPECT_EQ(lsched_wait_on_stream(ticket, each), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
   CUgraph graph = nullptr;
   EXPECT_EQ(end(stream, &graph), CUDA_SUCCESS) << "the capture was ended by another";

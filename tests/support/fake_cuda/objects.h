@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -59,6 +60,7 @@ struct CUctx_st {
   int device = 0;
   int retained = 0;
   CUstream_st legacy;  ///< the default stream: ordered with all streams that are not NON_BLOCKING
+  std::map<std::thread::id, CUstream_st> of_threads;  ///< their default streams, as any other that is not NON_BLOCKING
 };
 
 struct CUevent_st {

@@ -51,6 +51,10 @@ void start_anew(process& p) {
   for (const auto& context : p.contexts) {
     context->retained = 0;
     context->legacy.is_held = context->legacy.hangs = false;
+    for (auto& [thread, stream] : context->of_threads) {
+      stream.is_held = stream.hangs = false;
+      stream.capture = nullptr;
+    }
   }
   p.find_kernel = linked_kernels();
   p.is_held = false;

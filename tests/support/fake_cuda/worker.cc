@@ -90,9 +90,13 @@ CUresult answer_of(const process& p) { return p.dead.value_or(CUDA_SUCCESS); }
 }  // namespace
 
 CUstream stream_of(process& p, CUstream handle) {
-  if (handle != nullptr && handle != CU_STREAM_LEGACY) return p.streams.find(handle, "a stream");
+  const bool is_of_thread = handle == CU_STREAM_PER_THREAD;
+  if (handle != nullptr && handle != CU_STREAM_LEGACY && !is_of_thread) return p.streams.find(handle, "a stream");
   const CUcontext current = current_context(p);
-  return current == nullptr ? nullptr : &current->legacy;
+  if (current == nullptr || !is_of_thread) return current == nullptr ? nullptr : &current->legacy;
+  CUstream_st& mine = current->of_threads[std::this_thread::get_id()];
+  mine.context = current;
+  return &mine;
 }
 
 CUresult enqueue(process& p, lock& held, CUstream stream, work what) {

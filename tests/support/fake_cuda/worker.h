@@ -9,8 +9,8 @@ namespace fake_cuda {
 /// As many as a stream takes before the call that queues one more blocks, as on hardware.
 inline constexpr std::size_t k_queue_length = 1020;
 
-/// The stream of a handle, of which null and CU_STREAM_LEGACY are the current context's. nullptr: there is none. One
-/// that was destroyed is misuse.
+/// The stream of a handle, of which null, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are the current context's. nullptr:
+/// there is none. One that was destroyed is misuse.
 CUstream stream_of(process& p, CUstream handle);
 
 /// Puts work at the end of a stream. Of one that captures nothing is kept.
