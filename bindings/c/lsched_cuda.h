@@ -18,7 +18,8 @@
  * that streams wait for are to be asked for in the same order, as with blocking calls.
  *
  * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
- * it, on the others. Schedules over host memory go on.
+ * it, on the others. Schedules over host memory go on. A peer's device memory that the driver does not let this rank
+ * read takes its own schedule alone: one that is created anew has its messages copied, as long as that is so.
  *
  * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
  * not use the device in the child.

@@ -62,8 +62,8 @@ class device {
   /// Where peers that can find device memory; 0: they cannot. Cold path.
   virtual std::uint64_t show(const std::byte* memory, std::uint64_t bytes) = 0;
 
-  /// Memory that a rank has shown, where this device finds it; null: it cannot. Takes some 100 us for the first of what
-  /// the rank has allocated in one.
+  /// Memory that a rank has shown, where this device finds it; null: it cannot, as failure_words() says, but may at
+  /// another time. Takes some 100 us for the first of what the rank has allocated in one.
   virtual const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
 
   // --- data path --------------------------------------------------------------------------------------------------
@@ -84,8 +84,9 @@ class device {
   /// For rounds in the order of streams. null: there is no memory left for one, or the device has failed. Cold path.
   virtual std::unique_ptr<round_gate> make_gate() = 0;
 
-  /// OK; DEVICE once it has failed, with the reason in failure_words().
+  /// OK; DEVICE once it has failed.
   virtual status health() const = 0;
+  /// Why it has failed; of one that is well, what it could not do last.
   virtual std::string failure_words() const = 0;
 
   /// Waits until every job has ended, for some seconds at most: a job that takes longer hangs, and memory that it may

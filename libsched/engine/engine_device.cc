@@ -1,5 +1,6 @@
 // What the engine does about ops that a device carries out.
 #include <algorithm>
+#include <string>
 
 #include "libsched/engine/engine.h"
 #include "libsched/place/place.h"
@@ -142,12 +143,16 @@ void engine::choose_shown(instance& inst) {
   }
 }
 
+// Where it cannot be read, only this rank knows: so all are told, unless the peer has just died, of which all hear.
 outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
-  cell& target = inst.cells[o.c.buffer()];
-  target.data =
-      device_ == nullptr ? nullptr : device_->find_shown(inst.members->home_of(o.peer), news.shown, news.bytes);
-  if (target.data != nullptr && inst.pinned[id] != 0) return outcome::done;
-  fail(inst, status::transport, o.peer);
+  const rank home = inst.members->home_of(o.peer);
+  if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
+  const std::byte* const found = device_->find_shown(home, news.shown, news.bytes);
+  inst.cells[o.c.buffer()].data = found;
+  if (found != nullptr) return outcome::done;
+  if (net_.state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
+  inst.device_words = "device memory of rank " + std::to_string(o.peer) + " cannot be read: ";
+  fail(inst, status::device, o.peer);
   return outcome::failed;
 }
 

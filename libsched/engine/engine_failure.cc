@@ -32,7 +32,10 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.outstanding = inst.jobs;
   inst.culprit.store(culprit);
   inst.failed_with = why;
-  if (why == status::device && !inst.refusal) give_up(inst);  // of which no other rank can hear otherwise
+  if (why == status::device && !inst.refusal) {
+    if (device_ != nullptr) inst.device_words += device_->failure_words();
+    give_up(inst);  // of which no other rank can hear otherwise
+  }
   if (inst.jobs == 0) publish_failure(inst);
 }
 

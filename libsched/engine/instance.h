@@ -189,6 +189,7 @@ struct instance {
   std::atomic<rank> culprit{k_no_rank};
   /// Why the ranks have not agreed upon it; written before the verdict.
   std::optional<failure> refusal{};
+  std::string device_words{};  ///< of one that has failed by its device: why; written before the verdict
 
   // --- the engine's posts: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};

@@ -3,7 +3,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <string>
+#include <utility>
 
 namespace lsched {
 namespace {
@@ -12,12 +16,14 @@ namespace {
 constexpr int k_offset_bits = 48;
 constexpr std::uint64_t k_offsets = std::uint64_t{1} << k_offset_bits;
 
-/// A descriptor of another process, as one of this; -1: the system does not allow it.
+/// A descriptor of another process, as one of this; -1: the system does not allow it, as errno says.
 int take_descriptor(std::int32_t process, std::int32_t descriptor) {
   const auto other = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (other < 0) return -1;
   const auto taken = static_cast<int>(syscall(SYS_pidfd_getfd, other, descriptor, 0));
+  const int why = errno;
   close(other);
+  errno = why;
   return taken;
 }
 
@@ -91,43 +97,58 @@ bool peer_memory::show_foreign(const cuda_allocation& whole) {
 
 // --- of peers --------------------------------------------------------------------------------------------------------
 
-bool peer_memory::reads(rank home) { return which_ != peer_reads::never && open(home, 0).memory != nullptr; }
+// Whatever is in the way is most often this rank's own: then nobody's memory is read.
+bool peer_memory::reads(rank home) {
+  if (which_ == peer_reads::never) return false;
+  for (const auto& [whose, number] : std::exchange(failed_, {})) (void)open(whose, number);
+  return failed_.empty() && open(home, 0) != nullptr;
+}
 
 const std::byte* peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
   const std::uint64_t number = where >> k_offset_bits, offset = where % k_offsets;
+  health_.note("it was not shown");
   if (number == 0 || number > endpoint::k_most_areas) return nullptr;
-  const opened_area& area = open(home, static_cast<std::uint32_t>(number - 1));
-  const bool holds = area.memory != nullptr && offset <= area.bytes && bytes <= area.bytes - offset;
-  return holds ? area.memory + offset : nullptr;
+  const opened_area* const area = open(home, static_cast<std::uint32_t>(number - 1));
+  const bool holds = area != nullptr && offset <= area->bytes && bytes <= area->bytes - offset;
+  return holds ? area->memory + offset : nullptr;
 }
 
-// Of one that the peer has not told of yet it is asked again.
-const peer_memory::opened_area& peer_memory::open(rank home, std::uint32_t number) {
-  static const opened_area k_none{};
-  const auto known = opened_.find({home, number});
-  if (known != opened_.end()) return known->second;
+const peer_memory::opened_area* peer_memory::open(rank home, std::uint32_t number) {
+  const std::pair whose(home, number);
+  if (const auto known = opened_.find(whose); known != opened_.end()) return &known->second;
   const auto what = net_.area_of(home, number);
-  if (!what) return k_none;
-  return opened_.emplace(std::pair(home, number), open(*what)).first->second;
+  if (!what || what->device != in_.uuid()) return nullptr;
+  opened_area made = open(*what);
+  if (made.memory != nullptr) return &opened_.emplace(whose, std::move(made)).first->second;
+  if (std::ranges::find(failed_, whose) == failed_.end()) failed_.push_back(whose);
+  return nullptr;
 }
 
 peer_memory::opened_area peer_memory::open(const endpoint::device_area& what) const {
-  if (what.device != in_.uuid()) return {};
   if (what.process == getpid()) return {reinterpret_cast<const std::byte*>(what.address), what.bytes};
   opened_area made{.bytes = what.bytes};
-  if (what.descriptor >= 0) {
-    const int taken = take_descriptor(what.process, what.descriptor);
-    if (taken >= 0) made.imported = device_area::import(in_, taken, what.bytes);
-    if (made.imported != nullptr) made.memory = made.imported->memory().data();
-    return made;
-  }
+  what.descriptor >= 0 ? open_shared(what, made) : open_foreign(what, made);
+  return made;
+}
+
+void peer_memory::open_shared(const endpoint::device_area& what, opened_area& made) const {
+  const int taken = take_descriptor(what.process, what.descriptor);
+  if (taken < 0) return health_.note("pidfd_getfd: " + std::string(std::strerror(errno)));
+  made.imported = device_area::import(in_, health_, taken, what.bytes);
+  if (made.imported != nullptr) made.memory = made.imported->memory().data();
+}
+
+void peer_memory::open_foreign(const endpoint::device_area& what, opened_area& made) const {
+  const cuda_driver& driver = in_.driver();
+  if (driver.cuIpcOpenMemHandle == nullptr || driver.cuIpcCloseMemHandle == nullptr)
+    return health_.note("the driver has no cuIpcOpenMemHandle");
   const cuda_scope here(in_);
   CUipcMemHandle handle{};
   std::memcpy(&handle, what.handle.data(), sizeof handle);
-  if (in_.driver().cuIpcOpenMemHandle != nullptr && in_.driver().cuIpcCloseMemHandle != nullptr &&
-      in_.driver().cuIpcOpenMemHandle(&made.legacy, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS)
-    made.memory = reinterpret_cast<const std::byte*>(made.legacy);
-  return made;
+  CUresult answer = here.answer();
+  if (answer == CUDA_SUCCESS)
+    answer = driver.cuIpcOpenMemHandle(&made.legacy, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+  if (health_.note("cuIpcOpenMemHandle", answer)) made.memory = reinterpret_cast<const std::byte*>(made.legacy);
 }
 
 }  // namespace lsched
