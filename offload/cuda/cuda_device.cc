@@ -32,10 +32,11 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (!in) return in.error();
   std::unique_ptr<cuda_device> made(new cuda_device(std::move(*in), net));
   made->memory_ = std::make_unique<cuda_memory>(*made->in_, *made->health_, net, which.staging_bytes, which.peers);
-  made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
+  made->memory_->show_first_area();  // at last: peers may look at once, and nothing is shown twice
+  if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }
 

@@ -39,31 +39,48 @@ class host_sum {
   lsched_schedule* sum_ = nullptr;
 };
 
-/// Two buffers of a rank in device memory with their sum over all ranks.
-class device_sum {
+/// Two buffers of a rank, in memory of lsched_cuda_alloc or the host's, with their sum over all ranks.
+class buffer_sum {
  public:
-  device_sum(lsched_world* world, const fake_device& gpu)
-      : world_(world), gpu_(gpu), self_(lsched_rank(world)), ranks_(lsched_size(world)) {
-    for (void** const one : {&input_, &output_})
-      EXPECT_EQ(lsched_cuda_alloc(world, k_elements * sizeof(float), one), LSCHED_OK);
-    const floats numbers = numbers_of(k_elements * sizeof(float), self_);
-    EXPECT_EQ(gpu.fake().write(reinterpret_cast<CUdeviceptr>(input_), numbers.data(), k_elements * sizeof(float)), 1);
+  buffer_sum(lsched_world* world, const fake_device& gpu, std::size_t elements, bool on_device = true)
+      : world_(world),
+        gpu_(gpu),
+        self_(lsched_rank(world)),
+        ranks_(lsched_size(world)),
+        on_device_(on_device),
+        elements_(elements) {
+    input_.content = numbers_of(bytes(), self_);
+    output_.content.resize(elements);
+    for (buffer* const one : {&input_, &output_}) {
+      one->place = one->content.data();
+      if (on_device) {
+        EXPECT_EQ(lsched_cuda_alloc(world, bytes(), &one->place), LSCHED_OK);
+      }
+    }
+    if (on_device) {
+      EXPECT_EQ(gpu.fake().write(address_of(input_), input_.content.data(), bytes()), 1);
+    }
   }
-  ~device_sum() {
-    for (void* const one : {input_, output_}) EXPECT_EQ(lsched_cuda_free(world_, one), LSCHED_OK);
+  ~buffer_sum() {
+    for (const buffer* const one : {&input_, &output_})
+      if (on_device_) {
+        EXPECT_EQ(lsched_cuda_free(world_, one->place), LSCHED_OK);
+      }
   }
-  device_sum(const device_sum&) = delete;
-  device_sum& operator=(const device_sum&) = delete;
+  buffer_sum(const buffer_sum&) = delete;
+  buffer_sum& operator=(const buffer_sum&) = delete;
 
   void create() {
-    const lsched_allreduce_desc desc{.struct_size = sizeof desc,
-                                     .input = input_,
-                                     .output = output_,
-                                     .count = k_elements,
-                                     .dtype = LSCHED_F32,
-                                     .reduction = LSCHED_SUM};
+    const lsched_collective_desc desc{.struct_size = sizeof desc,
+                                      .collective = "allreduce",
+                                      .input = input_.place,
+                                      .output = output_.place,
+                                      .count = elements_,
+                                      .dtype = LSCHED_F32,
+                                      .reduction = LSCHED_SUM,
+                                      .segment_bytes = 1 << 20};  // some ranks may have no device
     diagnostic why;
-    ASSERT_EQ(lsched_allreduce_create(world_, &desc, &sum_, &why), LSCHED_OK) << why.text;
+    ASSERT_EQ(lsched_collective_create(world_, &desc, &sum_, &why), LSCHED_OK) << why.text;
   }
   void destroy() {
     diagnostic why;
@@ -89,20 +106,31 @@ class device_sum {
     diagnostic why;
     EXPECT_EQ(lsched_run(sum_, k_limit_ns, &why), LSCHED_OK) << why.text;
     destroy();
-    floats seen(k_elements), expected(k_elements);
-    EXPECT_EQ(gpu_.fake().read(seen.data(), reinterpret_cast<CUdeviceptr>(output_), k_elements * sizeof(float)), 1);
-    for (rank r = 0; r < ranks_; ++r) {
-      const floats theirs = numbers_of(k_elements * sizeof(float), r);
-      for (std::size_t i = 0; i < k_elements; ++i) expected[i] += theirs[i];
+    floats expected(elements_);
+    if (on_device_) {
+      EXPECT_EQ(gpu_.fake().read(output_.content.data(), address_of(output_), bytes()), 1);
     }
-    EXPECT_TRUE(seen == expected) << seen[0] << ", not " << expected[0];
+    for (rank r = 0; r < ranks_; ++r) {
+      const floats theirs = numbers_of(bytes(), r);
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += theirs[i];
+    }
+    EXPECT_TRUE(output_.content == expected) << output_.content[0] << ", not " << expected[0];
   }
 
  private:
+  struct buffer {
+    floats content{};
+    void* place = nullptr;
+  };
+  static CUdeviceptr address_of(const buffer& one) { return reinterpret_cast<CUdeviceptr>(one.place); }
+  std::size_t bytes() const { return elements_ * sizeof(float); }
+
   lsched_world* world_;
   const fake_device& gpu_;
   rank self_, ranks_;
-  void *input_ = nullptr, *output_ = nullptr;
+  bool on_device_;
+  std::size_t elements_;
+  buffer input_, output_;
   lsched_schedule* sum_ = nullptr;
 };
 
@@ -132,7 +160,7 @@ constexpr const char* k_no_descriptors = "pidfd_getfd";
 void fail_to_open(const rank_of_process& mine, const fake_device& gpu, const std::string& call) {
   const bool is_first = lsched_rank(mine.world()) == 0;
   host_sum of_host(mine.world());
-  device_sum sum(mine.world(), gpu);
+  buffer_sum sum(mine.world(), gpu, k_elements);
   sum.create();
   {
     std::optional<no_descriptors> still;
@@ -167,6 +195,49 @@ TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
                              }),
                 "")
           << call << ", " << ranks << " ranks";
+}
+
+// --- attaching again -------------------------------------------------------------------------------------------------
+
+/// The last rank attaches at the second try. Meanwhile the others look at what it shows.
+void attach_again(const fake_device& gpu, bool hangs) {
+  rank_of_process mine(false);
+  const bool is_last = lsched_rank(mine.world()) == lsched_size(mine.world()) - 1;
+  diagnostic why;
+  if (is_last) {
+    hangs ? gpu.fake().hold() : gpu.fake().fail("cuStreamCreateWithPriority:1:2");
+    EXPECT_EQ(mine.attach(LSCHED_CUDA_PEERS_AUTO, why), hangs ? LSCHED_ERR_DEVICE : LSCHED_ERR_NOMEM) << why.text;
+    gpu.fake().go_on();
+  } else {
+    EXPECT_EQ(mine.attach(LSCHED_CUDA_PEERS_AUTO, why), LSCHED_OK) << why.text;
+  }
+  constexpr std::size_t k_in_the_first_area = 100'000;
+  buffer_sum(mine.world(), gpu, k_in_the_first_area, !is_last).expect_right();
+  if (is_last) {
+    EXPECT_EQ(mine.attach(LSCHED_CUDA_PEERS_AUTO, why), LSCHED_OK) << why.text;
+  }
+  buffer_sum(mine.world(), gpu, k_in_the_first_area).expect_right();
+  buffer_sum(mine.world(), gpu, k_elements).expect_right();
+  EXPECT_GE(mine.messages_shown(), 2u);
+}
+
+TEST(CudaPeers, AttachThatFailsShowsNothing) {
+  for (const rank ranks : {2, 3})
+    EXPECT_EQ(
+        run_as_ranks(ranks, [](rank) { return with_driver([](const fake_device& gpu) { attach_again(gpu, false); }); }),
+        "");
+}
+
+// What hangs is never given back.
+TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
+  EXPECT_EQ(run_as_ranks(2,
+                         [](rank) {
+                           const fake_device gpu;
+                           if (!gpu.is_there()) return 2;
+                           attach_again(gpu, true);
+                           return ::testing::Test::HasFailure() ? 1 : 0;
+                         }),
+            "");
 }
 
 }  // namespace

@@ -23,12 +23,24 @@ class rank_of_process {
     lsched_config config;
     lsched_config_init(&config);
     EXPECT_EQ(lsched_world_open(&config, &world_, &why), LSCHED_OK) << why.text;
-    if (has_device) attach(peers);
+    if (has_device) {
+      EXPECT_EQ(attach(peers, why), LSCHED_OK) << why.text;
+    }
     meet();
   }
   ~rank_of_process() { EXPECT_EQ(lsched_world_close(world_), LSCHED_OK); }
   rank_of_process(const rank_of_process&) = delete;
   rank_of_process& operator=(const rank_of_process&) = delete;
+
+  /// Of one that has not yet.
+  lsched_status attach(lsched_cuda_peers peers, diagnostic& why) const {
+    lsched_cuda_config cuda;
+    lsched_cuda_config_init(&cuda);
+    cuda.device = 0;
+    cuda.staging_bytes = 16 << 20;
+    cuda.peers = peers;
+    return lsched_cuda_attach(world_, &cuda, &why);
+  }
 
   lsched_world* world() const { return world_; }
   bool has_device() const { return has_device_; }
@@ -45,16 +57,6 @@ class rank_of_process {
   }
 
  private:
-  void attach(lsched_cuda_peers peers) const {
-    diagnostic why;
-    lsched_cuda_config cuda;
-    lsched_cuda_config_init(&cuda);
-    cuda.device = 0;
-    cuda.staging_bytes = 16 << 20;
-    cuda.peers = peers;
-    EXPECT_EQ(lsched_cuda_attach(world_, &cuda, &why), LSCHED_OK) << why.text;
-  }
-
   /// All have attached that do.
   void meet() const {
     lsched_schedule* barrier = nullptr;
