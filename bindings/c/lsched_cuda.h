@@ -38,7 +38,9 @@ extern "C" {
 typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* what lsched_cuda_alloc has given, and the library's own */
   LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes: CUDA leaves open what
-                                   becomes of readers when its owner frees it, or dies, meanwhile */
+                                   becomes of readers when its owner frees it, or dies, meanwhile. What the application
+                                   frees stays on the device until each rank that has read it has destroyed that
+                                   schedule, or has read other memory in its place in a later round */
   LSCHED_CUDA_PEERS_NEVER = 2
 } lsched_cuda_peers;
 

@@ -59,12 +59,17 @@ class device {
   /// Whether this device can read memory of that rank's, by its number in the transport. Cold path.
   virtual bool reads_memory_of(rank home) = 0;
 
-  /// Where peers that can find device memory; 0: they cannot. Cold path.
+  /// Where peers that can find device memory, until as many hide() it; 0: they cannot. Cold path.
   virtual std::uint64_t show(const std::byte* memory, std::uint64_t bytes) = 0;
+  virtual void hide(std::uint64_t where) = 0;
 
   /// Memory that a rank has shown, where this device finds it; null: it cannot, as failure_words() says, but may at
-  /// another time. Takes some 100 us for the first of what the rank has allocated in one.
-  virtual const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
+  /// another time. It stays there as long as somebody holds it. Takes some 100 us for the first of what the
+  /// rank has allocated in one.
+  virtual std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
+
+  /// What was found of ranks that are lost, or show it no more, is let go of. Cold path.
+  virtual void forget_gone() = 0;
 
   // --- data path --------------------------------------------------------------------------------------------------
 

@@ -219,6 +219,7 @@ void cuda_device::drain() {
     if (poll(ended) != 0) continue;
     if (std::chrono::steady_clock::now() > deadline) {
       is_hung_ = true;
+      memory_->of_peers().keep_all();
       return;
     }
     std::this_thread::sleep_for(k_nap);

@@ -30,6 +30,7 @@ cuda_memory::cuda_memory(const cuda_context& in, cuda_health& health, endpoint& 
       staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}
 
 cuda_memory::~cuda_memory() {
+  of_peers_.hide_all();
   for (const auto& area : shown_) unpin(in_, area);
   for (const auto& area : reached_) unpin(in_, area);
   for (const auto& area : shown_) net_.deallocate(area.data());
