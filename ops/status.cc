@@ -31,7 +31,7 @@ constexpr std::array k_table{
     entry{status::internal, "LSCHED_ERR_INTERNAL", "an invariant of the library is broken"},
     entry{status::not_finite, "LSCHED_ERR_NOT_FINITE", "the result is not finite, and refused"},
     entry{status::cancelled, "LSCHED_ERR_CANCELLED", "a rank has given the schedule up"},
-    entry{status::device, "LSCHED_ERR_DEVICE", "a GPU or its driver has failed: this process can use it no more"},
+    entry{status::device, "LSCHED_ERR_DEVICE", "a GPU or its driver has failed"},
 };
 
 const entry& row_of(status code) {

@@ -33,7 +33,7 @@ enum class [[nodiscard]] status : int{
     internal = -15,    ///< a broken invariant of our own
     not_finite = -16,  ///< a round's result is not, and that was asked to be refused
     cancelled = -17,   ///< a rank has given the schedule up
-    device = -18,      ///< a GPU or its driver has failed: this process can use it no more
+    device = -18,      ///< a GPU or its driver has failed
 };
 
 /// "LSCHED_ERR_PEER" and the like.

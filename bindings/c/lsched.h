@@ -90,7 +90,7 @@ typedef enum lsched_status {
   LSCHED_ERR_INTERNAL = -15,   /* an invariant of the library is broken: please report */
   LSCHED_ERR_NOT_FINITE = -16, /* LSCHED_NAN_ERROR has refused the result of a round */
   LSCHED_ERR_CANCELLED = -17,  /* a rank has given the schedule up: lsched_cancel */
-  LSCHED_ERR_DEVICE = -18      /* a GPU or its driver has failed: this process can use it no more */
+  LSCHED_ERR_DEVICE = -18      /* a GPU or its driver has failed */
 } lsched_status;
 
 /* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */

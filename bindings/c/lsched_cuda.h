@@ -21,7 +21,8 @@
  * to be asked for in the same order, as with blocking calls.
  *
  * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
- * it, on the others. Schedules over host memory go on.
+ * it, on the others. Schedules over host memory go on. A peer's device memory that the driver does not let this rank
+ * read takes its own schedule alone: one that is created anew has its messages copied, as long as that is so.
  *
  * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
  * not use the device in the child.
@@ -40,7 +41,9 @@ extern "C" {
 typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* what lsched_cuda_alloc has given, and the library's own */
   LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes: CUDA leaves open what
-                                   becomes of readers when its owner frees it, or dies, meanwhile */
+                                   becomes of readers when its owner frees it, or dies, meanwhile. What the application
+                                   frees stays on the device until each rank that has read it has destroyed that
+                                   schedule, or has read other memory in its place in a later round */
   LSCHED_CUDA_PEERS_NEVER = 2
 } lsched_cuda_peers;
 

@@ -133,8 +133,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
     } else if (answer == status::peer) {
       why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
     } else if (answer == status::device) {
-      schedule.world->process.driver().with_engine(
-          [&] { why.text += ": " + schedule.world->process.gpu()->failure_words(); });
+      why.text += ": " + awaited.device_words;
     } else if (answer == status::cancelled) {
       why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
     } else if (answer == status::transport && why.peer != k_no_rank) {

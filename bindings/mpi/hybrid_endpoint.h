@@ -40,6 +40,7 @@ class hybrid_endpoint final : public endpoint {
     return near_->kept_at(place, bytes);
   }
   bool show_area(std::uint32_t number, const device_area& what) override { return near_->show_area(number, what); }
+  void hide_area(std::uint32_t number) override { near_->hide_area(number); }
   std::optional<device_area> area_of(rank who, std::uint32_t number) const override {
     const auto neighbour = place_of(who);
     return neighbour ? near_->area_of(*neighbour, number) : std::nullopt;

@@ -64,12 +64,17 @@ class device {
   /// Whether this device can read memory of that rank's, by its number in the transport. Cold path.
   virtual bool reads_memory_of(rank home) = 0;
 
-  /// Where peers that can find device memory; 0: they cannot. Cold path.
+  /// Where peers that can find device memory, until as many hide() it; 0: they cannot. Cold path.
   virtual std::uint64_t show(const std::byte* memory, std::uint64_t bytes) = 0;
+  virtual void hide(std::uint64_t where) = 0;
 
-  /// Memory that a rank has shown, where this device finds it; null: it cannot. Takes some 100 us for the first of what
-  /// the rank has allocated in one.
-  virtual const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
+  /// Memory that a rank has shown, where this device finds it; null: it cannot, as failure_words() says, but may at
+  /// another time. It stays there as long as somebody holds it. Takes some 100 us for the first of what the
+  /// rank has allocated in one.
+  virtual std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) = 0;
+
+  /// What was found of ranks that are lost, or show it no more, is let go of. Cold path.
+  virtual void forget_gone() = 0;
 
   // --- data path --------------------------------------------------------------------------------------------------
 
@@ -89,8 +94,9 @@ class device {
   /// For rounds in the order of streams. null: there is no memory left for one, or the device has failed. Cold path.
   virtual std::unique_ptr<round_gate> make_gate() = 0;
 
-  /// OK; DEVICE once it has failed, with the reason in failure_words().
+  /// OK; DEVICE once it has failed.
   virtual status health() const = 0;
+  /// Why it has failed; of one that is well, what it could not do last.
   virtual std::string failure_words() const = 0;
 
   /// Waits until every job has ended, for some seconds at most: a job that takes longer hangs, and memory that it may

@@ -283,6 +283,7 @@ class engine {
   void find_device_readers(const instance& inst, std::span<edge_spec> edges) const;
   outcome take_shown(instance& inst, op_id id, const op& o, const arrival& news);
   void choose_shown(instance& inst);
+  std::uint64_t show_source(const instance& inst, op_id id) const;
   outcome combined(instance& inst, const op& o);
   outcome released(instance& inst, const op& o);
   static segment_state segment_state_of_result(const instance& inst);

@@ -1,5 +1,6 @@
 // What the engine does about ops that a device carries out.
 #include <algorithm>
+#include <string>
 
 #include "libsched/engine/engine.h"
 #include "libsched/place/place.h"
@@ -60,6 +61,10 @@ std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64
 void engine::release_device(instance& inst) {
   for (std::byte* place : inst.device_owned) (void)device_->deallocate(place);
   inst.device_owned.clear();
+  for (const std::uint64_t where : std::exchange(inst.shown, {}))
+    if (where != 0) device_->hide(where);
+  inst.found.clear();
+  if (inst.most_device_jobs != 0) device_->forget_gone();
   if (inst.most_device_jobs != 0) device_->unreserve(std::exchange(inst.most_device_jobs, 0));
 }
 
@@ -143,30 +148,41 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Of the memory that is bound now. The proof holds for both ways (libsched/verify/hazards.cc).
+// Of the memory that is bound now. What was bound before, and stays, is not hidden in between. The proof holds for both
+// ways (libsched/verify/hazards.cc).
 void engine::choose_shown(instance& inst) {
   if (inst.most_device_jobs == 0 || !inst.is_linked) return;
   const auto ops = inst.program->ops();
-  inst.shown.assign(ops.size(), 0);
+  inst.shown.resize(ops.size());
+  inst.found.resize(ops.size());
   inst.is_left_out.assign(ops.size(), false);
   for (op_id id = 0; id < ops.size(); ++id) {
-    const op& o = ops[id];
-    const std::uint64_t bytes = o.count * size_of(o.type);
-    if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) continue;
-    if (!net_.reads_device(inst.links[id])) continue;
-    const region from = ops[o.releases_a].a;
-    const std::byte* const memory = inst.cells[from.buffer()].data + from.offset() * size_of(o.type);
-    inst.shown[id] = device_->show(memory, bytes);
-    inst.is_left_out[o.releases_a] = inst.shown[id] != 0;
+    const std::uint64_t before = std::exchange(inst.shown[id], show_source(inst, id));
+    if (before != 0) device_->hide(before);
+    if (inst.shown[id] != 0) inst.is_left_out[ops[id].releases_a] = true;
   }
 }
 
+/// Where peers find what an op sends; 0: it is copied.
+std::uint64_t engine::show_source(const instance& inst, op_id id) const {
+  const op& o = inst.program->ops()[id];
+  const std::uint64_t bytes = o.count * size_of(o.type);
+  if (o.kind != op_kind::send || o.releases_a == k_no_op || bytes < k_least_shown) return 0;
+  if (!net_.reads_device(inst.links[id])) return 0;
+  const region from = inst.program->ops()[o.releases_a].a;
+  return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
+}
+
+// Where it cannot be read, only this rank knows: so all are told, unless the peer has just died, of which all hear.
 outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
-  cell& target = inst.cells[o.c.buffer()];
-  target.data =
-      device_ == nullptr ? nullptr : device_->find_shown(inst.members->home_of(o.peer), news.shown, news.bytes);
-  if (target.data != nullptr && inst.pinned[id] != 0) return outcome::done;
-  fail(inst, status::transport, o.peer);
+  const rank home = inst.members->home_of(o.peer);
+  if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
+  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // what it had before has been read
+  inst.cells[o.c.buffer()].data = inst.found[id].get();
+  if (inst.found[id] != nullptr) return outcome::done;
+  if (net_.state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
+  inst.device_words = "device memory of rank " + std::to_string(o.peer) + " cannot be read: ";
+  fail(inst, status::device, o.peer);
   return outcome::failed;
 }
 

@@ -32,7 +32,10 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.outstanding = inst.jobs;
   inst.culprit.store(culprit);
   inst.failed_with = why;
-  if (why == status::device && !inst.refusal) give_up(inst);  // of which no other rank can hear otherwise
+  if (why == status::device && !inst.refusal) {
+    if (device_ != nullptr) inst.device_words += device_->failure_words();
+    give_up(inst);  // of which no other rank can hear otherwise
+  }
   if (inst.jobs == 0) publish_failure(inst);
 }
 
@@ -110,6 +113,7 @@ void engine::lose(rank home) {
   }
   for (message_sink* const sink : sinks_)
     if (sink != nullptr && sink->members().rank_of(home) != k_no_rank) sink->lose(sink->members().rank_of(home));
+  if (device_ != nullptr) device_->forget_gone();
 }
 
 }  // namespace lsched

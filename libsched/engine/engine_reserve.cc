@@ -230,7 +230,7 @@ status engine::remove(instance& inst) {
   const status readers = inst.phase == phase::failed ? check_readers(inst, &reader) : status::ok;
   if (readers == status::pending) return status::busy;
   if (readers == status::unsupported)
-    inst.owned.clear(), inst.device_owned.clear();  // never given back: the medium may still write there
+    inst.owned.clear(), inst.device_owned.clear(), inst.shown.clear();  // stays: the medium may still write there
   net_.detach(inst.id);
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;

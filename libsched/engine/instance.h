@@ -157,6 +157,7 @@ struct instance {
   bool is_at_gate = false;               ///< the next round was called for, and waits for the gate
   std::vector<std::uint64_t> shown{};  ///< by op: of a send from device memory, where peers find that; 0: it is copied
   std::vector<bool> is_left_out{};     ///< by op: copies whose source is shown instead
+  std::vector<std::shared_ptr<const std::byte>> found{};  ///< by op: what a peer has shown to a receive last
   std::uint32_t most_device_jobs = 0;  ///< at a time, that the device has room for; 0: it has no part in this
   std::string label;                   ///< for people: "allreduce.recursive_doubling #3"
 
@@ -189,6 +190,7 @@ struct instance {
   std::atomic<rank> culprit{k_no_rank};
   /// Why the ranks have not agreed upon it; written before the verdict.
   std::optional<failure> refusal{};
+  std::string device_words{};  ///< of one that has failed by its device: why; written before the verdict
 
   // --- the engine's posts: a posted instance is linked in at most once ---
   std::atomic<bool> posted{false};

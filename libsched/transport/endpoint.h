@@ -175,15 +175,19 @@ class endpoint {
     std::int32_t descriptor;           ///< of that process; -1: by `handle`
     std::array<std::byte, 16> device;  ///< which one of all in the world
     std::array<std::byte, 64> handle;
+    std::uint64_t serial = 0;  ///< the endpoint's: of nothing else that the rank ever shows
   };
   static constexpr std::uint32_t k_most_areas = 64;
 
-  /// Tells the ranks that share this rank's memory of an area. Each number below k_most_areas once. False: there are no
-  /// such ranks. Cold path.
+  /// Tells the ranks that share this rank's memory of an area, by a number below k_most_areas under which none is
+  /// shown. False: there are no such ranks. Cold path.
   virtual bool show_area(std::uint32_t number, const device_area& what) {
     static_cast<void>(number), static_cast<void>(what);
     return false;
   }
+  /// Under that number nothing is shown any more. Cold path.
+  virtual void hide_area(std::uint32_t number) { static_cast<void>(number); }
+  /// What a rank shows now. Cheap.
   virtual std::optional<device_area> area_of(rank who, std::uint32_t number) const {
     static_cast<void>(who), static_cast<void>(number);
     return std::nullopt;

@@ -36,10 +36,11 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (!reserved) return reserved.error();
   made->reserved_for_rest_ = *reserved;
   made->memory_ = std::make_unique<cuda_memory>(*made->in_, *made->health_, net, which.staging_bytes, which.peers);
-  made->memory_->show_first_area();
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
+  made->memory_->show_first_area();  // at last: peers may look at once, and nothing is shown twice
+  if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }
 
@@ -279,6 +280,7 @@ void cuda_device::drain() {
     if (poll(ended) != 0) continue;
     if (std::chrono::steady_clock::now() > deadline) {
       is_hung_ = true;
+      memory_->of_peers().keep_all();
       return;
     }
     std::this_thread::sleep_for(k_nap);

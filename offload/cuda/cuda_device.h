@@ -37,9 +37,11 @@ class cuda_device final : public device {
   std::uint64_t show(const std::byte* memory, std::uint64_t bytes) override {
     return memory_->of_peers().show(memory, bytes);
   }
-  const std::byte* find_shown(rank home, std::uint64_t where, std::uint64_t bytes) override {
+  void hide(std::uint64_t where) override { memory_->of_peers().hide(where); }
+  std::shared_ptr<const std::byte> find_shown(rank home, std::uint64_t where, std::uint64_t bytes) override {
     return memory_->of_peers().find(home, where, bytes);
   }
+  void forget_gone() override { memory_->of_peers().forget_gone(); }
   std::unique_ptr<round_gate> make_gate() override;
   status health() const override { return health_->code(); }
   std::string failure_words() const override { return health_->words(); }

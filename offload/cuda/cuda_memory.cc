@@ -25,11 +25,12 @@ cuda_memory::cuda_memory(const cuda_context& in, cuda_health& health, endpoint& 
       health_(health),
       net_(net),
       staging_bytes_(std::max(staging_bytes, k_page)),
-      of_peers_(in, net, which),
+      of_peers_(in, health, net, which),
       device_pool_([this](std::uint64_t bytes) { return add_device_area(bytes); }),
       staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}
 
 cuda_memory::~cuda_memory() {
+  of_peers_.hide_all();
   for (const auto& area : shown_) unpin(in_, area);
   for (const auto& area : reached_) unpin(in_, area);
   for (const auto& area : shown_) net_.deallocate(area.data());

@@ -35,7 +35,7 @@ std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, cuda_
   if (!health.note("cuCtxPushCurrent", here.answer())) return nullptr;
   std::unique_ptr<device_area> made(new device_area(in));
   if (const std::uint64_t grain = granularity_of(in); grain != 0) {
-    if (health.note("cuMemCreate", made->make((bytes + grain - 1) / grain * grain))) return made;
+    if (made->make(health, (bytes + grain - 1) / grain * grain)) return made;
     made.reset(new device_area(in));
   }
   if (!health.note("cuMemAlloc", in.driver().cuMemAlloc(&made->address_, bytes))) return nullptr;
@@ -43,43 +43,40 @@ std::unique_ptr<device_area> device_area::allocate(const cuda_context& in, cuda_
   return made;
 }
 
-CUresult device_area::make(std::uint64_t bytes) {
+bool device_area::make(cuda_health& health, std::uint64_t bytes) {
   const CUmemAllocationProp what = properties_of(in_);
-  CUresult answer = in_.driver().cuMemCreate(&handle_, bytes, &what, 0);
-  if (answer != CUDA_SUCCESS) return answer;
-  has_handle_ = true;
-  answer =
-      in_.driver().cuMemExportToShareableHandle(&descriptor_, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  return answer == CUDA_SUCCESS ? map(bytes) : answer;
+  has_handle_ = health.note("cuMemCreate", in_.driver().cuMemCreate(&handle_, bytes, &what, 0));
+  return has_handle_ &&
+         health.note("cuMemExportToShareableHandle",
+                     in_.driver().cuMemExportToShareableHandle(&descriptor_, handle_,
+                                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0)) &&
+         map(health, bytes);
 }
 
-std::unique_ptr<device_area> device_area::import(const cuda_context& in, int descriptor, std::uint64_t bytes) {
+std::unique_ptr<device_area> device_area::import(const cuda_context& in, cuda_health& health, int descriptor,
+                                                 std::uint64_t bytes) {
   const cuda_scope here(in);
   std::unique_ptr<device_area> made(new device_area(in));
-  if (!here.is_entered() || granularity_of(in) == 0) {
-    close(descriptor);
-    return nullptr;
-  }
+  CUresult answer = here.answer();
+  if (answer == CUDA_SUCCESS && granularity_of(in) == 0) answer = CUDA_ERROR_NOT_SUPPORTED;
   void* const shared = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptor));
-  const CUresult answer =
-      in.driver().cuMemImportFromShareableHandle(&made->handle_, shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+  if (answer == CUDA_SUCCESS)
+    answer =
+        in.driver().cuMemImportFromShareableHandle(&made->handle_, shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
   close(descriptor);
-  made->has_handle_ = answer == CUDA_SUCCESS;
-  if (answer != CUDA_SUCCESS || made->map(bytes) != CUDA_SUCCESS) return nullptr;
-  return made;
+  made->has_handle_ = health.note("cuMemImportFromShareableHandle", answer);
+  return made->has_handle_ && made->map(health, bytes) ? std::move(made) : nullptr;
 }
 
-CUresult device_area::map(std::uint64_t bytes) {
-  CUresult answer = in_.driver().cuMemAddressReserve(&address_, bytes, 0, 0, 0);
-  if (answer != CUDA_SUCCESS) return answer;
+bool device_area::map(cuda_health& health, std::uint64_t bytes) {
+  const cuda_driver& driver = in_.driver();
+  if (!health.note("cuMemAddressReserve", driver.cuMemAddressReserve(&address_, bytes, 0, 0, 0))) return false;
   bytes_ = bytes;
-  answer = in_.driver().cuMemMap(address_, bytes, 0, handle_, 0);
-  if (answer != CUDA_SUCCESS) return answer;
-  is_mapped_ = true;
+  is_mapped_ = health.note("cuMemMap", driver.cuMemMap(address_, bytes, 0, handle_, 0));
   CUmemAccessDesc access{};
   access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {in_.number()}};
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  return in_.driver().cuMemSetAccess(address_, bytes, &access, 1);
+  return is_mapped_ && health.note("cuMemSetAccess", driver.cuMemSetAccess(address_, bytes, &access, 1));
 }
 
 device_area::~device_area() {

@@ -15,7 +15,8 @@ class device_area {
   static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
   /// Another process's, by a descriptor of this one, which is closed. null: it cannot be.
-  static std::unique_ptr<device_area> import(const cuda_context& in, int descriptor, std::uint64_t bytes);
+  static std::unique_ptr<device_area> import(const cuda_context& in, cuda_health& health, int descriptor,
+                                             std::uint64_t bytes);
 
   /// Never waits, but of memory without a descriptor for what the device does.
   ~device_area();
@@ -28,8 +29,8 @@ class device_area {
 
  private:
   explicit device_area(const cuda_context& in) : in_(in) {}
-  CUresult make(std::uint64_t bytes);
-  CUresult map(std::uint64_t bytes);
+  bool make(cuda_health& health, std::uint64_t bytes);
+  bool map(cuda_health& health, std::uint64_t bytes);
 
   const cuda_context& in_;
   CUdeviceptr address_ = 0;

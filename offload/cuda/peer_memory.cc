@@ -1,8 +1,8 @@
 #include "offload/cuda/peer_memory.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace lsched {
@@ -12,22 +12,11 @@ namespace {
 constexpr int k_offset_bits = 48;
 constexpr std::uint64_t k_offsets = std::uint64_t{1} << k_offset_bits;
 
-/// A descriptor of another process, as one of this; -1: the system does not allow it.
-int take_descriptor(std::int32_t process, std::int32_t descriptor) {
-  const auto other = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
-  if (other < 0) return -1;
-  const auto taken = static_cast<int>(syscall(SYS_pidfd_getfd, other, descriptor, 0));
-  close(other);
-  return taken;
+std::uint64_t place_of(std::size_t number, std::span<const std::byte> area, const std::byte* memory) {
+  return (number + 1) << k_offset_bits | static_cast<std::uint64_t>(memory - area.data());
 }
 
 }  // namespace
-
-peer_memory::~peer_memory() {
-  const cuda_scope here(in_);
-  for (const auto& [whose, area] : opened_)
-    if (area.legacy != 0) (void)in_.driver().cuIpcCloseMemHandle(area.legacy);
-}
 
 // --- of this rank ----------------------------------------------------------------------------------------------------
 
@@ -41,10 +30,12 @@ endpoint::device_area peer_memory::described(std::span<const std::byte> memory) 
   return what;
 }
 
-bool peer_memory::tell(const endpoint::device_area& what, const shown_area& mine) {
-  if (shown_.size() == endpoint::k_most_areas) return false;
-  if (!net_.show_area(static_cast<std::uint32_t>(shown_.size()), what)) return false;
-  shown_.push_back(mine);
+/// By the first free number from `first` on.
+bool peer_memory::tell(std::size_t first, const endpoint::device_area& what, const shown_area& mine) {
+  const auto free = std::find_if(shown_.begin() + static_cast<std::ptrdiff_t>(first), shown_.end(),
+                                 [](const shown_area& one) { return one.memory.empty(); });
+  if (free == shown_.end() || !net_.show_area(static_cast<std::uint32_t>(free - shown_.begin()), what)) return false;
+  *free = mine;
   return true;
 }
 
@@ -52,15 +43,14 @@ void peer_memory::add(const device_area& area) {
   if (which_ == peer_reads::never || area.descriptor() < 0) return;
   endpoint::device_area what = described(area.memory());
   what.descriptor = area.descriptor();
-  (void)tell(what, {area.memory()});
+  (void)tell(0, what, {area.memory()});
 }
 
 std::uint64_t peer_memory::place_in_shown(const std::byte* memory, std::uint64_t bytes) const {
   for (std::size_t i = 0; i < shown_.size(); ++i) {
     const auto& area = shown_[i].memory;
     const bool holds = memory >= area.data() && memory + bytes <= area.data() + area.size();
-    if (holds && shown_[i].allocation == 0)
-      return (i + 1) << k_offset_bits | static_cast<std::uint64_t>(memory - area.data());
+    if (holds && shown_[i].allocation == 0) return place_of(i, area, memory);
   }
   return 0;
 }
@@ -69,14 +59,15 @@ std::uint64_t peer_memory::show(const std::byte* memory, std::uint64_t bytes) {
   if (const std::uint64_t own = place_in_shown(memory, bytes); own != 0 || which_ != peer_reads::always) return own;
   const auto whole = cuda_allocation_of(in_.driver(), memory);
   if (!whole || memory + bytes > whole->memory.data() + whole->memory.size()) return 0;
-  for (std::size_t i = 0; i <= shown_.size(); ++i) {
-    if (i == shown_.size() && !show_foreign(*whole)) return 0;
-    if (shown_[i].allocation == whole->number)
-      return (i + 1) << k_offset_bits | static_cast<std::uint64_t>(memory - shown_[i].memory.data());
-  }
-  return 0;
+  const auto find = [&] { return std::ranges::find(shown_, whole->number, &shown_area::allocation); };
+  auto found = find();
+  if (found == shown_.end() && show_foreign(*whole)) found = find();
+  if (found == shown_.end()) return 0;
+  ++found->users;
+  return place_of(static_cast<std::size_t>(found - shown_.begin()), found->memory, memory);
 }
 
+// The first number is for what peers find out by whether they can read the rest.
 bool peer_memory::show_foreign(const cuda_allocation& whole) {
   const cuda_scope here(in_);
   CUipcMemHandle handle{};
@@ -86,48 +77,64 @@ bool peer_memory::show_foreign(const cuda_allocation& whole) {
   endpoint::device_area what = described(whole.memory);
   static_assert(sizeof what.handle == sizeof handle);
   std::memcpy(what.handle.data(), &handle, sizeof handle);
-  return tell(what, {whole.memory, whole.number});
+  return tell(1, what, {whole.memory, whole.number});
+}
+
+void peer_memory::hide(std::uint64_t where) {
+  const std::size_t number = (where >> k_offset_bits) - 1;
+  shown_area& area = shown_.at(number);
+  if (area.allocation == 0 || --area.users != 0) return;
+  net_.hide_area(static_cast<std::uint32_t>(number));
+  area = {};
+}
+
+void peer_memory::hide_all() {
+  for (std::size_t i = 0; i < shown_.size(); ++i)
+    if (!shown_[i].memory.empty()) net_.hide_area(static_cast<std::uint32_t>(i));
+  shown_.fill({});
 }
 
 // --- of peers --------------------------------------------------------------------------------------------------------
 
-bool peer_memory::reads(rank home) { return which_ != peer_reads::never && open(home, 0).memory != nullptr; }
+// Whatever is in the way is most often this rank's own: then nobody's memory is read.
+bool peer_memory::reads(rank home) {
+  if (which_ == peer_reads::never) return false;
+  for (const area_name& whose : std::exchange(failed_, {})) (void)open(whose);
+  return failed_.empty() && open({home, 0}) != nullptr;
+}
 
-const std::byte* peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
+std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
   const std::uint64_t number = where >> k_offset_bits, offset = where % k_offsets;
+  health_.note("it was not shown");
   if (number == 0 || number > endpoint::k_most_areas) return nullptr;
-  const opened_area& area = open(home, static_cast<std::uint32_t>(number - 1));
-  const bool holds = area.memory != nullptr && offset <= area.bytes && bytes <= area.bytes - offset;
-  return holds ? area.memory + offset : nullptr;
+  const auto area = open({home, static_cast<std::uint32_t>(number - 1)});
+  const bool holds = area != nullptr && offset <= area->bytes() && bytes <= area->bytes() - offset;
+  return holds ? std::shared_ptr<const std::byte>(area, area->memory() + offset) : nullptr;
 }
 
-// Of one that the peer has not told of yet it is asked again.
-const peer_memory::opened_area& peer_memory::open(rank home, std::uint32_t number) {
-  static const opened_area k_none{};
-  const auto known = opened_.find({home, number});
-  if (known != opened_.end()) return known->second;
-  const auto what = net_.area_of(home, number);
-  if (!what) return k_none;
-  return opened_.emplace(std::pair(home, number), open(*what)).first->second;
-}
-
-peer_memory::opened_area peer_memory::open(const endpoint::device_area& what) const {
-  if (what.device != in_.uuid()) return {};
-  if (what.process == getpid()) return {reinterpret_cast<const std::byte*>(what.address), what.bytes};
-  opened_area made{.bytes = what.bytes};
-  if (what.descriptor >= 0) {
-    const int taken = take_descriptor(what.process, what.descriptor);
-    if (taken >= 0) made.imported = device_area::import(in_, taken, what.bytes);
-    if (made.imported != nullptr) made.memory = made.imported->memory().data();
-    return made;
+std::shared_ptr<peer_import> peer_memory::open(area_name whose) {
+  const auto what = net_.area_of(whose.first, whose.second);
+  if (!what || what->device != in_.uuid()) return nullptr;
+  opened_area& known = opened_[whose];
+  if (known.serial == what->serial)
+    if (auto found = known.open.lock()) return found;
+  auto opened = peer_import::open(in_, health_, *what);
+  if (opened == nullptr) {
+    if (std::ranges::find(failed_, whose) == failed_.end()) failed_.push_back(whose);
+    return nullptr;
   }
-  const cuda_scope here(in_);
-  CUipcMemHandle handle{};
-  std::memcpy(&handle, what.handle.data(), sizeof handle);
-  if (in_.driver().cuIpcOpenMemHandle != nullptr && in_.driver().cuIpcCloseMemHandle != nullptr &&
-      in_.driver().cuIpcOpenMemHandle(&made.legacy, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS)
-    made.memory = reinterpret_cast<const std::byte*>(made.legacy);
+  const std::shared_ptr<peer_import> made(
+      opened.release(), [this](peer_import* gone) { closer_.close(std::unique_ptr<peer_import>(gone)); });
+  known = {what->serial, made, what->descriptor >= 0 ? made : nullptr};
   return made;
+}
+
+void peer_memory::forget_gone() {
+  std::erase_if(opened_, [this](const auto& one) {
+    const auto& [whose, area] = one;
+    const auto what = net_.area_of(whose.first, whose.second);
+    return !what || what->serial != area.serial || net_.is_lost(whose.first);
+  });
 }
 
 }  // namespace lsched

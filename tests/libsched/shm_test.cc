@@ -912,5 +912,56 @@ TEST(shm_heap, may_be_used_by_several_threads) {
   EXPECT_NE(heap.allocate(k_small_stride), nullptr);
 }
 
+// --- device memory that ranks show -----------------------------------------------------------------------------------
+
+/// Nothing of another one can be in it unseen.
+endpoint::device_area area_made_of(std::uint64_t value) {
+  endpoint::device_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
+  made.device.fill(static_cast<std::byte>(value));
+  made.handle.fill(static_cast<std::byte>(value));
+  return made;
+}
+
+bool is_made_of(const endpoint::device_area& seen, std::uint64_t value) {
+  const endpoint::device_area whole = area_made_of(value);
+  return seen.address == value && seen.bytes == value && seen.process == whole.process && seen.descriptor == -1 &&
+         seen.device == whole.device && seen.handle == whole.handle;
+}
+
+TEST(ShmAreas, AreShownUntilTheyAreHidden) {
+  const auto segment = segment_for(2);
+  const auto mine = end_of(segment, 0), theirs = end_of(segment, 1);
+  EXPECT_FALSE(theirs->area_of(0, 3));
+  EXPECT_FALSE(theirs->area_of(0, endpoint::k_most_areas));
+  std::vector<std::uint64_t> serials;
+  for (const std::uint64_t value : {7u, 8u, 7u}) {
+    ASSERT_TRUE(mine->show_area(3, area_made_of(value)));
+    const auto seen = theirs->area_of(0, 3);
+    ASSERT_TRUE(seen);
+    EXPECT_TRUE(is_made_of(*seen, value));
+    EXPECT_EQ(std::ranges::count(serials, seen->serial), 0) << "another one had that serial";
+    EXPECT_NE(seen->serial, 0u);
+    serials.push_back(seen->serial);
+    mine->hide_area(3);
+    EXPECT_FALSE(theirs->area_of(0, 3));
+  }
+}
+
+TEST(ShmAreas, AreSeenAsAWholeWhileTheyChange) {
+  const auto segment = segment_for(2);
+  const auto mine = end_of(segment, 0), theirs = end_of(segment, 1);
+  const std::jthread changes([&](const std::stop_token& over) {
+    for (std::uint64_t value = 1; !over.stop_requested(); ++value) {
+      EXPECT_TRUE(mine->show_area(0, area_made_of(value % 100)));
+      mine->hide_area(0);
+    }
+  });
+  for (int seen = 0; seen < (sampled() ? 2000 : 100'000);) {
+    const auto area = theirs->area_of(0, 0);
+    ASSERT_TRUE(!area || is_made_of(*area, area->address));
+    seen += area ? 1 : 0;
+  }
+}
+
 }  // namespace
 }  // namespace lsched

@@ -105,7 +105,9 @@ class rows_device final : public device {
   }
   bool reads_memory_of(rank) override { return false; }
   std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
-  const std::byte* find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
+  void hide(std::uint64_t) override {}
+  std::shared_ptr<const std::byte> find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
+  void forget_gone() override {}
   bool arm() override {
     bool all = true;
     for (std::size_t i = 0; i < k_rows; ++i)

@@ -118,7 +118,9 @@ class stepped_device final : public device {
   // Its memory is its own.
   bool reads_memory_of(rank) override { return false; }
   std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
-  const std::byte* find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
+  void hide(std::uint64_t) override {}
+  std::shared_ptr<const std::byte> find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
+  void forget_gone() override {}
 
   /// Nobody rings: whoever steps a world looks again and again.
   bool arm() override { return false; }

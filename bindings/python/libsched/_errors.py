@@ -72,7 +72,7 @@ class Cancelled(Error):
 
 
 class DeviceError(Error):
-    """A GPU or its driver has failed: this process can use it no more."""
+    """A GPU or its driver has failed."""
 
 
 # By the numbers of lsched_status.

@@ -78,15 +78,14 @@ std::span<const std::byte> shm_endpoint::kept_at(const std::byte* place, std::ui
 }
 
 bool shm_endpoint::show_area(std::uint32_t number, const device_area& what) {
-  page_->areas[number].what = what;
-  page_->areas[number].is_there.store(1);
+  device_area known = what;
+  known.serial = ++areas_shown_;
+  page_->areas[number].show(known);
   return true;
 }
 
 std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32_t number) const {
-  if (number >= k_most_areas) return std::nullopt;
-  const auto& area = segment_->page(who).areas[number];
-  return area.is_there.load() == 0 ? std::nullopt : std::optional(area.what);
+  return number < k_most_areas ? segment_->page(who).areas[number].what() : std::nullopt;
 }
 
 // --- giving up --------------------------------------------------------------------------------------------------

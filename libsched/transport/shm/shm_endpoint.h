@@ -51,6 +51,7 @@ class shm_endpoint final : public endpoint {
   bool show_kept(const std::byte* memory, std::uint64_t bytes) override;
   std::span<const std::byte> kept_at(const std::byte* place, std::uint64_t bytes) const override;
   bool show_area(std::uint32_t number, const device_area& what) override;
+  void hide_area(std::uint32_t number) override { page_->areas[number].hide(); }
   std::optional<device_area> area_of(rank who, std::uint32_t number) const override;
   bool reads_device(link_id link) const override { return links_[link].spec.reads_device; }
 
@@ -214,6 +215,7 @@ class shm_endpoint final : public endpoint {
   std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
   std::uint64_t news_seen_ = 0;        ///< shm_segment::bad_news
   rank losses_seen_ = 0;               ///< of those on record
+  std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
   /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
   std::chrono::steady_clock::time_point culprit_since_{};

@@ -25,6 +25,7 @@
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/life_word.h"
+#include "libsched/transport/shm/shm_area.h"
 #include "libsched/transport/shm/shm_board.h"
 #include "libsched/transport/shm/shm_recording.h"
 
@@ -45,10 +46,7 @@ struct shm_page {
   struct {
     std::atomic<std::uint64_t> offset, bytes;
   } kept[k_kept_parts];
-  struct {
-    std::atomic<std::uint32_t> is_there;  ///< written last
-    endpoint::device_area what;
-  } areas[endpoint::k_most_areas];
+  shm_area areas[endpoint::k_most_areas];
   shm_board_words home_board;
   shm_offer offers[shm_offer::k_places];
 };

@@ -80,6 +80,23 @@ int legacy_owner(table& shared) {
   return 1;
 }
 
+/// Whether the call comes back only when the device has done what it was given.
+int waits_for_the_device(const fake_device& gpu, const std::function<CUresult()>& call) {
+  const CUstream stream = gpu.stream();
+  std::atomic<bool> has_come_back{false};
+  gpu.fake().hold();
+  bool is_right = gpu.cuda().cuEventRecord(gpu.event(), stream) == CUDA_SUCCESS;
+  std::jthread caller([&] {
+    is_right = gpu.cuda().cuCtxPushCurrent(gpu.context()) == CUDA_SUCCESS && call() == CUDA_SUCCESS && is_right;
+    has_come_back = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const bool was_waiting = !has_come_back;
+  gpu.fake().go_on();
+  caller.join();
+  return was_waiting && is_right && gpu.cuda().cuStreamDestroy(stream) == CUDA_SUCCESS ? 1 : 0;
+}
+
 int legacy_other(table& shared) {
   const fake_device gpu;
   LSCHED_NEED(gpu.is_there() && shared.await(1));
@@ -100,7 +117,7 @@ int legacy_other(table& shared) {
   siginfo_t end{};
   LSCHED_NEED(waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) == 0 && end.si_status == SIGKILL);
   LSCHED_NEED(says(gpu, at, "other"));  // outlives its owner
-  LSCHED_NEED(cuda.cuIpcCloseMemHandle(at) == CUDA_SUCCESS);
+  LSCHED_NEED(waits_for_the_device(gpu, [&] { return cuda.cuIpcCloseMemHandle(at); }));
   LSCHED_NEED(says(gpu, at, "other"));  // open once more
   LSCHED_NEED(gpu.fake().leaked().find("device memory not closed: 1000 bytes") != std::string::npos);
   LSCHED_NEED(cuda.cuIpcCloseMemHandle(at) == CUDA_SUCCESS);

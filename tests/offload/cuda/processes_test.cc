@@ -6,80 +6,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include "bindings/c/lsched_cuda.h"
 #include "bindings/requests/requests.h"
-#include "libsched/transport/shm/shm_segment.h"
-#include "tests/offload/cuda/user_memory.h"
+#include "tests/offload/cuda/process_ranks.h"
 #include "tests/support/c_request.h"
-#include "tests/support/child_ranks.h"
-#include "tests/support/launched_rank.h"
 #include "tests/support/sampling.h"
-#include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
 namespace {
-
-constexpr std::uint64_t k_region_bytes = std::uint64_t{256} << 20;
-
-/// A process's rank with its context of the device; what it does ends in expectations of googletest.
-class rank_of_process {
- public:
-  explicit rank_of_process(bool has_device, lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO)
-      : has_device_(has_device) {
-    diagnostic why;
-    lsched_config config;
-    lsched_config_init(&config);
-    EXPECT_EQ(lsched_world_open(&config, &world_, &why), LSCHED_OK) << why.text;
-    if (has_device) attach(peers);
-    meet();
-  }
-  ~rank_of_process() { EXPECT_EQ(lsched_world_close(world_), LSCHED_OK); }
-  rank_of_process(const rank_of_process&) = delete;
-  rank_of_process& operator=(const rank_of_process&) = delete;
-
-  lsched_world* world() const { return world_; }
-  bool has_device() const { return has_device_; }
-  std::string description() const {
-    std::array<char, 512> text{};
-    EXPECT_EQ(lsched_world_describe(world_, text.data(), text.size()), LSCHED_OK);
-    return text.data();
-  }
-
-  std::uint64_t messages_shown() const {
-    lsched_cuda_stats stats{.struct_size = sizeof stats};
-    EXPECT_EQ(lsched_cuda_get_stats(world_, &stats), LSCHED_OK);
-    return stats.messages_shown;
-  }
-
- private:
-  void attach(lsched_cuda_peers peers) const {
-    diagnostic why;
-    lsched_cuda_config cuda;
-    lsched_cuda_config_init(&cuda);
-    cuda.device = 0;
-    cuda.staging_bytes = 16 << 20;
-    cuda.peers = peers;
-    EXPECT_EQ(lsched_cuda_attach(world_, &cuda, &why), LSCHED_OK) << why.text;
-  }
-
-  /// All have attached that do.
-  void meet() const {
-    lsched_schedule* barrier = nullptr;
-    diagnostic why;
-    EXPECT_EQ(lsched_barrier_create(world_, &barrier, &why), LSCHED_OK) << why.text;
-    EXPECT_EQ(lsched_run(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
-    EXPECT_EQ(lsched_schedule_destroy(barrier, k_limit_ns, &why), LSCHED_OK) << why.text;
-  }
-
-  bool has_device_;
-  lsched_world* world_ = nullptr;
-};
-
-floats numbers_of(std::uint64_t bytes, rank self) {
-  floats all((bytes + 3) / 4);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>((i + 1) % 97 * wide(self + 1));
-  return all;
-}
 
 /// The rank's output of a collective whose buffers are where that says.
 floats output_of(lsched_world* world, const fake_device& gpu, bool on_device, const collective& of, dtype type,
@@ -122,35 +55,6 @@ void compare_all(const rank_of_process& mine, const fake_device& gpu) {
       if (is_odd && !of->adapts) compare(mine, gpu, *of, dtype::u8, bytes);
       if (!is_odd && (!sampled() || bytes < 5000)) compare(mine, gpu, *of, dtype::f32, bytes / 4);
     }
-}
-
-/// A rank's life with a driver, which is given everything back.
-template <class Life>
-int with_driver(const Life& life) {
-  {
-    const fake_device gpu;
-    if (!gpu.is_there()) return 2;
-    life(gpu);
-  }
-  EXPECT_EQ(find_fake_cuda()->leaked(), "");
-  return ::testing::Test::HasFailure() ? 1 : 0;
-}
-
-/// Runs the body as so many processes; those of `killed` end by a signal. What went wrong.
-std::string run_as_ranks(rank ranks, const std::function<int(rank)>& body, rank killed = k_no_rank) {
-  const auto segment = shm_segment::create(ranks, k_region_bytes);
-  if (!segment) return segment.error().text;
-  child_ranks children(ranks, [&](rank self) {
-    be_launched(**segment, self);
-    return body(self);
-  });
-  std::string complaints;
-  for (rank r = 0; r < ranks; ++r) {
-    const std::string one = children.wait(r);
-    const bool is_proper = r == killed ? one.find("by signal 9") != std::string::npos : one.empty();
-    if (!is_proper) complaints += "rank " + std::to_string(r) + ": " + one + "; ";
-  }
-  return complaints;
 }
 
 /// Where ranks read each other's device memory, long messages are shown. No message here is sent from owned memory.

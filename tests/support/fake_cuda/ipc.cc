@@ -81,14 +81,23 @@ CUresult cuIpcOpenMemHandle(CUdeviceptr* at, CUipcMemHandle handle, unsigned fla
   });
 }
 
+// Whether a real driver waits here, as it does where memory is freed, was not measured.
 CUresult cuIpcCloseMemHandle(CUdeviceptr at) {
-  return call("cuIpcCloseMemHandle", k_needs_context, [&](process& p, lock&) {
+  return call("cuIpcCloseMemHandle", k_needs_context, [&](process& p, lock& held) {
     if (p.memory.was_freed(at)) misuse("memory of another process is closed after it was closed");
-    range* const of = p.memory.find(at);
-    if (of == nullptr || of->start != at || of->origin.empty()) return CUDA_ERROR_INVALID_VALUE;
-    if (--of->opened != 0) return CUDA_SUCCESS;
-    if (is_used(p, at, of->size)) misuse("cuIpcCloseMemHandle of memory that queued work uses");
-    p.memory.remove(at);
+    const auto find = [&] {
+      range* const of = p.memory.find(at);
+      const bool is_import = of != nullptr && of->start == at && !of->origin.empty();
+      if (is_import && of->opened == 1 && is_used(p, at, of->size))
+        misuse("cuIpcCloseMemHandle of memory that queued work uses");
+      return is_import ? of : nullptr;
+    };
+    const range* const before = find();
+    if (before == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult answer = wait_for_device(p, held, before->device); answer != CUDA_SUCCESS) return answer;
+    range* const of = find();
+    if (of == nullptr) return CUDA_ERROR_DEINITIALIZED;  // a reset has given back everything
+    if (--of->opened == 0) p.memory.remove(at);
     return CUDA_SUCCESS;
   });
 }
