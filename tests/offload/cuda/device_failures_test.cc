@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "tests/offload/cuda/life_of_a_world.h"
 
@@ -209,7 +210,7 @@ TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
   fake().fail("cuMemAlloc:1:2");
   EXPECT_TRUE(it.closes());
   EXPECT_NE(fake().leaked(), "");
-  *it.word = 1;
+  std::atomic_ref(*it.word).store(1);
   EXPECT_EQ(cuda().cuStreamSynchronize(it.stream), CUDA_SUCCESS);
   begin_anew();
 }
