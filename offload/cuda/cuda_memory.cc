@@ -24,7 +24,7 @@ cuda_memory::cuda_memory(const cuda_context& in, cuda_health& health, endpoint& 
     : in_(in),
       health_(health),
       net_(net),
-      staging_bytes_(std::max(staging_bytes, k_page)),
+      staging_bytes_(std::clamp(staging_bytes, k_page, memory_pool::k_most)),
       of_peers_(in, health, net, which),
       device_pool_([this](std::uint64_t bytes) { return add_device_area(bytes); }),
       staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}

@@ -15,6 +15,7 @@ memory_pool::pieces::iterator memory_pool::find_free(std::uint64_t bytes) {
 }
 
 std::byte* memory_pool::allocate(std::uint64_t bytes) {
+  if (bytes > k_most) return nullptr;
   bytes = (std::max<std::uint64_t>(bytes, 1) + k_alignment - 1) / k_alignment * k_alignment;
   auto found = find_free(bytes);
   if (found == all_.end()) {

@@ -13,6 +13,7 @@ namespace lsched {
 class memory_pool {
  public:
   static constexpr std::uint64_t k_alignment = 256;
+  static constexpr std::uint64_t k_most = std::uint64_t{1} << 62;  ///< in one piece: sources may round that up
 
   /// Where memory comes from: an aligned area of at least so many bytes; empty: there is none left.
   using source = std::function<std::span<std::byte>(std::uint64_t bytes)>;

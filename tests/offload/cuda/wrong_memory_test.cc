@@ -12,11 +12,11 @@ constexpr std::uint64_t k_count = 100;
 
 class WrongMemory : public UnderTheFake {
  protected:
-  static void attach(lsched_world* world, std::int32_t device = 0) {
+  static void attach(lsched_world* world, std::int32_t device = 0, std::uint64_t staging_bytes = 1 << 20) {
     lsched_cuda_config config;
     lsched_cuda_config_init(&config);
     config.device = device;
-    config.staging_bytes = 1 << 20;
+    config.staging_bytes = staging_bytes;
     diagnostic why;
     EXPECT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
   }
@@ -62,6 +62,26 @@ TEST_F(WrongMemory, ThatWasFreed) {
   const CUdeviceptr freed = gpu().memory(k_count * sizeof(float));
   EXPECT_EQ(cuda().cuMemFree(freed), CUDA_SUCCESS);
   expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(freed), output.data()), LSCHED_ERR_ARGUMENT, "freed");
+}
+
+TEST_F(WrongMemory, MoreThanThereCanBe) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  for (const std::uint64_t less : {0u, 1u, 254u, 255u, 256u, 1u << 20, (2u << 20) - 1, 2u << 20, 1u << 31}) {
+    void* memory = nullptr;
+    EXPECT_EQ(lsched_cuda_alloc(world.at(0), UINT64_MAX - less, &memory), LSCHED_ERR_NOMEM) << less;
+    EXPECT_EQ(memory, nullptr);
+  }
+}
+
+TEST_F(WrongMemory, MoreStagingThanThereCanBe) {
+  const world_of_threads world(2);
+  for (const std::int32_t r : {0, 1}) attach(world.at(r), 0, UINT64_MAX);
+  world.each([&](lsched_world* mine, std::int32_t) {
+    const context_of_thread here(gpu());
+    user_buffer input(gpu(), true, floats(k_count)), output(gpu(), true, floats(k_count));
+    expect_refused(mine, sum_of(input.data(), output.data()), LSCHED_ERR_NOMEM, "memory");
+  });
 }
 
 TEST_F(WrongMemory, LongerThanItsAllocation) {
