@@ -78,14 +78,14 @@ std::optional<failure> runtime::attach(gpu_choice which) {
 
 std::byte* runtime::allocate_on_device(std::uint64_t bytes) {
   std::byte* made = nullptr;
-  driver_.with_engine([&] { made = device_->allocate(memory_space::device, bytes); });
+  driver_.with_engine([&] { made = device_->lend(bytes); });
   return made;
 }
 
 bool runtime::deallocate_on_device(std::byte* memory) {
-  bool was_ours = false;
-  driver_.with_engine([&] { was_ours = device_->deallocate(memory); });
-  return was_ours;
+  bool was_lent = false;
+  driver_.with_engine([&] { was_lent = device_->take_back(memory); });
+  return was_lent;
 }
 
 status runtime::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {

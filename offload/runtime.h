@@ -47,7 +47,7 @@ class runtime {
 
   /// Opens a GPU, once: from then on buffers may be in its memory. STATE: there is one. Any thread.
   std::optional<failure> attach(gpu_choice which);
-  /// Memory of the GPU, which there is; null: there is none left. And back; false: it was not from here. Any thread.
+  /// Memory of the GPU, which there is; null: there is none left. And back; false: it was not lent. Any thread.
   std::byte* allocate_on_device(std::uint64_t bytes);
   bool deallocate_on_device(std::byte* memory);
   /// Copies from or to the GPU's memory, and waits for that. Any thread.

@@ -76,7 +76,8 @@ LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsche
  * Thread: any.  Blocks: while the engine does a step.  Memory: until lsched_cuda_free, or until the last world is
  * closed. Errors: STATE (no device was attached), NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory);
-/* NULL is OK. No schedule may be bound to the memory any more.  Thread, blocks: as above.
+/* NULL is OK. No schedule may be bound to the memory any more; none can be from then on (ARGUMENT).  Thread, blocks: as
+ * above.
  * Errors: ARGUMENT (also memory that lsched_cuda_alloc has not given, or that was freed before). */
 LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory);
 

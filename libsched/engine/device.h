@@ -47,8 +47,12 @@ class device {
   /// Memory of that space, 256-byte aligned, contents unspecified. null: there is none left. Never waits for what the
   /// device does.
   virtual std::byte* allocate(memory_space space, std::uint64_t bytes) = 0;
-  /// False: it is none that allocate() has given, or was given back before.
-  virtual bool deallocate(std::byte* memory) = 0;
+  virtual void deallocate(std::byte* memory) = 0;
+
+  /// Device memory for the application, likewise; space_of() knows it as such until it is taken back.
+  virtual std::byte* lend(std::uint64_t bytes) = 0;
+  /// False: it is none that was lent, or was taken back before.
+  virtual bool take_back(std::byte* memory) = 0;
 
   /// Copies from or to device memory, and waits for that. Anything but ok: nothing, or part of it, is copied.
   virtual status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) = 0;

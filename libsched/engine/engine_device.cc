@@ -59,7 +59,7 @@ std::byte* engine::own_on_device(instance& inst, memory_space space, std::uint64
 }
 
 void engine::release_device(instance& inst) {
-  for (std::byte* place : inst.device_owned) (void)device_->deallocate(place);
+  for (std::byte* place : inst.device_owned) device_->deallocate(place);
   inst.device_owned.clear();
   for (const std::uint64_t where : std::exchange(inst.shown, {}))
     if (where != 0) device_->hide(where);

@@ -106,12 +106,17 @@ std::string cuda_device::name() const {
 
 // --- cold ----------------------------------------------------------------------------------------------------------
 
+// Of the library's own memory the driver knows only that it is there.
 result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
-  return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
+  const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
+  if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
+  if (piece->owner != piece_owner::application)
+    return failure{status::argument, "a buffer is in memory that lsched_cuda_alloc has not given: was it freed?"};
+  if (bytes > piece->bytes) return failure{status::argument, "a buffer is longer than the memory that it begins in"};
+  return memory_space::device;
 }
 
 std::byte* cuda_device::allocate(memory_space space, std::uint64_t bytes) { return memory_->allocate(space, bytes); }
-bool cuda_device::deallocate(std::byte* memory) { return memory_->deallocate(memory); }
 
 status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   const cuda_scope here(*in_);

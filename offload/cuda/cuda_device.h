@@ -25,7 +25,9 @@ class cuda_device final : public device {
   std::string name() const override;
   result<memory_space> space_of(const std::byte* memory, std::uint64_t bytes) const override;
   std::byte* allocate(memory_space space, std::uint64_t bytes) override;
-  bool deallocate(std::byte* memory) override;
+  void deallocate(std::byte* memory) override { memory_->deallocate(memory); }
+  std::byte* lend(std::uint64_t bytes) override { return memory_->lend(bytes); }
+  bool take_back(std::byte* memory) override { return memory_->take_back(memory); }
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) override;
   status reserve(std::uint32_t jobs, std::uint64_t most_elements) override;
   void unreserve(std::uint32_t jobs) override { reserved_ -= jobs; }

@@ -24,7 +24,7 @@ cuda_memory::cuda_memory(const cuda_context& in, cuda_health& health, endpoint& 
     : in_(in),
       health_(health),
       net_(net),
-      staging_bytes_(std::max(staging_bytes, k_page)),
+      staging_bytes_(std::clamp(staging_bytes, k_page, memory_pool::k_most)),
       of_peers_(in, health, net, which),
       device_pool_([this](std::uint64_t bytes) { return add_device_area(bytes); }),
       staging_pool_([this](std::uint64_t bytes) { return add_staging_area(bytes); }) {}
@@ -104,11 +104,12 @@ std::span<std::byte> cuda_memory::add_own_area(std::uint64_t bytes) {
 // --- pieces --------------------------------------------------------------------------------------------------------
 
 std::byte* cuda_memory::allocate(memory_space space, std::uint64_t bytes) {
-  return (space == memory_space::device ? device_pool_ : staging_pool_).allocate(bytes);
+  return (space == memory_space::device ? device_pool_ : staging_pool_).allocate(bytes, piece_owner::library);
 }
 
-bool cuda_memory::deallocate(std::byte* memory) {
-  return device_pool_.deallocate(memory) || staging_pool_.deallocate(memory);
+void cuda_memory::deallocate(std::byte* memory) {
+  if (!device_pool_.deallocate(memory, piece_owner::library))
+    (void)staging_pool_.deallocate(memory, piece_owner::library);
 }
 
 bool cuda_memory::is_staging(const std::byte* memory) const {

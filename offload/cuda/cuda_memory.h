@@ -30,11 +30,18 @@ class cuda_memory {
   cuda_memory& operator=(const cuda_memory&) = delete;
 
   /// Allocates device memory that peers find out by whether they can read what is allocated later.
-  void show_first_area() { (void)deallocate(allocate(memory_space::device, 1)); }
+  void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
-  /// null: there is none left.
+  /// Memory of the library's. null: there is none left.
   std::byte* allocate(memory_space space, std::uint64_t bytes);
-  bool deallocate(std::byte* memory);
+  void deallocate(std::byte* memory);
+
+  /// Device memory of the application's. null: there is none left.
+  std::byte* lend(std::uint64_t bytes) { return device_pool_.allocate(bytes, piece_owner::application); }
+  /// False: it is none that was lent.
+  bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
+  /// Whose a place in device memory is, and how far; nothing: it is not from here. Any thread.
+  std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
 
   /// Whether the device can read it where it is. Pins what a peer keeps for that when it is first asked for it.
   bool reaches(const std::byte* memory, std::uint64_t bytes);

@@ -86,7 +86,9 @@ class rows_device final : public device {
   std::string name() const override { return "rows"; }
   result<memory_space> space_of(const std::byte*, std::uint64_t) const override { return memory_space::device; }
   std::byte* allocate(memory_space, std::uint64_t) override { return nullptr; }
-  bool deallocate(std::byte*) override { return true; }
+  void deallocate(std::byte*) override {}
+  std::byte* lend(std::uint64_t) override { return nullptr; }
+  bool take_back(std::byte*) override { return false; }
   status copy_at_once(std::byte*, const std::byte*, std::uint64_t) override { return status::ok; }
   status reserve(std::uint32_t, std::uint64_t) override { return status::ok; }
   void unreserve(std::uint32_t) override {}

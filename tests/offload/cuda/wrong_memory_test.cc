@@ -12,11 +12,11 @@ constexpr std::uint64_t k_count = 100;
 
 class WrongMemory : public UnderTheFake {
  protected:
-  static void attach(lsched_world* world, std::int32_t device = 0) {
+  static void attach(lsched_world* world, std::int32_t device = 0, std::uint64_t staging_bytes = 1 << 20) {
     lsched_cuda_config config;
     lsched_cuda_config_init(&config);
     config.device = device;
-    config.staging_bytes = 1 << 20;
+    config.staging_bytes = staging_bytes;
     diagnostic why;
     EXPECT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
   }
@@ -62,6 +62,83 @@ TEST_F(WrongMemory, ThatWasFreed) {
   const CUdeviceptr freed = gpu().memory(k_count * sizeof(float));
   EXPECT_EQ(cuda().cuMemFree(freed), CUDA_SUCCESS);
   expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(freed), output.data()), LSCHED_ERR_ARGUMENT, "freed");
+}
+
+TEST_F(WrongMemory, ThatTheLibraryHasTakenBack) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer output(gpu(), true, floats(k_count));
+  std::array<void*, 2> given{};
+  for (void*& one : given) ASSERT_EQ(lsched_cuda_alloc(world.at(0), k_count * sizeof(float), &one), LSCHED_OK);
+  const auto right = sum_of(given[1], output.data());
+  lsched_schedule* made = nullptr;
+  diagnostic why;
+  ASSERT_EQ(lsched_collective_create(world.at(0), &right, &made, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_cuda_free(world.at(0), given[0]), LSCHED_OK);
+  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "freed");
+  void* const results = output.data();
+  EXPECT_EQ(lsched_rebind(made, &given[0], &results), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_run(made, k_limit_ns, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_cuda_free(world.at(0), given[1]), LSCHED_OK);
+}
+
+TEST_F(WrongMemory, LongerThanThePieceThatWasGiven) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  user_buffer output(gpu(), true, floats(k_count));
+  std::array<void*, 2> given{};  // one beside the other
+  for (void*& one : given) ASSERT_EQ(lsched_cuda_alloc(world.at(0), k_count / 2 * sizeof(float), &one), LSCHED_OK);
+  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "longer");
+  for (void* const one : given) EXPECT_EQ(lsched_cuda_free(world.at(0), one), LSCHED_OK);
+}
+
+// What was freed may be a schedule's memory by now.
+TEST_F(WrongMemory, FreedOnceMore) {
+  constexpr std::uint64_t k_many = 300'000;
+  const world_of_threads world(2);
+  for (const std::int32_t r : {0, 1}) attach(world.at(r));
+  world.each([&](lsched_world* mine, std::int32_t) {
+    const context_of_thread here(gpu());
+    user_buffer input(gpu(), true, floats(k_many, 1)), output(gpu(), true, floats(k_many));
+    void* freed = nullptr;
+    ASSERT_EQ(lsched_cuda_alloc(mine, 1, &freed), LSCHED_OK);
+    EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_OK);
+    auto desc = sum_of(input.data(), output.data());
+    desc.count = k_many;
+    desc.algorithm = "recursive_doubling";
+    lsched_schedule* sum = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_ERR_ARGUMENT) << "it was freed before";
+    void* other = nullptr;  // takes what has been given away
+    ASSERT_EQ(lsched_cuda_alloc(mine, k_many * sizeof(float), &other), LSCHED_OK);
+    EXPECT_NE(other, freed) << "the schedule has none there";
+    EXPECT_EQ(lsched_cuda_free(mine, other), LSCHED_OK);
+    EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_TRUE(output.content() == floats(k_many, 2));
+    EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
+  });
+}
+
+TEST_F(WrongMemory, MoreThanThereCanBe) {
+  const world_of_threads world(1);
+  attach(world.at(0));
+  for (const std::uint64_t less : {0u, 1u, 254u, 255u, 256u, 1u << 20, (2u << 20) - 1, 2u << 20, 1u << 31}) {
+    void* memory = nullptr;
+    EXPECT_EQ(lsched_cuda_alloc(world.at(0), UINT64_MAX - less, &memory), LSCHED_ERR_NOMEM) << less;
+    EXPECT_EQ(memory, nullptr);
+  }
+}
+
+TEST_F(WrongMemory, MoreStagingThanThereCanBe) {
+  const world_of_threads world(2);
+  for (const std::int32_t r : {0, 1}) attach(world.at(r), 0, UINT64_MAX);
+  world.each([&](lsched_world* mine, std::int32_t) {
+    const context_of_thread here(gpu());
+    user_buffer input(gpu(), true, floats(k_count)), output(gpu(), true, floats(k_count));
+    expect_refused(mine, sum_of(input.data(), output.data()), LSCHED_ERR_NOMEM, "memory");
+  });
 }
 
 TEST_F(WrongMemory, LongerThanItsAllocation) {
