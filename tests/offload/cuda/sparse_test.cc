@@ -5,6 +5,7 @@
 
 #include "bindings/c/lsched_cuda.h"
 #include "tests/offload/cuda/user_memory.h"
+#include "tests/support/sampling.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -166,9 +167,12 @@ class CudaSparse : public UnderTheFake {
 TEST_F(CudaSparse, AllreducesHaveTheBitsOfHostMemory) {
   for (const char* const algorithm : {"oktopk", "topka"})
     for (const std::int32_t ranks : {1, 3}) {
+      if (sampled() && ranks == 1) continue;
       const auto expected = run(ranks, {algorithm});
-      for (const way& how : {way{algorithm, true}, way{algorithm, true, true}, way{algorithm, true, false, true},
-                             way{algorithm, true, true, false, true}}) {
+      for (const way& how :
+           sampled() ? std::vector<way>{{algorithm, true, true, true, true}}
+                     : std::vector<way>{way{algorithm, true}, way{algorithm, true, true},
+                                        way{algorithm, true, false, true}, way{algorithm, true, true, false, true}}) {
         EXPECT_TRUE(run(ranks, how) == expected)
             << algorithm << ", " << ranks << " ranks" << (how.in_streams ? ", in streams" : "")
             << (how.rebinds ? ", rebound" : "") << (how.is_saved ? ", from an image" : "");
