@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t k_threads = 256;  // of a block, at most
 constexpr std::uint32_t k_warp = 32;
-constexpr std::uint64_t k_most_counters = 4096;  // blocks that count: each has counters of its own to add up
+constexpr std::uint32_t k_narrowing_threads = 64;  // of one block, which has little to do
+constexpr std::uint64_t k_most_counters = 4096;    // blocks that count: each has counters of its own to add up
 constexpr std::uint64_t k_most_blocks = 0x7FFFFFFF;
 
 constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
@@ -50,7 +51,7 @@ void add_counting_passes(const sparse_selection& job, device_arguments with, lau
     all.add({function_of(vector_step::count, job.type), grid_for(parts(job.count, vector), k_most_counters), with});
     with.a = nullptr;
     if (job.k == 0) return;
-    all.add({function_of(vector_step::narrow, job.type), {1, k_threads}, with});
+    all.add({function_of(vector_step::narrow, job.type), {1, k_narrowing_threads}, with});
   }
 }
 
