@@ -79,6 +79,12 @@ cuda_device::~cuda_device() {
   if (here.is_entered() && copied_ != nullptr) (void)in_->driver().cuEventDestroy(copied_);
 }
 
+// From now on it may use whatever it has ever been given.
+void cuda_device::note_hang() {
+  is_hung_ = true;
+  memory_->of_peers().keep_all();
+}
+
 // What a device that hangs may still write is nobody else's, ever: it goes with the process.
 void cuda_device::keep_all() {
   struct hung_device {
@@ -142,7 +148,7 @@ status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint
   for (std::uint64_t done = 0; done < bytes && answer == CUDA_SUCCESS; done += k_part)
     answer = copy_part(to + done, from + done, std::min(k_part, bytes - done));
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) return status::no_memory;
-  is_hung_ = is_hung_ || answer == CUDA_ERROR_NOT_READY;
+  if (answer == CUDA_ERROR_NOT_READY) note_hang();
   fail_unless_done("copying at once", answer);
   return health_->code();
 }
@@ -284,8 +290,7 @@ void cuda_device::drain() {
   for (std::array<std::uint64_t, 16> ended; !is_idle();) {
     if (poll(ended) != 0) continue;
     if (std::chrono::steady_clock::now() > deadline) {
-      is_hung_ = true;
-      memory_->of_peers().keep_all();
+      note_hang();
       return;
     }
     std::this_thread::sleep_for(k_nap);

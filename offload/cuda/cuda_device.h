@@ -69,6 +69,7 @@ class cuda_device final : public device {
   CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
   CUresult launch(const sparse_job& job, CUstream in);
   void fail_unless_done(std::string_view call, CUresult answer);
+  void note_hang();
   void keep_all();
 
   std::unique_ptr<cuda_context> in_;
