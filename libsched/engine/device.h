@@ -54,7 +54,8 @@ class device {
   /// False: it is none that was lent, or was taken back before.
   virtual bool take_back(std::byte* memory) = 0;
 
-  /// Copies from or to device memory, and waits for that. Anything but ok: nothing, or part of it, is copied.
+  /// Copies from or to device memory, or zeros if `from` is null, and waits for that. Anything but ok: nothing, or part
+  /// of it, is copied.
   virtual status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) = 0;
 
   /// Makes room for so many more jobs at a time, each of operands of `most_elements` at most. NO_MEMORY: nothing has

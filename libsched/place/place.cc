@@ -11,6 +11,8 @@
 namespace lsched {
 namespace {
 
+failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
+
 // --- where buffers go ------------------------------------------------------------------------------------------------
 
 /// Decides the space of each buffer.
@@ -94,6 +96,10 @@ class placer {
       : program_(program), made_(program.place(), program.name()), buffers_(space_choice(program, where).run()) {}
 
   result<schedule_ptr> run() {
+    for (const op& o : program_.ops())
+      if (o.kind == op_kind::compute && !row_of(o.what).is(trait::on_devices) && is_on_device(o, buffers_))
+        return unsupported(o.what == kernel::user ? "the application's arithmetic cannot be done"
+                                                  : std::string(name_of(o.what)) + " cannot be done");
     for (const buffer& each : buffers_) declare(each);
     reserve_outgoing();
     for (op_id id = 0; id < program_.ops().size(); ++id) chains_.push_back(write(program_.ops()[id]));
@@ -228,7 +234,6 @@ class placer {
 // --- what cannot be placed -------------------------------------------------------------------------------------------
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
-bool is_scratch(const buffer& each) { return each.role == buffer_role::scratch; }
 
 /// Whether a schedule says itself that its inputs and outputs are there.
 bool fits(const schedule& program, const caller_spaces& where) {
@@ -239,27 +244,18 @@ bool fits(const schedule& program, const caller_spaces& where) {
   });
 }
 
-failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
-
-/// Lists are the host's: of a caller's buffers none may hold any. Only functions use both.
+/// Lists are the host's, and functions use both those and device memory.
 std::optional<failure> find_unsupported(const schedule& program, const caller_spaces& where) {
   if (program.is_partial()) return unsupported("a partial schedule has no buffers");
-  bool has_functions = false;
-  for (const op& o : program.ops()) {
-    if (o.kind != op_kind::compute) continue;
-    has_functions = has_functions || is_function(o.what);
-    if (row_of(o.what).is(trait::on_devices) || o.what == kernel::measure || o.what == kernel::lay_out) continue;
-    return unsupported(o.what == kernel::user ? "the application's arithmetic cannot be done"
-                                              : std::string(name_of(o.what)) + " cannot be done");
-  }
-  const auto is_anybodys = [&](const buffer& each) {
-    return each.has_lists() && (!has_functions || !is_scratch(each));
+  const auto has_callers_lists = [](const buffer& each) {
+    return each.has_lists() && each.role != buffer_role::scratch;
   };
-  if (std::ranges::any_of(program.buffers(), is_anybodys)) return unsupported("lists cannot be");
+  if (std::ranges::any_of(program.buffers(), has_callers_lists)) return unsupported("lists cannot be");
+  if (std::ranges::none_of(program.ops(), [](const op& o) { return is_function(o.what); })) return std::nullopt;
   const auto is_host = [](memory_space space) { return space == memory_space::host; };
-  if (has_functions && (std::ranges::any_of(where.inputs, is_host) || std::ranges::any_of(where.outputs, is_host)))
+  if (std::ranges::any_of(where.inputs, is_host) || std::ranges::any_of(where.outputs, is_host))
     return unsupported("only some of what the schedule's functions use is");
-  if (has_functions && !where.has_device_functions) return unsupported("the schedule's functions cannot use what is");
+  if (!where.has_device_functions) return unsupported("the schedule's functions cannot use what is");
   return std::nullopt;
 }
 

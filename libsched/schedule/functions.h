@@ -122,7 +122,7 @@ struct function_output {
 /// What functions need of a device, for as long as their instance.
 struct function_memory {
   std::uint64_t device_bytes = 0;
-  const std::byte* contents = nullptr;  ///< of the device memory, in the beginning; as many bytes
+  const std::byte* contents = nullptr;  ///< of the device memory, in the beginning; as many bytes. nullptr: zeros
   std::uint64_t staging_bytes = 0;
 };
 

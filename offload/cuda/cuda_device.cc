@@ -146,7 +146,7 @@ status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint
   const cuda_scope here(*in_);
   CUresult answer = here.answer();
   for (std::uint64_t done = 0; done < bytes && answer == CUDA_SUCCESS; done += k_part)
-    answer = copy_part(to + done, from + done, std::min(k_part, bytes - done));
+    answer = copy_part(to + done, from == nullptr ? nullptr : from + done, std::min(k_part, bytes - done));
   if (answer == CUDA_ERROR_OUT_OF_MEMORY) return status::no_memory;
   if (answer == CUDA_ERROR_NOT_READY) note_hang();
   fail_unless_done("copying at once", answer);
@@ -155,7 +155,8 @@ status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint
 
 CUresult cuda_device::copy_part(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   const CUstream in = queues_[work]->stream();
-  CUresult answer = in_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, in);
+  CUresult answer = from == nullptr ? launch(launch_of_clearing(to, bytes), in)
+                                    : in_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, in);
   if (answer == CUDA_SUCCESS) answer = in_->driver().cuEventRecord(copied_, in);
   const auto deadline = std::chrono::steady_clock::now() + k_longest_drain;
   while (answer == CUDA_SUCCESS) {
@@ -228,16 +229,16 @@ CUresult cuda_device::launch(const device_job& job, CUstream in) {
     const auto [x, y] = adasum_coefficients_of(sums.data());
     with.x = x, with.y = y;
   }
-  const CUresult answer = launch(found->first, found->grid_of_first(call.count), with, in);
+  const CUresult answer = launch({found->first, found->grid_of_first(call.count), with}, in);
   if (answer != CUDA_SUCCESS || !found->has_two_passes()) return answer;
-  return launch(found->second, found->grid_of_second(call.count), with, in);
+  return launch({found->second, found->grid_of_second(call.count), with}, in);
 }
 
-CUresult cuda_device::launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in) {
-  device_arguments copied = with;
+CUresult cuda_device::launch(const device_launch& next, CUstream in) {
+  device_arguments copied = next.with;
   std::array<void*, 1> parameters{&copied};
-  return in_->driver().cuLaunchKernel(in_->function(function), grid.blocks, 1, 1, grid.threads, 1, 1, 0, in,
-                                      parameters.data(), nullptr);
+  return in_->driver().cuLaunchKernel(in_->function(next.function), next.grid.blocks, 1, 1, next.grid.threads, 1, 1, 0,
+                                      in, parameters.data(), nullptr);
 }
 
 // Of a selection of nothing the host knows how much it finds.
@@ -251,7 +252,7 @@ CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   }
   CUresult answer = CUDA_SUCCESS;
   for (const device_launch& next : all.all())
-    if (answer == CUDA_SUCCESS) answer = launch(next.function, next.grid, next.with, in);
+    if (answer == CUDA_SUCCESS) answer = launch(next, in);
   return answer;
 }
 

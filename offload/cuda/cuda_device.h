@@ -9,7 +9,7 @@
 #include "libsched/engine/device.h"
 #include "offload/cuda/cuda_memory.h"
 #include "offload/cuda/driver/context.h"
-#include "offload/cuda/kernels/arguments.h"
+#include "offload/cuda/driver/sparse_launch.h"
 #include "offload/cuda/streams/job_queue.h"
 #include "offload/cuda/streams/stream_gate.h"
 #include "offload/gpu.h"
@@ -66,7 +66,7 @@ class cuda_device final : public device {
   CUresult copy(const device_job& job, CUstream in);
   CUresult copy_part(std::byte* to, const std::byte* from, std::uint64_t bytes);
   CUresult launch(const device_job& job, CUstream in);
-  CUresult launch(std::uint32_t function, device_grid grid, const device_arguments& with, CUstream in);
+  CUresult launch(const device_launch& next, CUstream in);
   CUresult launch(const sparse_job& job, CUstream in);
   void fail_unless_done(std::string_view call, CUresult answer);
   void note_hang();

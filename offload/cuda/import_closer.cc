@@ -38,7 +38,7 @@ void import_closer::keep_all() {
 
 void import_closer::serve() {
   for (;;) {
-    std::unique_ptr<peer_import> gone;
+    std::unique_ptr<peer_import> gone;  // closed once the lock is released, which is first
     const std::lock_guard lock(guard_);
     is_serving_ = first_ != nullptr;
     if (!is_serving_) return;

@@ -105,16 +105,20 @@ bool peer_memory::reads(rank home) {
 
 std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t where, std::uint64_t bytes) {
   const std::uint64_t number = where >> k_offset_bits, offset = where % k_offsets;
-  health_.note("it was not shown");
-  if (number == 0 || number > endpoint::k_most_areas) return nullptr;
-  const auto area = open({home, static_cast<std::uint32_t>(number - 1)});
-  const bool holds = area != nullptr && offset <= area->bytes() && bytes <= area->bytes() - offset;
-  return holds ? std::shared_ptr<const std::byte>(area, area->memory() + offset) : nullptr;
+  const bool is_number = number != 0 && number <= endpoint::k_most_areas;
+  const auto area = is_number ? open({home, static_cast<std::uint32_t>(number - 1)}) : nullptr;
+  if (area != nullptr && offset <= area->bytes() && bytes <= area->bytes() - offset)
+    return {area, area->memory() + offset};
+  if (!is_number || area != nullptr) health_.note("it was not shown");
+  return nullptr;
 }
 
 std::shared_ptr<peer_import> peer_memory::open(area_name whose) {
   const auto what = net_.area_of(whose.first, whose.second);
-  if (!what || what->device != in_.uuid()) return nullptr;
+  if (!what || what->device != in_.uuid()) {
+    health_.note("it was not shown");
+    return nullptr;
+  }
   opened_area& known = opened_[whose];
   if (known.serial == what->serial)
     if (auto found = known.open.lock()) return found;

@@ -76,7 +76,8 @@ class stepped_device final : public device {
 
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) override {
     if (has_failed_) return status::device;
-    if (bytes != 0) std::memcpy(seen(to), seen(from), bytes);
+    if (bytes != 0 && from == nullptr) std::memset(seen(to), 0, bytes);
+    if (bytes != 0 && from != nullptr) std::memcpy(seen(to), seen(from), bytes);
     return status::ok;
   }
 

@@ -7,8 +7,6 @@
 // Lists are made and read by the host, in steps that know nothing of devices.
 #pragma once
 
-#include <array>
-
 #include "collectives/sparse/steps/problem.h"
 #include "libsched/schedule/functions.h"
 #include "ops/sparse_job.h"
@@ -21,12 +19,10 @@ class device_vectors {
   /// The problem is valid. Results have up to `room` items.
   device_vectors(const sparse_problem& problem, std::uint64_t room) : problem_(problem), room_(room) {}
 
-  /// `residual`: what it is in the beginning, `count` elements.
+  /// `residual`: what it is in the beginning, `count` elements; nullptr: zeros.
   function_memory memory(const void* residual) const;
   void use(std::byte* device, std::byte* staging);
   bool is_used() const { return residual_ != nullptr; }
-  /// Device memory; nullptr: not used.
-  std::byte* residual() const { return residual_; }
 
   /// The job of a first step; good until the next. gradient: in device memory, or nullptr.
   const sparse_job* select(const std::byte* gradient);

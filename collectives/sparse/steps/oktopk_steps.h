@@ -129,7 +129,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
   // Where the vectors are in device memory. Reused thresholds are the host's.
   bool use_devices() const override { return !reuses(); }
-  function_memory memory_on_device() const override { return vectors_.memory(state_.residual()); }
+  function_memory memory_on_device() const override { return vectors_.memory(state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override;
   result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                     const function_input& by, const function_output& target) override;

@@ -93,6 +93,7 @@ std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   hint.least = that.least;
   thresholds_ = that.thresholds;
   std::memcpy(residual(), image.data() + sizeof(header) + boundary_bytes, residual_bytes());
+  is_loaded_ = true;
   return std::nullopt;
 }
 

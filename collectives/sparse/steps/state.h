@@ -36,6 +36,8 @@ class sparse_state {
   void move_residual(std::byte* memory) { on_device_ = memory; }
   /// nullptr: it is not on a device.
   std::byte* residual_on_device() const { return on_device_; }
+  /// What it has of an image; nullptr: it is zero.
+  const void* loaded_residual() const { return is_loaded_ ? residual_.data() : nullptr; }
   std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
 
   /// size + 1 positions, ascending, the first 0 and the last `count`: region r is [boundaries[r], boundaries[r + 1]).
@@ -71,6 +73,7 @@ class sparse_state {
   std::uint64_t rounds_ = 0;
   reused_thresholds thresholds_{};
   zeroed_memory residual_;
+  bool is_loaded_ = false;
   std::byte* on_device_ = nullptr;
 };
 

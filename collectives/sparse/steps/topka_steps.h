@@ -91,7 +91,7 @@ class gather_functions : public functions_of_steps<Steps> {
 
   /// A device selects as topka does.
   bool use_devices() const override { return std::is_same_v<Steps, topka>; }
-  function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.residual()); }
+  function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override {
     steps_.vectors().use(device, staging);
     this->state_.move_residual(device);

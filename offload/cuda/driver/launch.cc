@@ -1,7 +1,6 @@
 #include "offload/cuda/driver/launch.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "offload/cuda/kernels/dots.h"
 #include "ops/adasum/adasum.h"
@@ -12,10 +11,6 @@ namespace {
 static_assert(k_device_dots == k_dot_sums);
 static_assert(k_device_dot_block == k_dot_block && k_device_dot_group == k_dot_group);
 
-constexpr std::uint32_t k_threads = 256;      // of a block, at most
-constexpr std::uint32_t k_warp = 32;          // threads that cost as much as one
-constexpr std::uint32_t k_vector_bytes = 16;  // what one instruction moves, at most
-constexpr std::uint64_t k_most_blocks = std::numeric_limits<std::int32_t>::max();
 constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
@@ -101,23 +96,10 @@ constexpr function_table k_functions;
 
 // ---- grids
 
-constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
-  return count / each + (count % each != 0 ? 1 : 0);
-}
-
 constexpr std::uint64_t groups_of(std::uint64_t count) { return parts(count, k_device_dot_group_elements); }
 
-/// Whole warps for so much that can be done at the same time.
-constexpr std::uint32_t threads_for(std::uint64_t wanted) {
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, k_warp) * k_warp, k_warp, k_threads));
-}
-
-constexpr device_grid grid_of(std::uint64_t blocks, std::uint32_t threads) {
-  return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(blocks, 1, k_most_blocks)), threads};
-}
-
 constexpr std::uint32_t vector_of(std::size_t element_bytes) {
-  return static_cast<std::uint32_t>(k_vector_bytes / element_bytes);
+  return static_cast<std::uint32_t>(k_device_vector_bytes / element_bytes);
 }
 
 }  // namespace
@@ -125,7 +107,7 @@ constexpr std::uint32_t vector_of(std::size_t element_bytes) {
 device_grid device_kernel::grid_of_first(std::uint64_t count) const {
   if (has_two_passes())
     return grid_of(groups_of(count), threads_for(parts(count, k_device_dot_block) * k_threads_of_dot_block));
-  return grid_of(parts(parts(count, vector), k_threads), threads_for(parts(count, vector)));
+  return grid_for(parts(count, vector));
 }
 
 device_grid device_kernel::grid_of_second(std::uint64_t count) const {

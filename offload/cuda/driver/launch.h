@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "offload/cuda/driver/grid.h"
 #include "ops/base.h"
 #include "ops/kernel.h"
 
@@ -25,12 +26,6 @@ struct device_symbol {
 std::span<const device_symbol> device_symbols();
 
 inline constexpr std::uint32_t k_no_device_function = ~std::uint32_t{0};
-
-struct device_grid {
-  std::uint32_t blocks = 1;
-  std::uint32_t threads = 1;  ///< of a block
-  friend bool operator==(const device_grid&, const device_grid&) = default;
-};
 
 /// A kernel of one dtype: found once, at commit. Its functions are given one device_arguments (kernels/arguments.h).
 struct device_kernel {

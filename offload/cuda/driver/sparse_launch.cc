@@ -8,24 +8,8 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint32_t k_threads = 256;  // of a block, at most
-constexpr std::uint32_t k_warp = 32;
 constexpr std::uint32_t k_narrowing_threads = 64;  // of one block, which has little to do
-constexpr std::uint64_t k_most_counters = 4096;    // blocks that count: each has counters of its own to add up
-constexpr std::uint64_t k_most_blocks = 0x7FFFFFFF;
-
-constexpr std::uint64_t parts(std::uint64_t count, std::uint64_t each) {
-  return count / each + (count % each != 0 ? 1 : 0);
-}
-
-constexpr std::uint32_t threads_for(std::uint64_t wanted) {
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(wanted, k_warp) * k_warp, k_warp, k_threads));
-}
-
-constexpr device_grid grid_for(std::uint64_t threads, std::uint64_t most_blocks = k_most_blocks) {
-  return {static_cast<std::uint32_t>(std::clamp<std::uint64_t>(parts(threads, k_threads), 1, most_blocks)),
-          threads_for(threads)};
-}
+constexpr std::uint32_t k_most_counters = 4096;    // blocks that count: each has counters of its own to add up
 
 /// Threads of a block that has tiles.
 constexpr std::uint32_t tile_threads(std::uint64_t count) { return threads_for(parts(count, k_select_own)); }
@@ -36,19 +20,16 @@ constexpr std::uint64_t tiles_of(std::uint64_t count) {
 
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
 
-device_launch clearing(void* memory, std::uint64_t bytes) {
-  constexpr std::uint64_t vector = 16;
-  return {function_of(vector_step::clear, dtype::f32), grid_for(parts(bytes, vector)), {.c = memory, .count = bytes}};
-}
-
 /// A pass for every few bits of magnitudes, the uppermost first. The first one adds the gradient.
 void add_counting_passes(const sparse_selection& job, device_arguments with, launch_list& all) {
-  const std::uint64_t vector = 16 / std::min<std::size_t>(16, size_of(job.type) == 8 ? 8 : 4);
+  const std::uint64_t vector = job.type == dtype::f64 ? 2 : 4;  // elements of the residual that a thread takes at once
+  device_grid grid = grid_for(parts(job.count, vector));
+  grid.blocks = std::min(grid.blocks, k_most_counters);
   for (unsigned left = magnitude_bits(job.type); left > 0;) {
     with.bits = std::min(left, k_select_bits);
     left -= with.bits;
     with.shift = left;
-    all.add({function_of(vector_step::count, job.type), grid_for(parts(job.count, vector), k_most_counters), with});
+    all.add({function_of(vector_step::count, job.type), grid, with});
     with.a = nullptr;
     if (job.k == 0) return;
     all.add({function_of(vector_step::narrow, job.type), {1, k_narrowing_threads}, with});
@@ -56,6 +37,12 @@ void add_counting_passes(const sparse_selection& job, device_arguments with, lau
 }
 
 }  // namespace
+
+device_launch launch_of_clearing(void* memory, std::uint64_t bytes) {
+  return {function_of(vector_step::clear, dtype::f32),
+          grid_for(parts(bytes, k_device_vector_bytes)),
+          {.c = memory, .count = bytes}};
+}
 
 std::uint64_t selection_workspace_bytes(std::uint64_t count) {
   return offsetof(select_workspace, tiles) + tiles_of(count) * sizeof(select_tally);
@@ -75,7 +62,7 @@ launch_list launches_of(const sparse_selection& job, void* workspace) {
                               .wanted = job.k,
                               .tiles = tiles,
                               .ignores_nan = job.ignores_nan};
-  all.add(clearing(workspace, offsetof(select_workspace, tiles)));
+  all.add(launch_of_clearing(workspace, offsetof(select_workspace, tiles)));
   add_counting_passes(job, with, all);
   if (job.k == 0) return all;
   const device_grid grid{static_cast<std::uint32_t>(tiles), tile_threads(job.count)};
@@ -100,7 +87,7 @@ launch_list launches_of(const sparse_settlement& job) {
              grid_for(job.count),
              {.c = job.residual, .count = job.count, .wanted = job.least_dropped}});
   if (job.clears_all)
-    all.add(clearing(job.update, job.count * size_of(job.type)));
+    all.add(launch_of_clearing(job.update, job.count * size_of(job.type)));
   else
     over_items(vector_step::put, job.cleared, job.update, 0);
   over_items(vector_step::put, job.result, job.update, job.divisor);

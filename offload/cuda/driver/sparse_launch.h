@@ -28,6 +28,9 @@ class launch_list {
   std::size_t count_ = 0;
 };
 
+/// So many bytes become zero.
+device_launch launch_of_clearing(void* memory, std::uint64_t bytes);
+
 /// Of device memory, aligned for u64, for a selection of vectors of so many elements.
 std::uint64_t selection_workspace_bytes(std::uint64_t count);
 

@@ -201,16 +201,10 @@ LSCHED_DEVICE std::uint64_t rows_of(std::uint64_t count) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-LSCHED_DEVICE std::uint64_t tiles_of(std::uint64_t count) {
-  const std::uint64_t rows = rows_of(count);
-  return rows / k_select_rows + (rows % k_select_rows != 0 ? 1 : 0);
-}
-
 /// Calls each(tile) for a block's tiles.
 template <class Each>
-LSCHED_DEVICE void for_each_tile(std::uint64_t count, const Each& each) {
-  const std::uint64_t tiles = tiles_of(count);
-  for (std::uint64_t tile = block_index(); tile < tiles; tile += grid_size()) each(tile);
+LSCHED_DEVICE void for_each_tile(const device_arguments& with, const Each& each) {
+  for (std::uint64_t tile = block_index(); tile < with.tiles; tile += grid_size()) each(tile);
 }
 
 /// Calls each(own) for the rows of a tile.
@@ -230,7 +224,7 @@ LSCHED_DEVICE void tally(const device_arguments& with) {
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
   const places_of where{all->low};
   const bool ignores_nan = with.ignores_nan;
-  for_each_tile(with.count, [&](std::uint64_t tile) {
+  for_each_tile(with, [&](std::uint64_t tile) {
     if (thread_index() == 0) above = equal = 0;
     sync_block();
     for_each_row<Format>(with, tile, [&](const own_elements<Format>& own) {
@@ -300,7 +294,7 @@ LSCHED_DEVICE void take(const device_arguments& with) {
   const std::uint64_t ties = all->low != 0 ? with.wanted - all->above : 0;
   auto* const items = static_cast<typename words::word*>(with.items);
   const bool ignores_nan = with.ignores_nan;
-  for_each_tile(with.count, [&](std::uint64_t tile) {
+  for_each_tile(with, [&](std::uint64_t tile) {
     select_tally before = all->tiles[tile];
     for_each_row<Format>(with, tile, [&](const own_elements<Format>& own) {
       const std::uint32_t mine = where.tally(own, ignores_nan);
