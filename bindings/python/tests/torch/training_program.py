@@ -19,6 +19,13 @@ from backend_program import main
 STEPS = 20
 
 
+def wait_until(is_so, seconds=60):
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end, "it does not become so"
+        time.sleep(0.001)
+
+
 class Training:
     """A small network, and data that every rank knows of all."""
 
@@ -174,8 +181,9 @@ def check_a_checkpoint_of_what_is_pending(its):
     its.train(model, opt, range(3))
     dist.barrier()
     if its.rank == 0:
-        for each in (1.0, float(its.size)):
-            opt.sums.offer(torch.full((opt.parameters.count,), each))
+        opt.sums.offer(torch.ones(opt.parameters.count))
+        wait_until(lambda: len(opt.sums.save_pending()) < 4 * opt.parameters.count)  # its round has taken it
+        opt.sums.offer(torch.full((opt.parameters.count,), float(its.size)))
     state = copy.deepcopy((model.state_dict(), opt.state_dict()))
     dist.barrier()
     opt.sums._abandon(is_cancelled=True)
