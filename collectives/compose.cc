@@ -39,7 +39,7 @@ std::vector<bucket_request> requests_of(const algorithm& how, const shape& data)
 cost cost_of_partial(const algorithm& how, rank size, const shape& data, const activation& starts) {
   cost total;
   for (const auto& [dense, part] : requests_of(how, data)) {
-    const cost one = dense->cost_of(size, part);
+    const cost one = dense->counted_cost(size, part);
     total.messages = saturating_sum(total.messages, one.messages);
     total.bytes = saturating_sum(total.bytes, one.bytes);
     total.signals = saturating_sum(total.signals, one.signals);
@@ -97,7 +97,7 @@ result<schedule_ptr> compose_dense(const algorithm& how, world place, const shap
   to.set_unit(request.unit);
   const shape data = in_units(request);
   const ends buffers = request.room == 0 ? declare_ends(to, *how.of, data) : declare_lists(to, *how.of, request);
-  fragment whole = how.add(to, data, buffers.input, buffers.output, k_no_op);
+  fragment whole = how.append_to(to, data, buffers.input, buffers.output, k_no_op);
   if (data.is_mean) append_division(to, buffers.output, whole);
   if (whole.exit != k_no_op) to.set_exit(whole.exit);
   if (whole.holding) to.declare_holding();
@@ -118,7 +118,7 @@ result<schedule_ptr> compose_partial(const algorithm& how, world place, const sh
     if (auto why = validate(*dense, place, request)) return *why;
     to.set_bucket(part);
     const auto begin = static_cast<op_id>(to.op_count());
-    const fragment added = dense->add(to, request, buffers.input, buffers.output, k_no_op);
+    const fragment added = dense->append_to(to, request, buffers.input, buffers.output, k_no_op);
     exits.push_back(added.exit == k_no_op ? to.nop() : added.exit);
     to.set_entry(begin, gate);
     is_holding = is_holding && added.holding;
@@ -164,7 +164,7 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
 
 cost cost_of_round(const algorithm& how, rank size, const shape& data, const activation& starts) {
   if (how.dense != nullptr) return cost_of_partial(how, size, data, starts);
-  cost all = how.cost_of(size, in_units(data));
+  cost all = how.counted_cost(size, in_units(data));
   all.bytes = saturating_product(all.bytes, data.unit);
   return all;
 }

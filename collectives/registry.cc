@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <list>
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -42,8 +45,28 @@ std::vector<algorithm> make_table() {
   return all;
 }
 
-std::vector<algorithm>& table() {
-  static std::vector<algorithm> all = make_table();
+/// Tables that were replaced stay, for who still reads them.
+class versions {
+ public:
+  const std::vector<algorithm>& newest() const { return *newest_.load(std::memory_order_acquire); }
+
+  void add(const algorithm& more) {
+    const std::lock_guard lock(guard_);
+    std::vector<algorithm> next = all_.back();
+    const auto own = std::ranges::find(next.rbegin(), next.rend(), more.of, &algorithm::of);
+    next.insert(own.base(), more);
+    all_.push_back(std::move(next));
+    newest_.store(&all_.back(), std::memory_order_release);
+  }
+
+ private:
+  std::mutex guard_;
+  std::list<std::vector<algorithm>> all_{make_table()};
+  std::atomic<const std::vector<algorithm>*> newest_{&all_.back()};
+};
+
+versions& tables() {
+  static versions all;
   return all;
 }
 
@@ -77,17 +100,15 @@ postcondition promise_of(const algorithm& how, rank size, const shape& data, con
   return promise;
 }
 
-std::span<const algorithm> algorithms() { return table(); }
+std::span<const algorithm> algorithms() { return tables().newest(); }
 
-void add_algorithm(const algorithm& more) {
-  const auto own = std::ranges::find(table().rbegin(), table().rend(), more.of, &algorithm::of);
-  table().insert(own.base(), more);
-}
+void add_algorithm(const algorithm& more) { tables().add(more); }
 
 const algorithm* find(std::string_view collective, std::string_view name) {
-  const auto found = std::ranges::find_if(
-      table(), [&](const algorithm& how) { return how.of->name == collective && how.name == name; });
-  return found == table().end() ? nullptr : &*found;
+  const std::span<const algorithm> all = algorithms();
+  const auto found =
+      std::ranges::find_if(all, [&](const algorithm& how) { return how.of->name == collective && how.name == name; });
+  return found == all.end() ? nullptr : &*found;
 }
 
 result<std::vector<schedule_ptr>> generate_world(const algorithm& how, rank size, const shape& data,

@@ -17,10 +17,11 @@ promised_data data_of(const collective& of, rank size, const shape& data);
 /// All that an algorithm promises of a world: buffers, contents and cost.
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
-/// All of them, collectives side by side.
+/// All of them, collectives side by side. What is added later is not among them; entries last as long as the process.
 std::span<const algorithm> algorithms();
 
-/// Adds one that is no part of the library, a baseline, behind its collective's. Before anything else here is called.
+/// Adds one that is no part of the library behind its collective's: a baseline, or one that was read from a file. What
+/// the entry points at outlives the process' last call. Any thread; it copies the table.
 void add_algorithm(const algorithm& more);
 
 /// Exactly this one, or nullptr.

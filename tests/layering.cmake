@@ -56,6 +56,7 @@ room(collectives/adasum libsched/schedule libsched/postcondition collectives/alg
 room(collectives/rooted libsched/schedule collectives/algorithm collectives/patterns)
 room(collectives ops libsched/postcondition collectives/algorithm collectives/activation collectives/allgather
   collectives/allreduce collectives/adasum collectives/rooted)
+room(collectives/written ops libsched/schedule libsched/verify collectives collectives/algorithm collectives/patterns)
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
@@ -76,6 +77,7 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place 
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings/c)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
+  collectives/written
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)

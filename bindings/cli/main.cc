@@ -14,6 +14,7 @@
 #include <string>
 
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/session.h"
 
 namespace lsched::cli {
@@ -42,6 +43,12 @@ void add_commands(CLI::App& app, command_context& context) {
 #if LSCHED_HAVE_BENCH
   add_bench_command(app, context);
 #endif
+}
+
+/// `lsched bench FILE` is `lsched bench coll FILE`.
+void complete_bench(std::vector<std::string>& arguments) {
+  if (arguments.size() > 2 && arguments[1] == "bench" && !arguments[2].starts_with('-') && is_path(arguments[2]))
+    arguments.insert(arguments.begin() + 2, "coll");
 }
 
 /// The words that are ours, in the order the parser takes them: last one first, without the command's own
@@ -141,6 +148,7 @@ int main(int argc, char** argv) {
   command_context context;
   context.arguments.assign(argv, argv + argc);
   if (context.arguments.empty()) context.arguments.emplace_back("lsched");
+  complete_bench(context.arguments);
   CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.", "lsched");
   app.footer(
       "Example:  lsched run -n 4 ./my_program\n"

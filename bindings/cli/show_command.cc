@@ -5,6 +5,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/goal/goal.h"
 #include "bindings/requests/requests.h"
@@ -15,6 +16,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct show_options {
+  std::vector<schedule_ptr> given{};  ///< out of a file; empty: they are made
   std::string collective;
   std::string algorithm = "auto";
   request_options request{.ranks = 4};
@@ -78,6 +80,7 @@ schedule_ptr compile_sparse(const show_options& options, rank self) {
 }
 
 schedule_ptr compile(const show_options& options, rank self) {
+  if (!options.given.empty()) return options.given.at(static_cast<std::size_t>(self));
   if (is_sparse(options.collective)) return compile_sparse(options, self);
   const collective* const of = find_collective(options.collective);
   if (of == nullptr) throw command_failure(choose(options.collective, "auto", {}, {}).error());
@@ -95,6 +98,17 @@ int show_goal(const show_options& options) {
   const goal_export made = require(export_goal(world, options.scenario));
   std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
   return 0;
+}
+
+/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+void take_file(show_options& options) {
+  if (!is_path(options.collective)) return;
+  given_file given = read_given(options.collective);
+  options.collective = given.collective;
+  options.algorithm = given.algorithm;
+  options.given = std::move(given.world);
+  if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
+  if (options.self >= options.request.ranks) throw command_failure("there is no rank " + std::to_string(options.self));
 }
 
 int show(const show_options& options) {
@@ -119,7 +133,10 @@ void add_show_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("show", "Print the compiled schedule of a collective");
   const auto options = std::make_shared<show_options>();
   const option_group group{*command};
-  group.add("COLLECTIVE", options->collective, "A collective that `lsched list` shows")->required();
+  group
+      .add("COLLECTIVE|FILE", options->collective,
+           "A collective that `lsched list` shows, an algorithm file, or a file of schedules")
+      ->required();
   group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   add_request_options(*command, options->request);
   const CLI::Validator any_rank = whole_number(0, k_most_ranks);
@@ -135,7 +152,12 @@ void add_show_command(CLI::App& app, command_context& context) {
   group.add("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes",
             number(1e-6, 1e6));
   command->footer("Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
-  command->callback([&context, options] { context.action = [options] { return show(*options); }; });
+  command->callback([&context, options] {
+    context.action = [options] {
+      take_file(*options);
+      return show(*options);
+    };
+  });
 }
 
 }  // namespace lsched::cli

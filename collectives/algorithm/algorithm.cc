@@ -202,6 +202,8 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
   if (auto why = validate_place(place)) return why;
   if (auto why = validate_data(*how.of, how.needs, place, data)) return why;
   if (auto why = validate_start(*how.of, starts, place.size)) return why;
+  if (how.custom != nullptr)
+    if (auto why = how.custom->validate(place.size, in_units(data))) return why;
   if (place.size < 2 || data.tensors.size() <= how.most_tensors) return std::nullopt;
   const std::size_t tensors = tensors_of(data).size();
   if (tensors <= how.most_tensors) return std::nullopt;

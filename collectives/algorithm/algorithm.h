@@ -52,6 +52,20 @@ fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id outpu
   return Writer(to, data, input, output, entry).write();
 }
 
+/// A generator that has data of its own, as one that was read from a file; of algorithms that are no part of the
+/// library.
+class custom_generator {
+ public:
+  virtual ~custom_generator() = default;
+  /// As add_collective and algorithm::cost_of.
+  virtual fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const = 0;
+  virtual cost cost_of(rank size, const shape& data) const = 0;
+  /// Why it cannot serve a request that others can.
+  virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
+  /// Why "auto" must not take it: what the proof of the request found.
+  virtual std::optional<failure> doubt(rank size, const shape& data) const = 0;
+};
+
 /// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.
 struct tunables {
   bool segment = false;
@@ -74,8 +88,17 @@ struct algorithm {
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
   bool combines_means = false;  ///< that expression's leaves may be means of several ranks
   std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< that are not empty, of several ranks
-  std::string_view name_on_one_node{};  ///< in names of schedules, where all ranks share a node; empty: `name`
-  const algorithm* dense = nullptr;     ///< of a partial algorithm: what the activation is in front of
+  std::string_view name_on_one_node{};       ///< in names of schedules, where all ranks share a node; empty: `name`
+  const algorithm* dense = nullptr;          ///< of a partial algorithm: what the activation is in front of
+  const custom_generator* custom = nullptr;  ///< takes the place of `add` and `cost_of`
+
+  /// `add` and `cost_of`, by whomever they are done.
+  fragment append_to(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const {
+    return custom == nullptr ? add(to, data, input, output, entry) : custom->add(to, data, input, output, entry);
+  }
+  cost counted_cost(rank size, const shape& data) const {
+    return custom == nullptr ? cost_of(size, data) : custom->cost_of(size, data);
+  }
 
   /// compose (collectives/compose.h).
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;

@@ -125,6 +125,11 @@ class builder {
   void set_activation(activation starts) { parts_.starts = starts; }
   void set_name(std::string name) { parts_.name = std::move(name); }
 
+  /// Makes compile() fail so, unless something else is wrong already.
+  void refuse(failure why) {
+    if (error() == nullptr) error_ = std::move(why);
+  }
+
   world place() const { return parts_.place; }
   /// An empty buffer where there is no such id, as after an error.
   const buffer& at(buffer_id id) const;

@@ -6,6 +6,7 @@
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/common/words.h"
 #include "microbench/baselines/linear_adasum.h"
@@ -92,15 +93,27 @@ void add_coll(CLI::App& bench, command_context& context) {
   const auto world = add_ranks_option(command, 2, true);
   const auto options = std::make_shared<bench::coll_options>();
   add_transport_option(command, *world);
-  add_collectives_option(command, options->collectives);
-  add_value(command, "--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can",
-            CLI::IsMember(algorithm_words()));
+  auto* collectives = add_collectives_option(command, options->collectives);
+  const auto file = std::make_shared<std::string>();
+  auto* given = command.add_option("FILE", *file, "An algorithm file, timed beside all algorithms of its collective");
+  auto* algorithm =
+      add_value(command, "--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can",
+                CLI::IsMember(algorithm_words()));
+  given->excludes(algorithm)->excludes(collectives);
   add_sizes_option(command, options->sizes);
   add_value(command, "--iters", options->iterations, "Rounds of each cell, at most", whole_number(1));
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell, at most");
   add_seconds_option(command, "--seconds", options->seconds, "Time for each collective, shared by its cells");
   add_output_options(command, *options, k_pins);
-  command.footer("Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl");
+  command.footer(
+      "Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl\n"
+      "          lsched bench docs/examples/my_ring.alg -n 3        (`coll` may be left out before a file)");
+  command.parse_complete_callback([file, options] {
+    if (file->empty()) return;
+    options->collectives.assign(1, *file);
+    take_algorithm_file(options->collectives.front(), options->algorithm);
+    options->algorithm = "all";
+  });
   run_in_world(command, context, world, options, bench::run_coll);
 }
 

@@ -77,10 +77,10 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
       ->check(size_word());
 }
 
-void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
+CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives) {
   std::vector<std::string> names{"all"};
   for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
-  command
+  return command
       .add_option_function<std::vector<std::string>>(
           "--coll",
           [&collectives](const std::vector<std::string>& words) {

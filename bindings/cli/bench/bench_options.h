@@ -38,7 +38,7 @@ CLI::Validator size_word();
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 
 /// `--coll bcast,allgather`, or all.
-void add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
+CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
 /// Adds `compare` to the commands of `bench`.
 void add_compare(CLI::App& bench, command_context& context);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
@@ -180,9 +181,24 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
     throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
 }
 
+/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+void take_file(const CLI::App& command, simulate_options& options) {
+  if (!is_path(options.collective)) return;
+  const given_file given = read_given(options.collective);
+  const std::string path = std::exchange(options.collective, given.collective);
+  if (given.is_algorithm()) {
+    options.algorithm = given.algorithm;
+    return;
+  }
+  options.file = path;
+  for (const char* const other : {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"})
+    if (is_given(command, other)) throw CLI::ValidationError(other, "a file of schedules has its own");
+}
+
 }  // namespace
 
 void check_simulate_options(const CLI::App& command, simulate_options& options) {
+  take_file(command, options);
   if (options.calibrate) return expect_only(command, "--calibrate", {"--json"});
   if (options.fig9) {
     expect_only(command, "--fig9",
@@ -227,7 +243,9 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   const CLI::Validator ranks_up_to_most = whole_number(1, k_most_simulated_ranks);
   const CLI::Validator any_rank = whole_number(0, k_most_simulated_ranks);
   auto* collective =
-      group.add("--collective", options.collective, "allreduce, barrier, reduce, gather, partial_allreduce, …")
+      group
+          .add("COLLECTIVE|FILE,--collective", options.collective,
+               "A collective that `lsched list` shows, an algorithm file, or a file with the schedules of all ranks")
           ->capture_default_str();
   auto* algorithm = group
                         .add("--algorithm", options.algorithm,

@@ -7,6 +7,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/words.h"
@@ -262,6 +263,18 @@ void check_options(const verify_command_options& options) {
                                  (has_collective && !collective.empty() ? " for " + collective : ""));
 }
 
+/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+void take_file(verify_command_options& options) {
+  if (!is_path(options.wish.collective)) return;
+  const std::string path = options.wish.collective;
+  const given_file given = read_given(path);
+  options.wish.collective = given.collective;
+  if (given.is_algorithm())
+    options.wish.algorithm = given.algorithm;
+  else
+    options.file = path;
+}
+
 int verify_all(const verify_command_options& options) {
   const verify_plan all = plan(options.wish);
   const std::vector<verify_case>& cases = all.worlds;
@@ -289,7 +302,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<verify_command_options>();
   verify_wish& wish = options->wish;
   const option_group group{*command};
-  group.add("COLLECTIVE", wish.collective, "A collective that `lsched list` shows");
+  group.add("COLLECTIVE|FILE", wish.collective, "A collective that `lsched list` shows, or an algorithm file");
   auto* file =
       group.add("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it");
   group
@@ -345,6 +358,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched --op sum");
   command->callback([&context, options] {
+    take_file(*options);
     check_options(*options);
     if (options->sample && options->wish.sizes.empty()) options->wish.sizes = sample_sizes();
     context.action = [options] { return options->file.empty() ? verify_all(*options) : verify_file(*options); };

@@ -41,18 +41,21 @@ class CudaSparse : public UnderTheFake {
     return results;
   }
 
-  /// What create and a round of it answer on one rank whose driver fails once, at create or in the round.
+  /// What create from an image, and a round, answer on one rank whose driver fails once, at create or in the round.
   std::pair<lsched_status, lsched_status> run_once_under(const std::string& rule, bool in_round) {
     std::pair<lsched_status, lsched_status> answers{LSCHED_OK, LSCHED_OK};
     const world_of_threads world(1);
     attach(world.at(0));
     user_buffer gradient(gpu(), true, gradient_of(0, 0)), update(gpu(), true, floats(k_count, -1));
-    const lsched_sparse_desc desc{.struct_size = sizeof desc,
-                                  .gradient = gradient.data(),
-                                  .update = update.data(),
-                                  .count = k_count,
-                                  .k = k_k,
-                                  .dtype = LSCHED_F32};
+    lsched_sparse_desc desc{.struct_size = sizeof desc,
+                            .gradient = gradient.data(),
+                            .update = update.data(),
+                            .count = k_count,
+                            .k = k_k,
+                            .dtype = LSCHED_F32};
+    const std::vector<std::byte> image = image_of(world.at(0), desc);
+    desc.image = image.data();
+    desc.image_bytes = image.size();
     lsched_schedule* made = nullptr;
     diagnostic why;
     if (!in_round) fake().fail(rule.c_str());
@@ -74,6 +77,19 @@ class CudaSparse : public UnderTheFake {
     config.device = 0;
     config.staging_bytes = 1 << 20;
     EXPECT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
+  }
+
+  /// Of a schedule before its first round.
+  static std::vector<std::byte> image_of(lsched_world* world, const lsched_sparse_desc& desc) {
+    diagnostic why;
+    lsched_schedule* made = nullptr;
+    EXPECT_EQ(lsched_sparse_create(world, &desc, &made, &why), LSCHED_OK) << why.text;
+    std::size_t bytes = 0;
+    EXPECT_EQ(lsched_sparse_save(made, nullptr, 0, &bytes), LSCHED_OK);
+    std::vector<std::byte> image(bytes);
+    EXPECT_EQ(lsched_sparse_save(made, image.data(), bytes, nullptr), LSCHED_OK);
+    EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK) << why.text;
+    return image;
   }
 
   class one_rank {

@@ -1,0 +1,30 @@
+#include "bindings/cli/common/given_file.h"
+
+#include "bindings/cli/common/errors.h"
+#include "bindings/input_file.h"
+#include "collectives/written/written.h"
+#include "libsched/schedule/schedule_file.h"
+
+namespace lsched::cli {
+
+bool is_path(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
+
+/// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
+given_file read_given(const std::string& path) {
+  const std::string text = require(content_of(path));
+  if (!is_algorithm_text(text)) return {{}, {}, require(parse_world(text), path)};
+  const algorithm* const made = require(add_written(text), path);
+  return {std::string(made->of->name), std::string(made->name), {}};
+}
+
+void take_algorithm_file(std::string& collective, std::string& algorithm) {
+  if (!is_path(collective)) return;
+  const std::string path = collective;
+  const given_file given = read_given(path);
+  if (!given.is_algorithm())
+    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": holds schedules of a world, and this takes an algorithm file");
+  collective = given.collective;
+  algorithm = given.algorithm;
+}
+
+}  // namespace lsched::cli

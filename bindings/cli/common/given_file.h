@@ -1,0 +1,28 @@
+// A file in a collective's place on the command line: an algorithm, or the schedules of a world.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "libsched/schedule/schedule.h"
+
+namespace lsched::cli {
+
+/// Whether a word is a path and not the name of a collective: it has a dot or a slash.
+bool is_path(const std::string& word);
+
+/// What a file holds, one of the two.
+struct given_file {
+  std::string collective, algorithm;  ///< of an algorithm file, which is registered then
+  std::vector<schedule_ptr> world;    ///< of a schedule file (docs/schedule_file.md), by rank
+  bool is_algorithm() const { return world.empty(); }
+};
+
+/// Throws command_failure, with the path, line and column.
+given_file read_given(const std::string& path);
+
+/// Takes the collective's place: where it is a path to an algorithm file, it becomes that algorithm's, and `algorithm`
+/// its name. Throws command_failure, for a file of schedules, too.
+void take_algorithm_file(std::string& collective, std::string& algorithm);
+
+}  // namespace lsched::cli
