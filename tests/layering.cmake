@@ -76,8 +76,9 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place 
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings/c)
+room(bindings/cli/msccl ops)
 room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
-  collectives/written
+  collectives/written bindings/cli/msccl
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
@@ -100,7 +101,7 @@ room(microbench/sparse ops libsched/schedule collectives collectives/sparse/step
   collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
 
 # A third party: how its headers are spelt, and where they live.
-set(third_parties mpi hwloc tbb hwy cli11 json gtest cuda nanobind)
+set(third_parties mpi hwloc tbb hwy cli11 json pugixml gtest cuda nanobind)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
 set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
 set(header_of_hwloc "^hwloc(\\.h|/)")
@@ -113,6 +114,8 @@ set(header_of_cli11 "^CLI/")
 set(home_of_cli11   "^(bindings/cli|microbench)/")
 set(header_of_json  "^nlohmann/")
 set(home_of_json    "^(bindings/cli|microbench)/")
+set(header_of_pugixml "^pugixml\\.hpp$")
+set(home_of_pugixml   "^bindings/cli/msccl/")
 set(header_of_gtest "^g(test|mock)/")
 set(home_of_gtest   "^tests/")
 set(header_of_cuda  "^((cuda|nccl)[A-Za-z0-9_]*\\.h$|(cub|cuda|thrust|nv)/)")

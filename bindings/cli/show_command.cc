@@ -26,6 +26,7 @@ struct show_options {
   bool as_dot = false;
   bool as_json = false;
   bool as_goal = false;
+  bool as_algorithm_file = false;
   goal_scenario scenario;
 };
 
@@ -100,6 +101,12 @@ int show_goal(const show_options& options) {
   return 0;
 }
 
+/// The text of an algorithm file, or what an MSCCL program becomes as one.
+int show_algorithm_file(const std::string& path) {
+  std::fputs(algorithm_text_of(path).c_str(), stdout);
+  return 0;
+}
+
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
 void take_file(show_options& options) {
   if (!is_path(options.collective)) return;
@@ -146,7 +153,10 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* dot = group.add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
   auto* json = group.add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
   auto* goal = group.add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
+  auto* algorithm_file = group.add_flag("--algorithm-file", options->as_algorithm_file,
+                                        "Print the algorithm file that an MSCCL program becomes");
   json->excludes(dot);
+  for (auto* other : {dot, json, goal}) algorithm_file->excludes(other);
   goal->excludes(dot)->excludes(json)->excludes(self);
   group.add("--initiator", options->scenario.initiator, "GOAL: whose call starts the round of policy solo", any_rank);
   group.add("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes",
@@ -154,6 +164,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   command->footer("Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
   command->callback([&context, options] {
     context.action = [options] {
+      if (options->as_algorithm_file) return show_algorithm_file(options->collective);
       take_file(*options);
       return show(*options);
     };

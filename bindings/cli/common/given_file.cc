@@ -1,6 +1,7 @@
 #include "bindings/cli/common/given_file.h"
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/msccl/msccl.h"
 #include "bindings/input_file.h"
 #include "collectives/written/written.h"
 #include "libsched/schedule/schedule_file.h"
@@ -9,9 +10,14 @@ namespace lsched::cli {
 
 bool is_path(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
 
+std::string algorithm_text_of(const std::string& path) {
+  std::string text = require(content_of(path));
+  return is_msccl_text(text) ? require(algorithm_of_msccl(text), path) : text;
+}
+
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
-  const std::string text = require(content_of(path));
+  const std::string text = algorithm_text_of(path);
   if (!is_algorithm_text(text)) return {{}, {}, require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
   return {std::string(made->of->name), std::string(made->name), {}};

@@ -11,9 +11,12 @@ namespace lsched::cli {
 /// Whether a word is a path and not the name of a collective: it has a dot or a slash.
 bool is_path(const std::string& word);
 
+/// The file's text; of an MSCCL program the algorithm file that it becomes. Throws command_failure.
+std::string algorithm_text_of(const std::string& path);
+
 /// What a file holds, one of the two.
 struct given_file {
-  std::string collective, algorithm;  ///< of an algorithm file, which is registered then
+  std::string collective, algorithm;  ///< of an algorithm file or an MSCCL program, registered now
   std::vector<schedule_ptr> world;    ///< of a schedule file (docs/schedule_file.md), by rank
   bool is_algorithm() const { return world.empty(); }
 };

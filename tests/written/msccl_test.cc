@@ -1,0 +1,99 @@
+// MSCCL programs become algorithm files that are proved; what is no such program is refused with its place.
+#include "bindings/cli/msccl/msccl.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "bindings/input_file.h"
+#include "bindings/requests/requests.h"
+#include "collectives/registry.h"
+#include "collectives/written/written.h"
+#include "libsched/verify/verify.h"
+
+namespace lsched::testing {
+namespace {
+
+std::string text_of(const std::string& name) {
+  return *content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/" + name + ".xml");
+}
+
+/// Empty: proved, in place as well where that is promised.
+std::string objection(const std::string& xml, rank size) {
+  const auto text = cli::algorithm_of_msccl(xml);
+  if (!text) return text.error().text;
+  const auto how = add_written(*text);
+  if (!how) return how.error().text;
+  for (const bool in_place : {false, true}) {
+    if (in_place && !(*how)->needs.in_place) continue;
+    for (const std::uint64_t count : {0u, 1u, 12u, 60u}) {
+      shape data =
+          typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
+      data.in_place = in_place;
+      const auto world = generate_world(**how, size, data);
+      if (!world && world.error().code == status::constraint && count == 1) continue;  // no multiple
+      if (!world) return world.error().text;
+      const auto answer =
+          verify(*world, promise_of(**how, size, data, {}), {.in_place = aliasing_of(*(*how)->of, size, data)});
+      if (!answer.holds()) return answer.findings.front().text;
+    }
+  }
+  return "";
+}
+
+TEST(msccl, every_construct_is_proved) {
+  EXPECT_EQ(objection(text_of("ring_in_place"), 3), "");                // s rrs rrcs rcs r
+  EXPECT_EQ(objection(text_of("all_pairs"), 3), "");                    // cpy re nop, scratch, channels, deps, ranges
+  EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // an input that lies in the output
+  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; an output that lies in the input
+  EXPECT_EQ(objection(text_of("alltoall"), 3), "");                     //
+  EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // an input that is written
+  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // what needs slots elsewhere
+}
+
+/// A step less, and the proof sees it.
+TEST(msccl, a_damaged_program_is_not_proved) {
+  std::string xml = text_of("ring_in_place");
+  xml.replace(xml.find("name=\"ring"), 10, "name=\"torn");
+  const std::size_t step = xml.find("type=\"rrs\"");
+  ASSERT_NE(step, xml.npos);
+  xml.replace(step, 10, "type=\"rcs\"");
+  EXPECT_NE(objection(xml, 3), "");
+}
+
+std::string refusal(const std::string& xml) {
+  const auto text = cli::algorithm_of_msccl(xml);
+  return text ? "accepted" : std::string(name_of(text.error().code)) + ": " + text.error().text;
+}
+
+std::string with(const std::string& steps, const std::string& block = R"(send="1" recv="1" chan="0")") {
+  return R"(<algo name="x" coll="allreduce" nchunksperloop="2" ngpus="2"><gpu id="0" s_chunks="0"><tb id="0" )" +
+         block + ">" + steps + "</tb></gpu></algo>";
+}
+
+TEST(msccl, what_is_wrong_has_a_place) {
+  EXPECT_EQ(refusal("<algo"), "LSCHED_ERR_ARGUMENT: byte 4: not XML: Error parsing start element tag");
+  EXPECT_EQ(refusal("<a/>"), "LSCHED_ERR_ARGUMENT: there is no <algo>");
+  EXPECT_EQ(refusal(R"(<algo coll="custom" ngpus="2" nchunksperloop="2"/>)"),
+            "LSCHED_ERR_UNSUPPORTED: the collective \"custom\" is none of allreduce, allgather, reduce_scatter, "
+            "alltoall");
+  EXPECT_EQ(refusal(R"(<algo coll="allreduce" ngpus="0" nchunksperloop="2"/>)"),
+            "LSCHED_ERR_ARGUMENT: ngpus=\"0\" is not a number from 1 to 1024");
+  EXPECT_EQ(refusal(R"(<algo coll="allgather" ngpus="2" nchunksperloop="3"/>)"),
+            "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is no multiple of ngpus");
+  EXPECT_EQ(refusal(with(R"(<step type="send"/>)")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: there is no type \"send\"");
+  EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="x"/>)")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: srcbuf=\"x\" is none of i, o, s");
+  EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="i" srcoff="2"/>)")),
+            "LSCHED_ERR_BOUNDS: gpu 0, thread block 0, step 0: a chunk that its buffer does not have");
+  EXPECT_EQ(refusal(with(R"(<step type="s"/>)", R"(send="-1" recv="1")")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: it sends, and send is -1");
+  EXPECT_EQ(refusal(with(R"(<step type="s" depid="0" deps="1"/><step type="s"/>)")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: what it depends on never comes");
+  EXPECT_EQ(refusal(with(R"(</tb><tb send="1" chan="0">)")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another one has this peer and channel");
+}
+
+}  // namespace
+}  // namespace lsched::testing
