@@ -1,6 +1,6 @@
 # Compares the symbols that LIBRARY exports, each with its version node, with the list in GOLDEN, or writes that list
 # (MODE=update).
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 set(how "cmake --build build --target update-symbols")
 
 execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)

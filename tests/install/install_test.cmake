@@ -1,7 +1,7 @@
 # Installs BUILD, moves the result to PREFIX (an installed tree must not know where it was put), and builds
 # and runs the program in CONSUMER against it through find_package and through pkg-config; likewise MPI_PROGRAM, with two
 # ranks of MPIEXEC, if there is one.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 set(scratch ${PREFIX}.consumers)
 set(staging ${PREFIX}.staging)
 file(REMOVE_RECURSE ${PREFIX} ${scratch} ${staging})
