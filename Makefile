@@ -13,8 +13,8 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test test-torch wheel headers sanitize soak bench-peers bench-overlap gpu gpu-bundle format tidy clean \
-  packages build
+.PHONY: help demo test test-torch wheel headers sanitize soak portability bench-peers bench-overlap gpu gpu-bundle \
+  format tidy clean packages build
 
 help: ## this text
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -74,6 +74,9 @@ soak: build ## the long tests, full matrices; hours
 	@cd build && LSCHED_TEST_FULL=1 $(CTEST) --timeout 14400
 	@build/bin/lsched soak
 
+portability: packages ## other compilers, the oldest CMake, the library alone, packages, arm64; hours: NAMES
+	@.ci/portability $(NAMES)
+
 # What to compare: collectives, worlds, launches of each MPI, and seconds for each collective of a launch. Two ranks are
 # bound to a core each; more of them share cores on a small machine, and the scheduler places them.
 COLL     ?= allreduce
@@ -129,4 +132,4 @@ tidy: build ## clang-tidy over our sources
 	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64 build-gpu build-gpu-tree
+	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64 build-gpu build-gpu-tree build-portability

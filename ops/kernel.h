@@ -22,6 +22,7 @@
 #include <concepts>
 #include <span>
 #include <string_view>
+#include <tuple>
 
 #include "ops/base.h"
 

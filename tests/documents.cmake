@@ -1,6 +1,6 @@
 # Documents say something: no placeholder is left, and every link to a file of the repository leads somewhere.
 #   cmake -DROOT=… -P documents.cmake
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 
 set(problems "")
 file(GLOB documents ${ROOT}/*.md ${ROOT}/docs/*.md)

@@ -6,7 +6,7 @@
 # anything of ours; googletest belongs to them alone.
 #
 # A folder has at most 25 sources, and a source at most 500 lines; the public headers may be longer.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 if(NOT ROOT)
   message(FATAL_ERROR "usage: cmake -DROOT=<tree> -P layering.cmake")
 endif()

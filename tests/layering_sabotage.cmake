@@ -1,6 +1,6 @@
 # cmake -DWORK=<scratch> -P layering_sabotage.cmake: plants one violation at a time in a tiny tree and
 # demands that layering.cmake names the file; and demands silence where there is nothing to complain about.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 
 function(judge path text verdict)
   file(REMOVE_RECURSE ${WORK})

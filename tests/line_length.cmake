@@ -1,7 +1,7 @@
 # Lines of sources, and of the documents' prose, have at most 120 characters. In documents, tables, code and lines
 # without a blank to break at (links) may be longer.
 #   cmake -DROOT=… -P line_length.cmake
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 set(most 120)
 
 # The characters of a line: its bytes but those that go on in UTF-8.

@@ -181,7 +181,8 @@ std::vector<link_id> mpi_links::link_to_each_peer(std::uint32_t id) const {
   const std::span<const link_id> its = of(id);
   std::vector<link_id> some(its.begin(), its.end());
   std::ranges::sort(some, {}, peer_of);
-  some.erase(std::ranges::unique(some, {}, peer_of).begin(), some.end());
+  const auto is_same = [&](link_id one, link_id other) { return peer_of(one) == peer_of(other); };
+  some.erase(std::unique(some.begin(), some.end(), is_same), some.end());
   return some;
 }
 

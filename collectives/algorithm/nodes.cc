@@ -1,9 +1,8 @@
 #include "collectives/algorithm/nodes.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
-#include <ranges>
+#include <numeric>
 
 #include "libsched/postcondition/postcondition.h"
 
@@ -11,7 +10,10 @@ namespace lsched {
 
 std::vector<node> nodes_of(const shape& data, rank size) {
   std::vector<node> nodes;
-  if (data.nodes.empty()) std::ranges::copy(std::views::iota(0, size), std::back_inserter(nodes.emplace_back()));
+  if (data.nodes.empty()) {
+    nodes.emplace_back(static_cast<std::size_t>(size));
+    std::iota(nodes[0].begin(), nodes[0].end(), 0);
+  }
   std::map<rank, std::size_t> places;
   for (rank r = 0; !data.nodes.empty() && r < size; ++r) {
     const auto [place, is_new] = places.emplace(data.nodes[static_cast<std::size_t>(r)], nodes.size());

@@ -30,8 +30,7 @@ void segment_map::cut(const schedule& program) {
   }
   for (std::size_t b = 0; b < cuts.size(); ++b) {
     std::ranges::sort(cuts[b]);
-    const auto rest = std::ranges::unique(cuts[b]);
-    cuts[b].erase(rest.begin(), rest.end());
+    cuts[b].erase(std::unique(cuts[b].begin(), cuts[b].end()), cuts[b].end());
     const std::uint64_t end = program.buffers()[b].count;
     if (cuts[b].size() > 1 && cuts[b].back() == end) cuts[b].pop_back();
     first_.push_back(count());

@@ -39,11 +39,11 @@ constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
   const packed_shape& shape = world.shapes()[number];
-  const auto cause = [&](const label& event) {
+  const auto cause = [&, its = index](const label& event) {
     const bool is_own = event.kind == event_kind::start || event.kind == event_kind::moved;
     const packed_op& op = shape.ops()[event.op];
-    return std::tuple(is_own ? self : world.peer_of(shape, op, self, index), event.kind,
-                      is_own ? 0 : packed_world::tag_of(shape, op, index));
+    return std::tuple(is_own ? self : world.peer_of(shape, op, self, its), event.kind,
+                      is_own ? 0 : packed_world::tag_of(shape, op, its));
   };
   return cause(x) < cause(y);
 }

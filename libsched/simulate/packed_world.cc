@@ -254,8 +254,9 @@ void packed_world::sort_others(rank r) {
   const auto first = shape.others_.begin(), begin = first + static_cast<std::ptrdiff_t>(index * shape.other_count_),
              end = begin + static_cast<std::ptrdiff_t>(shape.other_count_);
   if (index != 0) std::copy_n(first, shape.other_count_, begin);
-  std::sort(begin, end,
-            [&](op_id x, op_id y) { return key_in(*this, shape, r, index, x) < key_in(*this, shape, r, index, y); });
+  std::sort(begin, end, [&, its = index](op_id x, op_id y) {
+    return key_in(*this, shape, r, its, x) < key_in(*this, shape, r, its, y);
+  });
 }
 
 op_id packed_world::find(rank who, op_kind kind, rank peer, std::uint32_t tag) const {
@@ -275,8 +276,8 @@ op_id packed_world::find(rank who, op_kind kind, rank peer, std::uint32_t tag) c
   const std::tuple wanted(kind, tag, peer);
   const auto begin = shape.others_.begin() + static_cast<std::ptrdiff_t>(index * shape.other_count_),
              end = begin + static_cast<std::ptrdiff_t>(shape.other_count_);
-  const auto found =
-      std::partition_point(begin, end, [&](op_id id) { return key_in(*this, shape, who, index, id) < wanted; });
+  const auto found = std::partition_point(
+      begin, end, [&, its = index](op_id id) { return key_in(*this, shape, who, its, id) < wanted; });
   return found != end && key_in(*this, shape, who, index, *found) == wanted ? *found : k_no_op;
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
 
 std::string in_us(picoseconds time) {
-  std::array<char, 64> text;
+  std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), "%.10g us", static_cast<double>(time) / 1e6);
   return text.data();
 }

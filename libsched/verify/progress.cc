@@ -176,9 +176,9 @@ void progress::finish(world_op id) {
 
 /// One that still reads the payload, or is going to.
 world_op progress::reader_of(world_op send) const {
-  const auto all = std::ranges::equal_range(readers_, send, {}, &std::pair<world_op, world_op>::first);
-  const auto reader = std::ranges::find_if(all, [&](const auto& each) { return !has_completed(each.second); });
-  return reader == all.end() ? k_no_world_op : reader->second;
+  auto each = std::ranges::lower_bound(readers_, send, {}, &std::pair<world_op, world_op>::first);
+  while (each != readers_.end() && each->first == send && has_completed(each->second)) ++each;
+  return each == readers_.end() || each->first != send ? k_no_world_op : each->second;
 }
 
 /// A payload of the slot has been received, or read. The slot is free for the next send once those of all sends before

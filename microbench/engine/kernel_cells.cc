@@ -68,7 +68,7 @@ double normal_threshold(double density) {
 /// Normally distributed numbers from a table, with random last bits.
 template <class Number>
 void fill_normal(std::byte* to, std::size_t bytes) {
-  constexpr std::size_t k_size = std::size_t{1} << 16;
+  static constexpr std::size_t k_size = std::size_t{1} << 16;
   static const std::vector<Number> table = [] {
     std::vector<Number> made(k_size);
     for (std::size_t i = 0; i < k_size; ++i)

@@ -80,7 +80,7 @@ sparse_figures_options completed(const sparse_figures_options& options) {
   if (made.generators.empty()) made.generators = usual.generators;
   if (made.iterations == 0) made.iterations = usual.iterations;
   std::ranges::sort(made.ranks);
-  made.ranks.erase(std::ranges::unique(made.ranks).begin(), made.ranks.end());
+  made.ranks.erase(std::unique(made.ranks.begin(), made.ranks.end()), made.ranks.end());
   const bool trains = std::ranges::count(made.generators, "training") > 0;
   if (made.figure == "threshold")
     expect_one_run(made);

@@ -1,6 +1,6 @@
 # LSCHED_CUDA_ARCHITECTURES: what kernels are compiled for. The first of them, the lowest, is also kept in a form that
 # drivers translate for newer ones. Runs as a script, too: only to check them.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 execute_process(COMMAND ${LSCHED_NVCC} --list-gpu-arch OUTPUT_VARIABLE known COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "[0-9]+" known "${known}")
 set(architectures 75 80 90 100 120)

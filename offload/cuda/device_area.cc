@@ -9,7 +9,8 @@ CUmemAllocationProp properties_of(const cuda_context& in) {
   CUmemAllocationProp made{};
   made.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   made.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  made.location = {CU_MEM_LOCATION_TYPE_DEVICE, {in.number()}};
+  made.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  made.location.id = in.number();
   return made;
 }
 
@@ -74,7 +75,8 @@ bool device_area::map(cuda_health& health, std::uint64_t bytes) {
   bytes_ = bytes;
   is_mapped_ = health.note("cuMemMap", driver.cuMemMap(address_, bytes, 0, handle_, 0));
   CUmemAccessDesc access{};
-  access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {in_.number()}};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = in_.number();
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return is_mapped_ && health.note("cuMemSetAccess", driver.cuMemSetAccess(address_, bytes, &access, 1));
 }

@@ -176,7 +176,7 @@ using format = decltype(format_of<What, Type>());
 
 /// The table is complete by construction: `supports` alone decides whether there is a kernel.
 template <kernel What, dtype Type>
-consteval reduction_kernel reduction_of() {
+constexpr reduction_kernel reduction_of() {
   if constexpr (supports(What, Type))
     return {&reduce<What, format<What, Type>>, &call_reduce<&reduce<What, format<What, Type>>>};
   else
@@ -184,7 +184,7 @@ consteval reduction_kernel reduction_of() {
 }
 
 template <dtype Type, std::size_t... Rows>
-consteval elementwise_kernels kernels_of(std::index_sequence<Rows...>) {
+constexpr elementwise_kernels kernels_of(std::index_sequence<Rows...>) {
   elementwise_kernels all{.reductions = {reduction_of<reduction_in_row(Rows), Type>()...}};
   if constexpr (is_floating(Type)) {
     using from = format<kernel::sum, Type>;
@@ -200,7 +200,7 @@ consteval elementwise_kernels kernels_of(std::index_sequence<Rows...>) {
 }
 
 template <std::size_t... Columns>
-consteval elementwise_table table_of(std::index_sequence<Columns...>) {
+constexpr elementwise_table table_of(std::index_sequence<Columns...>) {
   return {kernels_of<static_cast<dtype>(Columns)>(std::make_index_sequence<k_all_reductions.size()>())...};
 }
 

@@ -145,8 +145,8 @@ TEST_P(Sparse, what_is_offered_comes_out_or_stays) {
 
 TEST(Sparse, of_a_partial_one_no_other_options_are_taken) {
   as_ranks(1, [&](lsched::world& world, std::size_t) {
-    EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.collective = "adasum"}), lsched::error);
-    EXPECT_THROW(world.partial_sparse<float>(k_count, 2, {.buckets = {k_count}}), lsched::error);
+    EXPECT_THROW((void)world.partial_sparse<float>(k_count, 2, {.collective = "adasum"}), lsched::error);
+    EXPECT_THROW((void)world.partial_sparse<float>(k_count, 2, {.buckets = {k_count}}), lsched::error);
   });
 }
 
@@ -205,12 +205,13 @@ TEST(Sparse, moves_and_rebinds) {
 TEST(Sparse, who_errs_learns_it_before_anything_is_sent) {
   as_ranks(3, [&](lsched::world& world, std::size_t r) {
     std::vector<float> gradient = draw<float>(r, 1), update(k_count);
-    EXPECT_THROW(world.sparse<float>(gradient, std::span(update).first(7), 20), std::invalid_argument);
+    EXPECT_THROW((void)world.sparse<float>(gradient, std::span(update).first(7), 20), std::invalid_argument);
     auto reduce = world.sparse<float>(gradient, update, 20);
     reduce.run(k_limit);  // nothing of it is left behind
-    EXPECT_THROW(world.sparse<float>(gradient, update, 20, {.image = std::vector<std::byte>(9)}), lsched::error);
-    EXPECT_THROW(world.sparse<float>(gradient, update, 20 + r), lsched::error);
-    EXPECT_THROW(world.sparse<float>(gradient, update, 20, {.algorithm = r == 1 ? "ring" : "topka"}), lsched::error);
+    EXPECT_THROW((void)world.sparse<float>(gradient, update, 20, {.image = std::vector<std::byte>(9)}), lsched::error);
+    EXPECT_THROW((void)world.sparse<float>(gradient, update, 20 + r), lsched::error);
+    EXPECT_THROW((void)world.sparse<float>(gradient, update, 20, {.algorithm = r == 1 ? "ring" : "topka"}),
+                 lsched::error);
   });
 }
 

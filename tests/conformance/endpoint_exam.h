@@ -96,7 +96,8 @@ inline void messages_without_room_are_dropped(bench& b) {
       }
       for (std::size_t i = 0; i < b.routes(); ++i) b.await_sent(i);
       b.fence();
-      transfer(b, ++round, std::vector<parcel>(b.routes(), {bytes, 1000 + round}), order);
+      ++round;
+      transfer(b, round, std::vector<parcel>(b.routes(), {bytes, 1000 + round}), order);
     }
 }
 

@@ -1,6 +1,6 @@
 # cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: a short sweep of two ranks is valid JSON, agrees with itself, and shows
 # that Adasum takes fewer steps than the mean; and the table says where the emulation beside it has another number.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 set(rates 30)
 execute_process(COMMAND ${LSCHED} run -n 2 --timeout 50 ${PROGRAM} --json --rates ${rates}
   RESULT_VARIABLE failed OUTPUT_VARIABLE text)

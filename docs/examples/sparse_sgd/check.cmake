@@ -1,6 +1,6 @@
 # cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: with the rate outside it is valid JSON, of a fit that is near; and with
 # too little of the gradient, too late, it says that it is not.
-cmake_minimum_required(VERSION 3.25)
+cmake_minimum_required(VERSION 3.21...3.25)
 execute_process(COMMAND ${LSCHED} run -n 3 --timeout 50 ${PROGRAM} --outside --json RESULT_VARIABLE failed
   OUTPUT_VARIABLE text)
 if(failed)

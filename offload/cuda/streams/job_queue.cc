@@ -27,7 +27,7 @@ job_queue::~job_queue() {
 CUresult job_queue::reserve(std::size_t jobs) {
   if (jobs <= jobs_.size()) return CUDA_SUCCESS;
   if (!jobs_.empty()) {
-    std::ranges::rotate(jobs_, jobs_.begin() + static_cast<std::ptrdiff_t>(begin_ % jobs_.size()));
+    std::rotate(jobs_.begin(), jobs_.begin() + static_cast<std::ptrdiff_t>(begin_ % jobs_.size()), jobs_.end());
     end_ = size();
     begin_ = 0;
   }
