@@ -281,7 +281,7 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
 /* Goes on after a death: makes the world of those members of `world` that are neither lost nor have closed it, in their
  * old order. Collective over them; a further death while they wait only makes them fewer. What is not over in `world`
  * ends on all of them with PEER, if anybody is missing. Partial schedules go on in the new world by lsched_carry;
- * ordinary ones are created anew there. `world` stays to be closed. docs/shrink.md has a training loop.
+ * ordinary ones are created anew there. `world` stays to be closed. docs/reference/shrink.md has a training loop.
  * Thread: any, one call at a time.  Blocks: until all have called, at most timeout_ns.
  * Memory: as lsched_split.
  * Errors: TIMEOUT, naming a rank that is alive and has not called; it is the same on all ranks that have, and a later
@@ -446,8 +446,8 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
  * adasum (Maleki and others, MLSys 2021): floating types, reduction 0. Each tensor of the vector becomes the sum of the
  * orthogonal parts of the ranks' contributions and the mean of the parallel ones; of zeros nothing is taken. Elements
  * in no tensor become some rank's. An element that is not finite makes its tensor NaN on all ranks, and no other.
- * docs/adasum.md has the order of ranks. Algorithm "two_level" combines the means of nodes; on one node it is the mean,
- * and the schedule's name and the diagnostic of the create say so.
+ * docs/reference/adasum.md has the order of ranks. Algorithm "two_level" combines the means of nodes; on one node it is
+ * the mean, and the schedule's name and the diagnostic of the create say so.
  *
  * node_mean and node_adasum: floating types, reduction 0. Every node has an owner, the rank at place `root`
  * (lsched_node_of), which all nodes must have; owners alone have what is in brackets. On one node node_adasum is what
@@ -565,7 +565,7 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
 /* Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank has
  * finished stay finished; every other call on the schedule answers CANCELLED there, and names the rank that was first
  * to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and before
- * that, on a partial schedule, lsched_withdraw.  docs/cancel.md has the whole story.
+ * that, on a partial schedule, lsched_withdraw.  docs/reference/cancel.md has the whole story.
  * Thread: any but one inside a combine function; waits on the schedule in other threads return.  Blocks: until the
  * engine is free and what this rank's lane has begun is done, then at most 100 ms for peers that read, and 2 s for what
  * this rank's device has begun.
@@ -599,7 +599,7 @@ LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedu
 /* Which tensors of the last round of an "adasum" or "node_adasum" are non-finite: is_non_finite[i] = 1 if tensor i is,
  * else 0, and *number (optional) = how many. The same on all ranks, without a message. Non-finite is a tensor
  *   - that is NaN, in a world of several ranks: an element was not finite on some rank, or did not remain so on the way
- *     (an f16 beyond 65504 in an intermediate sum; docs/adasum.md);
+ *     (an f16 beyond 65504 in an intermediate sum; docs/reference/adasum.md);
  *   - of which any element is not finite, where nothing is combined tensor by tensor: one rank; "two_level" on one
  *     node, which is the mean; and node_adasum on one node, which is one contribution.
  * A result that overflows in the last combination is an infinity in that element alone, and its tensor does not count.
@@ -617,7 +617,7 @@ LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* sc
 
 /* Messages between two ranks of a world, outside schedules. Two that a rank sends to another arrive in the order in
  * which they were posted; a receive takes the first one that has its tag and comes from its rank. What has come before
- * anybody has asked for it is kept in memory of the receiver's process. docs/messages.md has the rest. */
+ * anybody has asked for it is kept in memory of the receiver's process. docs/reference/messages.md has the rest. */
 typedef struct lsched_mailbox lsched_mailbox;
 typedef struct lsched_message lsched_message; /* one that is sent, or waited for; gone once its end was told */
 
@@ -754,10 +754,10 @@ typedef struct lsched_sparse_desc {
  * In device memory (lsched_cuda.h) are gradient and update both, or neither; the residual then is, too, and all bits
  * are the same. Not with LSCHED_REUSED: UNSUPPORTED.
  *
- * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/sparse.md has the rest.  Collective.
- * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
- * the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the residual the
- * schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
+ * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/reference/sparse.md has the rest.
+ * Collective. Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a
+ * whole in the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the
+ * residual the schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
  * F16 and BF16: sums travel as such; rounding is lost, and a sum beyond the type is infinite, even if its P-th part
  * would not be: scale gradients accordingly.
  * From an image of each rank, of the same round, rounds go on as those of the schedule that was saved would have: with
@@ -1160,10 +1160,10 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
-/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it:
- * this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds
- * and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not
- * kept.
+/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/reference/schedule_file.md
+ * describes it: this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own.
+ * Compiles, binds and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL,
+ * and is not kept.
  * A text does not say whether it was made for memory in place (an algorithm writes another schedule then): what it was
  * made for is what it has to be bound to, or results may be wrong.
  * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
@@ -1177,8 +1177,8 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the schedules of a whole world keep what they promise in every execution: whatever the order in which
- * messages arrive, at any eager limit, whoever calls first (docs/verify.md). Nothing runs and no world is needed. The
- * verdict is `holds`: LSCHED_OK alone says only that there is one. */
+ * messages arrive, at any eager limit, whoever calls first (docs/reference/verify.md). Nothing runs and no world is
+ * needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
 
 /* What was counted and found out. The counts are complete where the world holds. */
 typedef struct lsched_verification {
@@ -1220,7 +1220,7 @@ typedef struct lsched_finding {
 /* What is proved: the schedules of a text, or without one what the library itself would run, contents and cost. */
 typedef struct lsched_verify_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
   uint64_t bytes;         /* of text, which needs no NUL and is not kept */
   const char* collective; /* of `lsched list`; its contents are what the outputs of a text must hold. NULL, for a text:
                              the one that the schedules are named after ("allreduce/mine"), with its cost if they name
@@ -1266,13 +1266,13 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
 
 /* ---- Simulation ------------------------------------------------------------------------------------------------ */
 
-/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md): the schedules themselves are timed, by
- * the rules of the engine; `lsched simulate` gives the same times. Nothing runs and no world is needed. */
+/* How long one round takes on a modelled machine (LogGOPS, docs/reference/simulate.md): the schedules themselves are
+ * timed, by the rules of the engine; `lsched simulate` gives the same times. Nothing runs and no world is needed. */
 
 /* What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
   uint64_t bytes;         /* of text, which needs no NUL */
   const char* collective; /* a name `lsched list` shows; a sparse one: see `sparse` */
   const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */

@@ -646,7 +646,7 @@ class [[nodiscard]] world {
                             call.diagnostic()));
     return world(made);
   }
-  /// The world of those who are left after a death (docs/shrink.md). Called by all of them.
+  /// The world of those who are left after a death (docs/reference/shrink.md). Called by all of them.
   [[nodiscard]] world shrink(timeout limit = timeout::forever()) {
     lsched_world* survivors = nullptr;
     detail::call call;
@@ -1017,7 +1017,7 @@ struct text_promise {
   bool is_required = false;  ///< something has to be promised
 };
 
-/// What messages may count on (docs/verify.md). The default: sends wait for their receives.
+/// What messages may count on (docs/reference/verify.md). The default: sends wait for their receives.
 struct message_buffers {
   std::uint64_t eager_bytes = 0;
   std::uint32_t slots = 0;
