@@ -61,6 +61,12 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
+/// For calls of <lsched.h> itself: throws lsched::error if the status is one. `why` is the diagnostic that the call was
+/// given, if any.
+inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
+  if (status < 0) throw error(status, why != nullptr && why->status == status ? *why : lsched_diagnostic{});
+}
+
 namespace detail {
 
 /// A diagnostic to be filled in by one call, and judged after it.
