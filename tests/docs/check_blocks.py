@@ -2,10 +2,11 @@
 
 Every fenced block of a page has a comment before it that says what becomes of it:
 
-    <!-- run -->                the commands of an `sh` block, in a scratch directory, one block after the other as in one
-                                terminal; they end with status 0. BUILD stands for what the page has installed
+    <!-- run -->                the commands of an `sh` block, in a scratch directory, one block after the other as in
+                                one terminal; they end with status 0. BUILD stands for what the page has installed
     <!-- run: fails -->         likewise, with another status
     <!-- run: torch -->         likewise, where PYTHON has torch (--torch); elsewhere it is passed over
+    <!-- printed by: COMMAND -->  of a `text` block: COMMAND is run, and its lines are among what that prints
     <!-- file: NAME -->         written to that file of the scratch directory, for commands that follow
     <!-- not run: REASON -->    one of the reasons below
 
@@ -37,7 +38,7 @@ REASONS = {
     "picture": "a drawing or a table, nothing to be run",
 }
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
-MARK = re.compile(r"^ *<!-- (run|file|not run)(?:: (.*))? -->$")
+MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
 LIMIT = 60  # seconds for a block
 HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
 
@@ -79,6 +80,8 @@ def problem_of(block: Block, is_output: bool) -> str:
         return ""
     if block.what == "not run":
         return "" if block.detail in REASONS else f"`{block.detail}` is none of the reasons: {', '.join(REASONS)}"
+    if block.what == "printed by":
+        return "" if block.language == "text" and block.detail else "`printed by: COMMAND` is for `text` blocks"
     if block.what == "run":
         if block.language != "sh":
             return "only `sh` blocks are run; others are files"
@@ -137,7 +140,8 @@ class Terminal:
                             **environment, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
 
     def run(self, commands: str) -> tuple[int, str]:
-        script = f"source {self.state}\ntrap '{{ declare -px; echo cd \"$PWD\"; }} >{self.state}' EXIT\nset -e\n{commands}"
+        leave = f"trap '{{ declare -px; echo cd \"$PWD\"; }} >{self.state}' EXIT"
+        script = f"source {self.state}\n{leave}\nset -e\n{commands}"
         with subprocess.Popen(["bash", "-c", script], cwd=self.place, env=self.environment, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               start_new_session=True) as bash:
@@ -163,12 +167,13 @@ def tools(folder: pathlib.Path, python: str) -> None:
 def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
     source = pathlib.Path(__file__).resolve().parents[2]
     problems = []
-    number = {"run": 0, "file": 0, "not run": 0}
+    number = {"run": 0, "printed by": 0, "file": 0, "not run": 0}
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)
         tools(scratch / "tools", given.python)
         environment = installed(given.build.resolve(), source, scratch / "prefix")
-        terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin")])
+        terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin"),
+                                                   str(given.build.resolve() / "examples")])
         printed = None  # by the last block of commands, if it was run
         may_be_output = False
         for block in blocks_of(page.read_text()):
@@ -187,12 +192,17 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
             if block.what == "file":
                 (terminal.place / block.detail).parent.mkdir(parents=True, exist_ok=True)
                 (terminal.place / block.detail).write_text(block.text)
+            elif block.what == "printed by":
+                _, printed = terminal.run(block.detail)
+                if problem := difference(f"{block.text}…\n", printed):
+                    problems.append(f"{here}: other output\n{problem}")
             elif block.what == "run" and (block.detail != "torch" or given.torch):
                 status, printed = terminal.run(block.text)
                 if (status != 0) != (block.detail == "fails"):
                     problems.append(f"{here}: status {status}\n{printed}")
     if given.counts:
-        print(f"{page.name}: {number['run']} run, {number['file']} files, {number['not run']} not run")
+        run = number["run"] + number["printed by"]
+        print(f"{page.name}: {run} run, {number['file']} files, {number['not run']} not run")
     return problems
 
 
