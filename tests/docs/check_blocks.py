@@ -8,7 +8,7 @@ Every fenced block of a page has a comment before it that says what becomes of i
     <!-- run: torch -->         likewise, where PYTHON has torch (--torch); elsewhere it is passed over
     <!-- printed by: COMMAND -->  of a `text` block: COMMAND is run, and its lines are among what that prints
     <!-- file: NAME -->         written to that file of the scratch directory, for commands that follow
-    <!-- not run: REASON -->    one of the reasons below
+    <!-- not run: REASON -->    one of the reasons that CONTRIBUTING.md lists
 
 A `text` block right behind commands is what they print, standard output and error together. `…` stands for any
 characters, on a line of its own for any lines. Ranks print in any order, so lines may come in any order.
@@ -27,16 +27,11 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-REASONS = {
-    "Slurm": "needs a cluster with Slurm",
-    "several nodes": "needs more than one machine",
-    "a GPU": "needs a GPU",
-    "installs": "installs packages, builds the library, or changes the reader's machine",
-    "long": "takes more than a few seconds",
-    "another MPI": "needs an MPI that the tests do not have",
-    "fragment": "a part of a program that the page shows or names as a whole",
-    "picture": "a drawing or a table, nothing to be run",
-}
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+# The table of CONTRIBUTING.md: at most ten.
+REASONS = re.findall(r"^\| ([^|]+) \|", (SOURCE / "CONTRIBUTING.md").read_text().split("| reason | means |\n|---|---|\n")[1]
+                     .split("\n\n")[0], re.MULTILINE)
+assert 0 < len(REASONS) <= 10, REASONS
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
 MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
 LIMIT = 60  # seconds for a block
@@ -165,13 +160,12 @@ def tools(folder: pathlib.Path, python: str) -> None:
 
 
 def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
-    source = pathlib.Path(__file__).resolve().parents[2]
     problems = []
     number = {"run": 0, "printed by": 0, "file": 0, "not run": 0}
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)
         tools(scratch / "tools", given.python)
-        environment = installed(given.build.resolve(), source, scratch / "prefix")
+        environment = installed(given.build.resolve(), SOURCE, scratch / "prefix")
         terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin"),
                                                    str(given.build.resolve() / "examples")])
         printed = None  # by the last block of commands, if it was run
