@@ -53,7 +53,8 @@ def main() -> None:
     lines.append("</defs>")
     for rank in worlds:
         y = TOP + rank * LANE + HEIGHT / 2
-        lines.append(f'<path d="M{LEFT - 8} {y} H{right - 6}" stroke="#ddd"/><text x="10" y="{y + 4}">rank {rank}</text>')
+        lines.append(f'<path d="M{LEFT - 8} {y} H{right - 6}" stroke="#ddd"/>')
+        lines.append(f'<text x="10" y="{y + 4}">rank {rank}</text>')
     for (rank, number), op in ops.items():
         followers = [(rank, after) for after in op.get("then", []) if (rank, after) in ops]
         lines += [arrow((rank, number), each, "#777777") for each in followers]

@@ -28,9 +28,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-# The table of CONTRIBUTING.md: at most ten.
-REASONS = re.findall(r"^\| ([^|]+) \|", (SOURCE / "CONTRIBUTING.md").read_text().split("| reason | means |\n|---|---|\n")[1]
-                     .split("\n\n")[0], re.MULTILINE)
+TABLE = (SOURCE / "CONTRIBUTING.md").read_text().split("| reason | means |\n|---|---|\n")[1].split("\n\n")[0]
+REASONS = re.findall(r"^\| ([^|]+) \|", TABLE, re.MULTILINE)
 assert 0 < len(REASONS) <= 10, REASONS
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
 MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
