@@ -148,13 +148,16 @@ class Terminal:
 
 
 def tools(folder: pathlib.Path, python: str) -> None:
-    """`python`, and torchrun where it is beside that; `mpiexec` and `mpicc`, which are Debian's link to any MPI."""
+    """`python`, and torchrun where it is beside that; `mpiexec` and `mpicc`, which are Debian's link to any MPI;
+    compilers to which a warning is an error."""
     folder.mkdir()
-    names = {"python": python, "mpiexec": shutil.which("mpiexec.mpich"), "mpicc": shutil.which("mpicc.mpich"),
-             "torchrun": shutil.which(pathlib.Path(python).parent / "torchrun")}
-    for name, program in names.items():
+    warnings = "-Wall -Wextra -Werror"
+    names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
+             "mpiexec": (shutil.which("mpiexec.mpich"), ""), "mpicc": (shutil.which("mpicc.mpich"), warnings),
+             "cc": (shutil.which("cc"), warnings)}
+    for name, (program, words) in names.items():
         if program is not None:
-            (folder / name).write_text(f'#!/bin/sh\nexec "{program}" "$@"\n')
+            (folder / name).write_text(f'#!/bin/sh\nexec "{program}" {words} "$@"\n')
             (folder / name).chmod(0o755)
 
 
