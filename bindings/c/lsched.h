@@ -424,6 +424,12 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
 
 /* ---- Any collective -------------------------------------------------------------------------------------- */
 
+/** A part of a vector that an adaptive sum treats by itself. */
+typedef struct lsched_tensor {
+  uint64_t begin; /* its first element in the vector */
+  uint64_t count; /* elements; 0 is a count like any other */
+} lsched_tensor;
+
 /** What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank]
  * where there are counts; P ranks; what only the root has stands in brackets:
  *
@@ -459,11 +465,6 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
  * node_mean and node_adasum: floating types, reduction 0. Every node has an owner, the rank at place `root`
  * (lsched_node_of), which all nodes must have; owners alone have what is in brackets. On one node node_adasum is what
  * its owner has, and says so likewise. */
-typedef struct lsched_tensor {
-  uint64_t begin; /* its first element in the vector */
-  uint64_t count; /* elements; 0 is a count like any other */
-} lsched_tensor;
-
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */

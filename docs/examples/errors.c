@@ -128,7 +128,7 @@ static void stopped(void) {
 }
 
 static void absent(void) {
-  if (rank == 1) sleep(3);
+  if (rank == 1) sleep(4);
   sum_of(4, "ring");
 }
 
@@ -193,7 +193,7 @@ static const struct {
 int main(int count, char** words) {
   lsched_config config;
   lsched_config_init(&config);
-  config.commit_timeout_ns = k_second;
+  if (count == 2 && strcmp(words[1], "absent") == 0) config.commit_timeout_ns = 2 * k_second;
   lsched_must(lsched_world_open(&config, &world, lsched_why()));
   rank = lsched_rank(world);
   for (size_t i = 0; count == 2 && i < sizeof k_cases / sizeof k_cases[0]; ++i)
