@@ -118,13 +118,13 @@ static void peer(void) {
 static void timeout(void) {
   lsched_schedule* const sum = sum_of(4, "ring");
   if (rank == 1) sleep(2);
-  lsched_must(lsched_run(sum, k_second / 2, lsched_why()));
+  lsched_must(lsched_run(sum, rank == 0 ? k_second / 2 : LSCHED_FOREVER, lsched_why())); /* one is first to give up */
 }
 
 static void stopped(void) {
   lsched_schedule* const sum = sum_of(4, "ring");
   if (rank == 1) raise(SIGSTOP);
-  lsched_must(lsched_run(sum, k_second / 2, lsched_why()));
+  lsched_must(lsched_run(sum, rank == 2 ? k_second / 2 : LSCHED_FOREVER, lsched_why()));
 }
 
 static void absent(void) {
@@ -159,7 +159,7 @@ static void not_finite(void) {
 static void cancelled(void) {
   lsched_schedule* const sum = sum_of(4, "ring");
   if (rank == 1) lsched_must(lsched_cancel(sum, lsched_why()));
-  if (rank == 1) sleep(1);
+  if (rank != 2) sleep(1);
   lsched_must(lsched_run(sum, LSCHED_FOREVER, lsched_why()));
 }
 
