@@ -13,7 +13,7 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test test-torch wheel headers sanitize soak portability bench-peers bench-overlap gpu gpu-bundle \
+.PHONY: help demo test test-torch wheel docs headers sanitize soak portability bench-peers bench-overlap gpu gpu-bundle \
   format tidy clean packages build
 
 help: ## this text
@@ -52,6 +52,11 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 wheel: packages $(venv) ## the Python package as a wheel, into build/wheel
 	@$(venv) -m pip wheel -q --no-deps -w build/wheel ./bindings/python
 	@ls -l build/wheel
+
+docs: ## the documents and the reference of the headers as a site, into build/docs/html; warnings are errors
+	@.ci/install-packages docs/site/packages.txt
+	@.ci/install-python build/venv-docs docs/site/requirements.txt
+	@docs/site/build build/venv-docs/bin/python
 
 headers: packages ## every header compiles alone
 	@$(call configure,build,)

@@ -1,5 +1,5 @@
 // What was measured: which algorithm is the fastest for which request. `lsched bench tune` writes such tables, the
-// library reads them (LSCHED_TUNING), docs/collectives.md describes the text.
+// library reads them (LSCHED_TUNING), docs/reference/collectives.md describes the text.
 //
 //   libsched tuning 1
 //   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds

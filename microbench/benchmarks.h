@@ -1,4 +1,4 @@
-// The benchmarks behind `lsched bench`: options and entry points. docs/benchmarks.md says how to run and read
+// The benchmarks behind `lsched bench`: options and entry points. docs/reference/benchmarks.md says how to run and read
 // them.
 //
 // Each is called by every rank of a runtime with equal options, which the command line has checked, and answers the

@@ -3,7 +3,7 @@
 // Exactly one thread at a time owns the engine. A thread that waits drives it in place, so the latency path has
 // no hand-over; a thread that starts something runs it inline for as long as it moves, then lets go; the
 // auxiliary thread (offload/progress_thread.h) takes over while the application computes. Nobody spins when there
-// is nothing to do: see doorbell.h for why no wake-up is lost, docs/threading.md for every crossing.
+// is nothing to do: see doorbell.h for why no wake-up is lost, docs/inside/threading.md for every crossing.
 //
 //     acquire: owner 0 → 1                    let go: polling = 0 if the progress thread is to be rung,
 //     polling = 1, step, step, …                      and one more step; owner 1 → 0; again if something was

@@ -1,5 +1,5 @@
 // A rank's GPU: opened where this build and this machine have what it takes. What stands behind it is in offload/cuda;
-// no other code knows CUDA. (docs/device.md)
+// no other code knows CUDA. (docs/reference/device.md)
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 //
 // The end of a job crosses to the owner like a message: whoever finishes the last piece writes `unfinished`, then asks
 // whether anybody looks (ring_if_needed); who goes to sleep announces it, then reads `unfinished` once more. All of
-// that is sequentially consistent, see doorbell.h and docs/threading.md.
+// that is sequentially consistent, see doorbell.h and docs/inside/threading.md.
 #pragma once
 
 #include <array>

@@ -80,9 +80,9 @@ class joined_world {
   /// of theirs (handover.h). Waits like a commit. Any thread.
   std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
 
-  /// Gives instances up, on all ranks (docs/cancel.md); null ones are passed over. Then waits, at most 100 ms, until
-  /// this rank's memory is the caller's again: else BUSY, by a peer that still reads it, UNSUPPORTED, or DEVICE, by one
-  /// that hangs. Any thread.
+  /// Gives instances up, on all ranks (docs/reference/cancel.md); null ones are passed over. Then waits, at most
+  /// 100 ms, until this rank's memory is the caller's again: else BUSY, by a peer that still reads it, UNSUPPORTED, or
+  /// DEVICE, by one that hangs. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
   /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a

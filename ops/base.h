@@ -59,7 +59,7 @@ constexpr dtype item_of(dtype value) {
   return static_cast<dtype>(static_cast<int>(dtype::item_f16) + static_cast<int>(value) - static_cast<int>(dtype::f16));
 }
 
-/// Where a buffer's bytes live, and who can touch them. (docs/device.md)
+/// Where a buffer's bytes live, and who can touch them. (docs/reference/device.md)
 enum class memory_space : std::uint8_t {
   host,
   device,   ///< of a GPU, which alone touches it

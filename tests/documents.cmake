@@ -3,7 +3,9 @@
 cmake_minimum_required(VERSION 3.21...3.25)
 
 set(problems "")
-file(GLOB documents ${ROOT}/*.md ${ROOT}/docs/*.md)
+file(GLOB documents ${ROOT}/*.md)
+file(GLOB_RECURSE pages ${ROOT}/docs/*.md)
+list(APPEND documents ${pages})
 if(NOT documents)
   message(FATAL_ERROR "no documents under ${ROOT}")
 endif()

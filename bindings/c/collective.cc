@@ -224,7 +224,7 @@ bool is_visible(lsched_world& world, const collective_request& request) {
 }
 
 /// Segments of device memory: copies of less would take longer than their bytes do, and of more would not go beside
-/// computing. (docs/cuda.md, 11)
+/// computing. (docs/inside/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
 
 bool is_on_device(const lsched_world& world, const collective_request& request) {

@@ -1,4 +1,5 @@
-/* libsched: collective communication as schedules. The C interface (C11, also valid C++).
+/** @file
+ * libsched: collective communication as schedules. The C interface (C11, also valid C++).
  *
  * Conventions, stated once:
  *  1. Every function that can fail returns an lsched_status: 0 done, LSCHED_PENDING (positive) not an error,
@@ -58,14 +59,14 @@ extern "C" {
 #define LSCHED_VERSION_MAJOR 0
 #define LSCHED_VERSION_MINOR 1
 #define LSCHED_VERSION_PATCH 0
-/* Changes with the meaning of this interface, or its layout other than by growing structs (convention 4); checked when
+/** Changes with the meaning of this interface, or its layout other than by growing structs (convention 4); checked when
  * a world is opened. */
 #define LSCHED_ABI 2
 
-/* The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
+/** The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
 LSCHED_API const char* lsched_version(void);
 
-/* The LSCHED_ABI the library was built with. Thread: any. Blocks: never. */
+/** The LSCHED_ABI the library was built with. Thread: any. Blocks: never. */
 LSCHED_API int lsched_abi(void);
 
 /* ---- Status -------------------------------------------------------------------------------------------------- */
@@ -93,13 +94,13 @@ typedef enum lsched_status {
   LSCHED_ERR_DEVICE = -18      /* a GPU or its driver has failed */
 } lsched_status;
 
-/* "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
+/** "LSCHED_ERR_PEER". Thread: any. Blocks: never. Memory: static; never NULL. */
 LSCHED_API const char* lsched_status_name(lsched_status status);
 
-/* One sentence. Thread: any. Blocks: never. Memory: static; never NULL. */
+/** One sentence. Thread: any. Blocks: never. Memory: static; never NULL. */
 LSCHED_API const char* lsched_status_text(lsched_status status);
 
-/* The detail of a failure or a timeout, or a remark of lsched_collective_create on its success (status LSCHED_OK);
+/** The detail of a failure or a timeout, or a remark of lsched_collective_create on its success (status LSCHED_OK);
  * otherwise untouched. Owned by the caller. */
 typedef struct lsched_diagnostic {
   size_t struct_size;
@@ -110,8 +111,9 @@ typedef struct lsched_diagnostic {
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
-/* Nothing is wrong yet: status OK, no rank, no op, no round, no text.  Thread: any. Blocks: never. NULL is OK. */
+/** Nothing is wrong yet: status OK, no rank, no op, no round, no text.  Thread: any. Blocks: never. NULL is OK. */
 #define lsched_diagnostic_init(diagnostic) lsched_diagnostic_init_sized((diagnostic), sizeof(lsched_diagnostic))
+/** What lsched_diagnostic_init calls, with the size that the struct has in the caller's header. */
 LSCHED_API void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes);
 
 /* ---- Words ---------------------------------------------------------------------------------------------------- */
@@ -129,7 +131,7 @@ typedef enum lsched_dtype {
   LSCHED_F64
 } lsched_dtype;
 
-/* Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination.
+/** Logical and bit operations: integers only. f16 and bf16 are combined in f32 and rounded once per combination.
  * 0 is no reduction, and refused where there must be one. */
 typedef enum lsched_reduction {
   LSCHED_SUM = 2,
@@ -144,7 +146,7 @@ typedef enum lsched_reduction {
   LSCHED_BXOR
 } lsched_reduction;
 
-/* What results are divided by; sums only. The sum is taken in the dtype, and may overflow before it is divided. Every
+/** What results are divided by; sums only. The sum is taken in the dtype, and may overflow before it is divided. Every
  * mean of this library is the exact quotient of sum and divisor, rounded once to the dtype (integers to an integer,
  * half to even): ranks that all have x get x, if P x is exact. */
 typedef enum lsched_divisor {
@@ -154,14 +156,14 @@ typedef enum lsched_divisor {
   LSCHED_DIVIDE_BY_OFFERS        /* partial: calls of lsched_offer in the result */
 } lsched_divisor;
 
-/* target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
+/** target = lower (op) higher on `count` elements, a multiple of the unit, unit by unit. `lower` comes from ranks below
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
  * Called while a round runs by the thread that drives the world (inside an lsched call, or the progress thread): one at
  * a time per world. It must return, must neither throw nor jump out, and must not call this library. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
-/* Arithmetic of the caller's own: associative, and equal operands give equal bits on all ranks. Copied where it is
+/** Arithmetic of the caller's own: associative, and equal operands give equal bits on all ranks. Copied where it is
  * passed; `context` is the caller's, and must outlive the schedules that use it. */
 typedef struct lsched_user_op {
   size_t struct_size;
@@ -174,7 +176,7 @@ typedef struct lsched_user_op {
 
 #define LSCHED_FOREVER UINT64_MAX
 
-/* A rank's place in a world of ranks, and the engine that serves it there. */
+/** A rank's place in a world of ranks, and the engine that serves it there. */
 typedef struct lsched_world lsched_world;
 typedef struct lsched_builder lsched_builder;
 typedef struct lsched_schedule lsched_schedule;
@@ -210,14 +212,15 @@ typedef struct lsched_config {
   uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;
 
-/* Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then the environment's
+/** Fills in the defaults: progress thread, automatic idling and lane, 60 s for commits, then the environment's
  * (LSCHED_PROGRESS=thread|caller, LSCHED_IDLE=auto|spin|yield|park, LSCHED_LANE=auto|inline|tbb|tbb:WORKERS,
  * LSCHED_REGION=BYTES such as 64M; any other word makes opening fail with ARGUMENT).  Under `lsched run` the region is
  * the launcher's.  Thread: any. Blocks: never. */
 #define lsched_config_init(config) lsched_config_init_sized((config), sizeof(lsched_config))
+/** What lsched_config_init calls, with the size that the struct has in the caller's header. */
 LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
 
-/* Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where no launcher
+/** Joins the world that `lsched run -n P` has prepared for this process, or makes a world of one rank where no launcher
  * has started it, or LSCHED_WORLD=alone is set.  config NULL: defaults. A rank joins its world once, and leaves it for
  * good by closing it. A process that has joined is killed (SIGKILL) when `lsched run` ends, if it is still there.
  * Thread: any, once per process and world.  Blocks: until all ranks have come, at most commit_timeout_ns.
@@ -227,16 +230,17 @@ LSCHED_API void lsched_config_init_sized(lsched_config* config, size_t bytes);
  * lane in a build without oneTBB; STATE (this rank has joined before), VERSION, ARGUMENT, NOMEM, TRANSPORT (also where
  * `lsched run` has ended), TIMEOUT (names a rank that did not come), PEER (names one that died on its way). */
 #define lsched_world_open(config, world, diagnostic) lsched_world_open_abi(LSCHED_ABI, (config), (world), (diagnostic))
+/** What lsched_world_open calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
                                                    lsched_diagnostic* diagnostic);
 
-/* Brings `bytes` bytes of each rank to all: all + r * bytes are rank r's `mine`. Blocks until it has. Called twice, by
+/** Brings `bytes` bytes of each rank to all: all + r * bytes are rank r's `mine`. Blocks until it has. Called twice, by
  * the thread that opens, with at most LSCHED_EXCHANGE_BYTES; every rank is called.  Answers 0, or a number of its own:
  * it has failed. */
 #define LSCHED_EXCHANGE_BYTES 256
 typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void* context);
 
-/* Joins a world of `size` ranks, as `rank`, that any launcher has started and that know each other by `exchange`: a
+/** Joins a world of `size` ranks, as `rank`, that any launcher has started and that know each other by `exchange`: a
  * store, a pipe, PMI.  All of one user on one machine: they find each other's memory through /proc, without a name.
  * Thread: any.  Blocks: as long as the exchange does.  Memory: as lsched_world_open; `context` is the caller's.
  * Errors: UNSUPPORTED, naming two hosts, where the ranks are on several, and likewise of several users or process name
@@ -245,29 +249,31 @@ typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void
  * themselves, which are looked at first. */
 #define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic)                      \
   lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
+/** What lsched_world_open_with calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32_t size, lsched_exchange exchange,
                                                         void* context, const lsched_config* config,
                                                         lsched_world** world, lsched_diagnostic* diagnostic);
 
-/* A world of `ranks` ranks in this process, to be used by one thread (or more) each: worlds[r] is rank r.
+/** A world of `ranks` ranks in this process, to be used by one thread (or more) each: worlds[r] is rank r.
  * Thread: any.  Blocks: never.  Memory: `worlds` has room for `ranks` pointers; each is closed by itself.
  * Errors: ARGUMENT, VERSION, NOMEM. */
 #define lsched_world_open_threads(ranks, config, worlds, diagnostic) \
   lsched_world_open_threads_abi(LSCHED_ABI, (ranks), (config), (worlds), (diagnostic))
+/** What lsched_world_open_threads calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config,
                                                            lsched_world** worlds, lsched_diagnostic* diagnostic);
 
-/* Makes new worlds of the ranks of one: each rank is in that of its `color`, where ranks are in the order of `key`, and
- * of their ranks in `world` where keys are equal.  A negative color: in none, *made = NULL.  Collective over `world`,
- * in the order of its creates.  A new world is used like the one that was opened: it has ranks 0 … of its own, its
- * schedules, errors and creates do not concern `world`, which may be closed before it.  All worlds of a process share
- * engine, progress thread and memory: one costs some 5 KiB, and no thread or descriptor.
+/** Makes new worlds of the ranks of one: each rank is in that of its `color`, where ranks are in the order of `key`,
+ * and of their ranks in `world` where keys are equal.  A negative color: in none, *made = NULL.  Collective over
+ * `world`, in the order of its creates.  A new world is used like the one that was opened: it has ranks 0 … of its own,
+ * its schedules, errors and creates do not concern `world`, which may be closed before it.  All worlds of a process
+ * share engine, progress thread and memory: one costs some 5 KiB, and no thread or descriptor.
  * Thread, Blocks: as lsched_barrier_create.  Memory: *made is the caller's until lsched_world_close.
  * Errors: as lsched_barrier_create, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                                           lsched_diagnostic* diagnostic);
 
-/* A world of the `count` ranks listed, in that order: each of them calls this with the same ranks and tag, which tells
+/** A world of the `count` ranks listed, in that order: each of them calls this with the same ranks and tag, which tells
  * worlds of the same ranks apart that are made at the same time; ranks that are not listed do not.  Creates and splits
  * of `world` may go on meanwhile.
  * Thread: any, one call of the same ranks and tag at a time.  Blocks: until all have called, at most commit_timeout_ns.
@@ -278,10 +284,11 @@ LSCHED_CHECKED lsched_status lsched_split(lsched_world* world, int32_t color, in
 LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int32_t count, int32_t tag,
                                                 lsched_world** made, lsched_diagnostic* diagnostic);
 
-/* Goes on after a death: makes the world of those members of `world` that are neither lost nor have closed it, in their
- * old order. Collective over them; a further death while they wait only makes them fewer. What is not over in `world`
- * ends on all of them with PEER, if anybody is missing. Partial schedules go on in the new world by lsched_carry;
- * ordinary ones are created anew there. `world` stays to be closed. docs/shrink.md has a training loop.
+/** Goes on after a death: makes the world of those members of `world` that are neither lost nor have closed it, in
+ * their old order. Collective over them; a further death while they wait only makes them fewer. What is not over in
+ * `world` ends on all of them with PEER, if anybody is missing. Partial schedules go on in the new world by
+ * lsched_carry; ordinary ones are created anew there. `world` stays to be closed. docs/reference/shrink.md has a
+ * training loop.
  * Thread: any, one call at a time.  Blocks: until all have called, at most timeout_ns.
  * Memory: as lsched_split.
  * Errors: TIMEOUT, naming a rank that is alive and has not called; it is the same on all ranks that have, and a later
@@ -289,21 +296,21 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 
-/* The rank that rank `rank` of `world` has in `other`, both of this process; -1: none.  Thread: any. Blocks: never. */
+/** The rank that rank `rank` of `world` has in `other`, both of this process; -1: none.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 
-/* Leaves the world; with the last world of a process the progress thread ends.  NULL is OK.
+/** Leaves the world; with the last world of a process the progress thread ends.  NULL is OK.
  * Thread: any, once, with no other call on this world.  Blocks: until the progress thread has ended (one step).
  * Memory: *world is gone, and with the last world everything from lsched_alloc.  Errors: BUSY while schedules exist,
  * nothing changed. */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
-/* This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
+/** This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank(const lsched_world* world);
-/* Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
+/** Ranks of the world; 0 for NULL.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_size(const lsched_world* world);
 
-/* Where a rank is. A node is a set of ranks that share memory, or k neighbours (LSCHED_RANKS_PER_NODE=k). Nodes are
+/** Where a rank is. A node is a set of ranks that share memory, or k neighbours (LSCHED_RANKS_PER_NODE=k). Nodes are
  * numbered from 0 in the order of their lowest ranks, places on a node in the order of its ranks. */
 typedef struct lsched_node {
   size_t struct_size;
@@ -314,19 +321,19 @@ typedef struct lsched_node {
   int32_t least_ranks; /* of the smallest node: places below it are on every node */
 } lsched_node;
 
-/* Fills *node in for any rank of the world; the same answer on all ranks.  Thread: any. Blocks: never.
+/** Fills *node in for any rank of the world; the same answer on all ranks.  Thread: any. Blocks: never.
  * Errors: ARGUMENT (no such rank, a null pointer, or not a struct_size of lsched_node). */
 LSCHED_CHECKED lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node);
 
-/* One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
+/** One pass of the engine by the calling thread; *moved (optional) tells whether anything happened.
  * Thread: any.  Blocks: never; another thread that drives the engine is left alone.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_progress(lsched_world* world, int* moved);
 
-/* Memory that local ranks can read directly: large messages leave such buffers without a copy. 64-byte aligned,
+/** Memory that local ranks can read directly: large messages leave such buffers without a copy. 64-byte aligned,
  * contents unspecified, left out of core dumps.
  * Thread: any. Blocks: never. Memory: until lsched_free or close. Errors: NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory);
-/* Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
+/** Thread: any. Blocks: never. NULL is OK. No schedule may be bound to the memory any more. */
 LSCHED_CHECKED lsched_status lsched_free(lsched_world* world, void* memory);
 
 typedef struct lsched_stats {
@@ -340,28 +347,28 @@ typedef struct lsched_stats {
   uint64_t steps; /* passes of the engine */
 } lsched_stats;
 
-/* Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
+/** Counters since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats);
 
-/* One line about transport, ranks, progress thread and lane; truncated to `bytes`, always terminated.
+/** One line about transport, ranks, progress thread and lane; truncated to `bytes`, always terminated.
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes);
 
-/* What this rank waits for, or has failed of, now: the text of a timeout or a failure, a line for each schedule; empty
+/** What this rank waits for, or has failed of, now: the text of a timeout or a failure, a line for each schedule; empty
  * if there is nothing.  *rank (optional): who is to blame, -1: nobody is known.  *needed (optional) = bytes including
  * the terminator; at most `bytes` are written, always terminated if bytes > 0.
  * Thread: any.  Blocks: until the engine is free, a step of it.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, size_t bytes,
                                              size_t* needed);
 
-/* Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event (an op: one
- * or two, a round: two). Recording stops when it is full; the file says so. LSCHED_TRACE=PREFIX in the environment
+/** Records what every op of this rank's schedules does and when, into memory reserved now: 48 bytes an event (an op:
+ * one or two, a round: two). Recording stops when it is full; the file says so. LSCHED_TRACE=PREFIX in the environment
  * records every world from open to close into PREFIX.RANK.json.
  * Thread: any, one trace call at a time per world.  Blocks: for at most one step of the engine.  Memory: until
  * lsched_trace_write or close.  Errors: ARGUMENT (events 0 or above 2^40), STATE (already recording), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_trace_start(lsched_world* world, uint64_t events);
 
-/* Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
+/** Ends the recording and writes it to the file `path` (replaced if it exists) in the JSON that Perfetto and
  * chrome://tracing open: this rank alone; `lsched trace FILE...` joins those of all ranks.
  * Thread: as lsched_trace_start.  Blocks: while it writes.
  * Errors: STATE (not recording), ARGUMENT (the file cannot be opened; recording goes on), TRANSPORT (it cannot be
@@ -370,7 +377,7 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
 
 /* ---- Ready-made schedules -------------------------------------------------------------------------------- */
 
-/* Whether the collective creates of this world wait for the other ranks: on = 0, as at open, they do; with 1 they are
+/** Whether the collective creates of this world wait for the other ranks: on = 0, as at open, they do; with 1 they are
  * queued in the order of the calls and return at once, whatever the others do, as nonblocking collectives of MPI.  A
  * schedule that is not agreed upon yet takes all calls: a round that is started runs once all ranks have made the
  * create, and two worlds may be used in opposite order on two ranks.  A create still answers what is wrong with its own
@@ -379,14 +386,14 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on);
 
-/* Waits until all ranks have made the create, or it is known that it has failed.
+/** Waits until all ranks have made the create, or it is known that it has failed.
  * Thread: any number.  Blocks: at most timeout_ns.
  * Errors: ARGUMENT; TIMEOUT, naming a rank that has not come (over MPI perhaps none), nothing changed: call again;
  * those of the create; CANCELLED, PEER. */
 LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint64_t timeout_ns,
                                                 lsched_diagnostic* diagnostic);
 
-/* A barrier, to be run any number of times.  Collective.
+/** A barrier, to be run any number of times.  Collective.
  * Thread: any, one collective create at a time per world.  Blocks: until all ranks have committed, at most
  * commit_timeout_ns.  Memory: *schedule is the caller's until lsched_schedule_destroy.
  * Errors: MISMATCH, TIMEOUT (naming a rank that did not come; on all ranks, and the world goes on. Over MPI it may name
@@ -407,7 +414,7 @@ typedef struct lsched_allreduce_desc {
   uint64_t segment_bytes; /* of pipelined algorithms, the same on all ranks; 0: chosen */
 } lsched_allreduce_desc;
 
-/* output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.
+/** output[i] on every rank = reduction over all ranks of input[i]; the same bits on every rank.  Collective.
  * Thread, Blocks: as lsched_barrier_create.  Memory: input and output stay the caller's and must outlive the schedule
  * or the next lsched_rebind; their contents belong to the schedule while a round runs.
  * Errors: ARGUMENT (null buffer with count > 0, no dtype or reduction, partly overlapping buffers, unknown
@@ -417,7 +424,13 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
 
 /* ---- Any collective -------------------------------------------------------------------------------------- */
 
-/* What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank]
+/** A part of a vector that an adaptive sum treats by itself. */
+typedef struct lsched_tensor {
+  uint64_t begin; /* its first element in the vector */
+  uint64_t count; /* elements; 0 is a count like any other */
+} lsched_tensor;
+
+/** What is asked for. Members that a collective does not look at are left zero. n = count, or this rank's counts[rank]
  * where there are counts; P ranks; what only the root has stands in brackets:
  *
  *   collective            input        output                                  takes               in place
@@ -446,17 +459,12 @@ LSCHED_CHECKED lsched_status lsched_allreduce_create(lsched_world* world, const 
  * adasum (Maleki and others, MLSys 2021): floating types, reduction 0. Each tensor of the vector becomes the sum of the
  * orthogonal parts of the ranks' contributions and the mean of the parallel ones; of zeros nothing is taken. Elements
  * in no tensor become some rank's. An element that is not finite makes its tensor NaN on all ranks, and no other.
- * docs/adasum.md has the order of ranks. Algorithm "two_level" combines the means of nodes; on one node it is the mean,
- * and the schedule's name and the diagnostic of the create say so.
+ * docs/reference/adasum.md has the order of ranks. Algorithm "two_level" combines the means of nodes; on one node it is
+ * the mean, and the schedule's name and the diagnostic of the create say so.
  *
  * node_mean and node_adasum: floating types, reduction 0. Every node has an owner, the rank at place `root`
  * (lsched_node_of), which all nodes must have; owners alone have what is in brackets. On one node node_adasum is what
  * its owner has, and says so likewise. */
-typedef struct lsched_tensor {
-  uint64_t begin; /* its first element in the vector */
-  uint64_t count; /* elements; 0 is a count like any other */
-} lsched_tensor;
-
 typedef struct lsched_collective_desc {
   size_t struct_size;
   const char* collective; /* a name from the table */
@@ -486,10 +494,10 @@ typedef struct lsched_collective_desc {
   lsched_divisor divisor; /* allreduce, reduce, reduce_scatter(_block): LSCHED_DIVIDE_BY_RANKS makes means of sums */
 } lsched_collective_desc;
 
-/* Any that a message may have: 2^32. */
+/** Any that a message may have: 2^32. */
 #define LSCHED_ANY_COUNT UINT64_MAX
 
-/* A persistent collective: created once, run any number of times.  Collective.
+/** A persistent collective: created once, run any number of times.  Collective.
  * Thread, Blocks, Memory: as lsched_allreduce_create; arrays of counts and ranks are not kept.
  * Errors: as lsched_allreduce_create; CONSTRAINT also if the named algorithm cannot keep the order of ranks and user_op
  * does not commute. What must be equal on all ranks and is not: MISMATCH; blocks whose two ends have different counts:
@@ -499,22 +507,22 @@ LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const
 
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
-/* Names a round of a schedule. A small value; needs no release. */
+/** Names a round of a schedule. A small value; needs no release. */
 typedef struct lsched_ticket {
   lsched_schedule* schedule;
   uint64_t round;
 } lsched_ticket;
 
-/* Starts the next round. One round may be outstanding; of schedules with a depth or a capacity: lsched_start_with.
+/** Starts the next round. One round may be outstanding; of schedules with a depth or a capacity: lsched_start_with.
  * Thread: any, one at a time per schedule.  Blocks: never, but runs inline what can run at once.
  * Memory: the bound buffers belong to the schedule until the round has ended.
  * Errors: STATE if a round is outstanding, the schedule is partial (use lsched_offer), or a round needs memory of its
  * own (lsched_start_with). */
 LSCHED_CHECKED lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/* Where a round's blocks lie, of a schedule with a capacity: numbers of elements, one for each block. The input has one
- * block (gatherv, allgatherv) or one for each rank (scatterv at the root, alltoallv), the output one (scatterv) or one
- * from each rank (gatherv at the root, allgatherv, alltoallv). NULL for a buffer that this rank does not have. */
+/** Where a round's blocks lie, of a schedule with a capacity: numbers of elements, one for each block. The input has
+ * one block (gatherv, allgatherv) or one for each rank (scatterv at the root, alltoallv), the output one (scatterv) or
+ * one from each rank (gatherv at the root, allgatherv, alltoallv). NULL for a buffer that this rank does not have. */
 typedef struct lsched_counts {
   size_t struct_size;
   const uint64_t* send_counts;        /* elements of each block of the input */
@@ -524,8 +532,8 @@ typedef struct lsched_counts {
   uint64_t* received;                 /* NULL, or where the elements of each are written before the round ends */
 } lsched_counts;
 
-/* Starts the next round over memory of its own: as lsched_rebind and lsched_start, but only the round `depth` before it
- * must have ended. Tickets may be waited for in any order.  `inputs` and `outputs` in the order of the slots (a
+/** Starts the next round over memory of its own: as lsched_rebind and lsched_start, but only the round `depth` before
+ * it must have ended. Tickets may be waited for in any order.  `inputs` and `outputs` in the order of the slots (a
  * collective: at most one each); both NULL: the memory that the round `depth` before this one had. `counts`: NULL but
  * for schedules with a capacity, which this is the only way to run. No rank needs to know another's counts, and every
  * rank may have others in every round.  Input and output lie apart, but for a block that a rank of a gatherv, scatterv
@@ -540,21 +548,21 @@ LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const 
                                                void* const* outputs, const lsched_counts* counts,
                                                lsched_ticket* ticket);
 
-/* LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
+/** LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
  * Makes progress where there is no progress thread.  Errors: STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
 
-/* Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
+/** Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
  * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
  * wait for. STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
+/** lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
  * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
-/* The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
+/** The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
  * each).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
  * Errors: STATE while a round runs; ARGUMENT if an in-place schedule is given two buffers or the other way round, or an
@@ -562,10 +570,10 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
  * partial schedules, which own their buffers, and for those whose rounds have memory of their own. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
-/* Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank has
- * finished stay finished; every other call on the schedule answers CANCELLED there, and names the rank that was first
- * to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and before
- * that, on a partial schedule, lsched_withdraw.  docs/cancel.md has the whole story.
+/** Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank
+ * has finished stay finished; every other call on the schedule answers CANCELLED there, and names the rank that was
+ * first to cancel.  Other schedules, and the world, go on.  What is left to do with it is lsched_schedule_destroy, and
+ * before that, on a partial schedule, lsched_withdraw.  docs/reference/cancel.md has the whole story.
  * Thread: any but one inside a combine function; waits on the schedule in other threads return.  Blocks: until the
  * engine is free and what this rank's lane has begun is done, then at most 100 ms for peers that read, and 2 s for what
  * this rank's device has begun.
@@ -575,7 +583,7 @@ LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void
  * this rank's device hangs, and the buffers stay in use until it has ended what it has begun. */
 LSCHED_CHECKED lsched_status lsched_cancel(lsched_schedule* schedule, lsched_diagnostic* diagnostic);
 
-/* Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
+/** Ends a schedule.  NULL is OK.  An ordinary one: local; no round may be outstanding.  A partial one: collective;
  * leaves first if lsched_leave has not been called, then serves until every rank has left.  One that has failed or was
  * cancelled: local.
  * Thread: any, with no other call on this schedule.  Blocks: never (ordinary), at most timeout_ns (partial, or not
@@ -589,17 +597,17 @@ LSCHED_CHECKED lsched_status lsched_schedule_destroy(lsched_schedule* schedule, 
 
 typedef enum lsched_print_format { LSCHED_PRINT_TEXT = 0, LSCHED_PRINT_DOT = 1 } lsched_print_format;
 
-/* The compiled program of this rank as text.  *needed (optional) = bytes including the terminator; at most `bytes` are
+/** The compiled program of this rank as text.  *needed (optional) = bytes including the terminator; at most `bytes` are
  * written, always terminated if bytes > 0.  Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format,
                                                    char* text, size_t bytes, size_t* needed);
 
 /* ---- Adaptive sums: what became of the tensors --------------------------------------------------------------- */
 
-/* Which tensors of the last round of an "adasum" or "node_adasum" are non-finite: is_non_finite[i] = 1 if tensor i is,
+/** Which tensors of the last round of an "adasum" or "node_adasum" are non-finite: is_non_finite[i] = 1 if tensor i is,
  * else 0, and *number (optional) = how many. The same on all ranks, without a message. Non-finite is a tensor
  *   - that is NaN, in a world of several ranks: an element was not finite on some rank, or did not remain so on the way
- *     (an f16 beyond 65504 in an intermediate sum; docs/adasum.md);
+ *     (an f16 beyond 65504 in an intermediate sum; docs/reference/adasum.md);
  *   - of which any element is not finite, where nothing is combined tensor by tensor: one rank; "two_level" on one
  *     node, which is the mean; and node_adasum on one node, which is one contribution.
  * A result that overflows in the last combination is an infinity in that element alone, and its tensor does not count.
@@ -615,16 +623,16 @@ LSCHED_CHECKED lsched_status lsched_non_finite_tensors(const lsched_schedule* sc
 
 /* ---- Messages -------------------------------------------------------------------------------------------------- */
 
-/* Messages between two ranks of a world, outside schedules. Two that a rank sends to another arrive in the order in
+/** Messages between two ranks of a world, outside schedules. Two that a rank sends to another arrive in the order in
  * which they were posted; a receive takes the first one that has its tag and comes from its rank. What has come before
- * anybody has asked for it is kept in memory of the receiver's process. docs/messages.md has the rest. */
+ * anybody has asked for it is kept in memory of the receiver's process. docs/reference/messages.md has the rest. */
 typedef struct lsched_mailbox lsched_mailbox;
 typedef struct lsched_message lsched_message; /* one that is sent, or waited for; gone once its end was told */
 
 #define LSCHED_ANY_RANK (-1)
 #define LSCHED_ANY_TAG (-1)
 
-/* What has come. */
+/** What has come. */
 typedef struct lsched_arrival {
   size_t struct_size;
   int32_t rank;   /* from whom; of a message that was sent: to whom */
@@ -632,26 +640,26 @@ typedef struct lsched_arrival {
   uint64_t bytes; /* of it, whatever room there was */
 } lsched_arrival;
 
-/* Collective: every rank of the world has one, and messages may be posted at once where creates do not wait
+/** Collective: every rank of the world has one, and messages may be posted at once where creates do not wait
  * (lsched_set_nonblocking). A world may have several, whose messages know nothing of each other.
  * Thread, Blocks, Errors: as lsched_barrier_create.  Memory: the mailbox is the caller's until lsched_mailbox_destroy.
  * About 17 KB for each other rank (48 KB where MPI carries them), of which what is not used is not touched. */
 LSCHED_CHECKED lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbox,
                                                    lsched_diagnostic* diagnostic);
 
-/* Sends `bytes` bytes, 0 to 2^45, to a rank, perhaps this one.  The message has ended when `data` is the caller's
+/** Sends `bytes` bytes, 0 to 2^45, to a rank, perhaps this one.  The message has ended when `data` is the caller's
  * again: short ones then are on their way, long ones have been read.
  * Thread: any.  Blocks: until the engine is free, a step of it.  Memory: data belongs to the message until that has
  * ended.  Errors: ARGUMENT (no such rank, a tag below 0, no data), UNSUPPORTED (data in device memory), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_send_post(lsched_mailbox* mailbox, int32_t to, int32_t tag, const void* data,
                                               uint64_t bytes, lsched_message** message);
 
-/* Waits for a message of at most `room` bytes, from a rank or LSCHED_ANY_RANK, with a tag or LSCHED_ANY_TAG.
+/** Waits for a message of at most `room` bytes, from a rank or LSCHED_ANY_RANK, with a tag or LSCHED_ANY_TAG.
  * Thread, Blocks, Memory, Errors: as lsched_send_post. */
 LSCHED_CHECKED lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_t from, int32_t tag, void* data,
                                                  uint64_t room, lsched_message** message);
 
-/* Waits until a message has ended. Whatever is answered but TIMEOUT, it is gone, *message is NULL, and *what (may be
+/** Waits until a message has ended. Whatever is answered but TIMEOUT, it is gone, *message is NULL, and *what (may be
  * NULL) is filled in.
  * Thread: any, one at a time per message.  Blocks: at most timeout_ns.
  * Errors: TIMEOUT, naming the rank: nothing has changed, call again, or lsched_message_cancel; BOUNDS: it was longer
@@ -660,22 +668,22 @@ LSCHED_CHECKED lsched_status lsched_receive_post(lsched_mailbox* mailbox, int32_
 LSCHED_CHECKED lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns, lsched_arrival* what,
                                                  lsched_diagnostic* diagnostic);
 
-/* The same without waiting: PENDING in place of TIMEOUT.  Thread: as lsched_message_wait. Blocks: never. */
+/** The same without waiting: PENDING in place of TIMEOUT.  Thread: as lsched_message_wait. Blocks: never. */
 LSCHED_CHECKED lsched_status lsched_message_test(lsched_message** message, lsched_arrival* what);
 
-/* Takes a message back that has not begun to move: it is gone, *message is NULL.
+/** Takes a message back that has not begun to move: it is gone, *message is NULL.
  * Thread: as lsched_message_wait.  Blocks: as lsched_send_post.
  * Errors: BUSY: it moves or has ended; wait for it. */
 LSCHED_CHECKED lsched_status lsched_message_cancel(lsched_message** message);
 
-/* NULL is OK. Local: ranks that send to this one, or wait for it, from now on hear PEER; what had come and nobody asked
- * for is gone.  Thread: any, with no other call on this mailbox. Blocks: as lsched_send_post.
+/** NULL is OK. Local: ranks that send to this one, or wait for it, from now on hear PEER; what had come and nobody
+ * asked for is gone.  Thread: any, with no other call on this mailbox. Blocks: as lsched_send_post.
  * Errors: BUSY: messages have not ended, or their end was not told. */
 LSCHED_CHECKED lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox);
 
 /* ---- Sparse allreduces ----------------------------------------------------------------------------------------- */
 
-/* Items for which an owner of a region has no room. */
+/** Items for which an owner of a region has no room. */
 typedef enum lsched_capacity {
   LSCHED_STRICT = 0, /* there is room for all: exactly the k largest of every rank are in */
   LSCHED_DEFER       /* a rank sends every owner at most its share of k, the largest first; the rest stays in its
@@ -695,14 +703,14 @@ typedef enum lsched_balance {
   LSCHED_BALANCE_NEVER
 } lsched_balance;
 
-/* NaN and infinities in gradients and sums. */
+/** NaN and infinities in gradients and sums. */
 typedef enum lsched_nan_policy {
   LSCHED_NAN_PROPAGATE = 0, /* they count as the largest elements, so that they are sent, and all ranks see them */
   LSCHED_NAN_IGNORE,        /* NaN stay in the residual until somebody writes to it; infinities are sent */
   LSCHED_NAN_ERROR          /* as the first, but a round whose sum is not finite is refused, on all ranks */
 } lsched_nan_policy;
 
-/* Which elements a rank sends, and which of the sums are the result. */
+/** Which elements a rank sends, and which of the sums are the result. */
 typedef enum lsched_selection {
   LSCHED_EXACT = 0, /* the k largest, in every round */
   LSCHED_REUSED     /* as published: the k largest in rounds 1, 1 + reuse, ...; in between, all whose magnitude is not
@@ -734,7 +742,7 @@ typedef struct lsched_sparse_desc {
   size_t image_bytes;
 } lsched_sparse_desc;
 
-/* An allreduce of the largest elements, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each round,
+/** An allreduce of the largest elements, with error feedback (Li and Hoefler, PPoPP 2022, Algorithm 2). In each round,
  * on every rank:
  *
  *     residual += scale * gradient                      the residual is the schedule's, f64 for F64 and f32 else
@@ -754,10 +762,10 @@ typedef struct lsched_sparse_desc {
  * In device memory (lsched_cuda.h) are gradient and update both, or neither; the residual then is, too, and all bits
  * are the same. Not with LSCHED_REUSED: UNSUPPORTED.
  *
- * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/sparse.md has the rest.  Collective.
- * Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a whole in
- * the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the residual the
- * schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
+ * Run as any other (lsched_start, lsched_wait, lsched_run, lsched_rebind); docs/reference/sparse.md has the rest.
+ * Collective. Thread, Blocks: as lsched_barrier_create.  Memory: as lsched_allreduce_create. The update is written as a
+ * whole in the first round and after lsched_rebind, then only where it changes: do not write to it. Besides the
+ * residual the schedule has a dense vector for sums and lists of about 2 P k items (LSCHED_DEFER: of some k).
  * F16 and BF16: sums travel as such; rounding is lost, and a sum beyond the type is infinite, even if its P-th part
  * would not be: scale gradients accordingly.
  * From an image of each rank, of the same round, rounds go on as those of the schedule that was saved would have: with
@@ -768,7 +776,7 @@ typedef struct lsched_sparse_desc {
 LSCHED_CHECKED lsched_status lsched_sparse_create(lsched_world* world, const lsched_sparse_desc* desc,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* What this rank has sent and received in all rounds so far, without the headers of transports (lsched_stats). */
+/** What this rank has sent and received in all rounds so far, without the headers of transports (lsched_stats). */
 typedef struct lsched_sparse_stats {
   size_t struct_size;
   uint64_t rounds;              /* that have ended */
@@ -780,11 +788,11 @@ typedef struct lsched_sparse_stats {
   uint64_t messages_received;
 } lsched_sparse_stats;
 
-/* Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made by
- * lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
+/** Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT (also for schedules that were not made
+ * by lsched_sparse_create, lsched_coo_allreduce_create or with `sparse`). */
 LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats);
 
-/* The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written; in
+/** The residual, between rounds: *residual points to `count` elements of *dtype, which may be read and written; in
  * device memory if the gradient is.
  * A round of a partial schedule lasts from the capture of this rank's contribution to its end, and any rank may start
  * the next: flush on all ranks, look or save, then a barrier or another lsched_flush before any rank offers.
@@ -794,7 +802,7 @@ LSCHED_CHECKED lsched_status lsched_sparse_get_stats(const lsched_schedule* sche
 LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual,
                                                     lsched_dtype* dtype);
 
-/* Saves all that lives from round to round, for a checkpoint (residual, boundaries, thresholds): *needed (optional) =
+/** Saves all that lives from round to round, for a checkpoint (residual, boundaries, thresholds): *needed (optional) =
  * its bytes; written if there is room for all of it. lsched_sparse_create goes on from the image. Partial schedules: as
  * lsched_sparse_residual; images of several ranks belong together only if no round ran in between.
  * Thread: not while a round runs.  Blocks: as lsched_sparse_residual; for a copy from device memory.  Errors: ARGUMENT
@@ -802,7 +810,7 @@ LSCHED_CHECKED lsched_status lsched_sparse_residual(const lsched_schedule* sched
 LSCHED_CHECKED lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                 size_t* needed);
 
-/* Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
+/** Which part of the indices is added up by which rank. Sums do not depend on it, time and memory do. */
 typedef enum lsched_regions {
   LSCHED_EQUAL_REGIONS = 0, /* each rank's is as long; it may have to hold P * room items */
   LSCHED_BALANCED_REGIONS   /* cut in each round by samples of all ranks' indices: none gets more than about 2 * room
@@ -826,10 +834,10 @@ typedef struct lsched_coo_desc {
   lsched_regions regions; /* 0: equal */
 } lsched_coo_desc;
 
-/* The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected or left out, so there
- * is no residual. The result has every index that any rank has given, also if its sum is zero; its value is rank 0's,
- * added up in the order of its items, plus rank 1's, and so on: in f32 for F16 and BF16, rounded once, at the end. The
- * same bits on every rank.
+/** The exact sum of sparse vectors that ranks bring (gradients of embeddings): nothing is selected or left out, so
+ * there is no residual. The result has every index that any rank has given, also if its sum is zero; its value is rank
+ * 0's, added up in the order of its items, plus rank 1's, and so on: in f32 for F16 and BF16, rounded once, at the end.
+ * The same bits on every rank.
  *
  * A round with more than `room` items on a rank, an index that is not below count, or a result of more than out_room
  * items ends on all ranks with BOUNDS (lsched_run, lsched_wait, lsched_test; the diagnostic says whose, or how many).
@@ -849,7 +857,7 @@ LSCHED_CHECKED lsched_status lsched_coo_allreduce_create(lsched_world* world, co
 
 /* ---- Floating formats ----------------------------------------------------------------------------------------- */
 
-/* output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, rounded to
+/** output[i] = factor * input[i], from one floating dtype to another (or the same): the product in f64, rounded to
  * nearest even, subnormals included; too large is an infinity. A factor that is a power of two rounds once.
  * Thread: any.  Blocks: never.  Memory: all the caller's; input and output have count elements each and are disjoint.
  * Errors: ARGUMENT (a null buffer with count > 0, one in device memory (lsched_cuda.h), an integer dtype, or none). */
@@ -912,7 +920,7 @@ typedef struct lsched_partial_desc {
                                        named in it, not above. LSCHED_SUM, no divisor (an update is divided by P) */
 } lsched_partial_desc;
 
-/* What a round was: the same bytes on every rank that has collected just up to it. */
+/** What a round was: the same bytes on every rank that has collected just up to it. */
 typedef struct lsched_round_report {
   uint64_t round;
   uint64_t contributors; /* ranks whose contribution is in it; 0: there is no result of it, but of sparse_allreduce */
@@ -920,7 +928,7 @@ typedef struct lsched_round_report {
   uint64_t ranks;        /* size of the world in which the round was */
 } lsched_round_report;
 
-/* What a collect delivered to this rank. */
+/** What a collect delivered to this rank. */
 typedef struct lsched_report {
   size_t struct_size;
   lsched_round_report last; /* round `to` */
@@ -934,7 +942,7 @@ typedef struct lsched_report {
                          result is untouched */
 } lsched_report;
 
-/* A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
+/** A collective in which nobody waits for the slowest (Li et al., PPoPP 2020). It owns its buffers and is served in
  * the background from creation on: with any policy but full a rank takes part in a round even if it has not called,
  * with what it has offered so far, or with nothing (null), which moves no bytes.  Collective.
  * In a sparse allreduce a rank that has offered nothing sends from its residual (lsched_sparse_create), so every round
@@ -945,7 +953,7 @@ typedef struct lsched_report {
 LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_desc* desc,
                                                    lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
-/* Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
+/** Deposits a contribution and calls for my next round: with c my c-th call and E the open round, c < E: that round is
  * over, the contribution goes into the next one; c == E: I join, and start the round if the policy says so; c > E: the
  * call is remembered, but the contribution joins whatever is captured next, perhaps the open round. So a round, also of
  * "full", may have fewer contributors than ranks, and an earlier one several offers of a rank.
@@ -957,20 +965,21 @@ LSCHED_CHECKED lsched_status lsched_partial_create(lsched_world* world, const ls
  * lsched_model_sync, or for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket);
 
-/* The same of a contribution whose buckets lie in memory of their own: one pointer each. (A schedule that was made
+/** The same of a contribution whose buckets lie in memory of their own: one pointer each. (A schedule that was made
  * without buckets has one.) */
 LSCHED_CHECKED lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets,
                                                   lsched_ticket* ticket);
 
-/* The same bucket by bucket, while others of the contribution are still computed: lsched_offer_bucket copies one, in
+/** The same bucket by bucket, while others of the contribution are still computed: lsched_offer_bucket copies one, in
  * any order, and lsched_offer_end deposits the whole and calls, once all buckets that are not empty are there. Given
  * twice, a bucket is as it was given last. lsched_withdraw forgets what has been begun.
  * Thread, Blocks, Memory: as lsched_offer.  Errors: as lsched_offer; ARGUMENT (no such bucket); STATE: a bucket is
  * missing; lsched_offer, lsched_flush and lsched_model_sync answer it in between. */
 LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket);
+/** Deposits the buckets that lsched_offer_bucket has copied, and calls. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/* Saves what this rank has offered and no round has taken yet, for a checkpoint: *needed (optional) = its bytes;
+/** Saves what this rank has offered and no round has taken yet, for a checkpoint: *needed (optional) = its bytes;
  * written if there is room for all of it. A round may take it at any time: an image is what is pending at that moment.
  * Loads it into a schedule of the same dtype and count, beside what is pending there, without a call.
  * Thread: as lsched_offer.  Blocks: never.
@@ -978,9 +987,10 @@ LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_
  * then. */
 LSCHED_CHECKED lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes,
                                                  size_t* needed);
+/** Adds an image of lsched_pending_save to what is pending. */
 LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes);
 
-/* Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
+/** Waits until the ticket's round is over, then copies the result that was not collected yet; of a history the first of
  * them, and the next call the next.
  * Thread: one at a time per schedule; may be another than the offering one.  Blocks: at most timeout_ns.
  * Memory: `result` has room for it; NULL drops the data.  `report` may be NULL.
@@ -988,22 +998,22 @@ LSCHED_CHECKED lsched_status lsched_pending_load(lsched_schedule* schedule, cons
 LSCHED_CHECKED lsched_status lsched_collect(lsched_ticket ticket, void* result, uint64_t timeout_ns,
                                             lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* The same into buckets that lie in memory of their own: one pointer each. */
+/** The same into buckets that lie in memory of their own: one pointer each. */
 LSCHED_CHECKED lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets, uint64_t timeout_ns,
                                                     lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* The same without a copy (a result that is divided is written beside itself): *result points to where it lies. It may
+/** The same without a copy (a result that is divided is written beside itself): *result points to where it lies. It may
  * be read until the next collect (of any kind), flush or model_sync that has something new, or the end of the schedule;
  * not written: ranks that lack it after a death take it from here. NULL where there is no result.
  * Errors: as lsched_collect; STATE in the middle of lsched_flush. */
 LSCHED_CHECKED lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uint64_t timeout_ns,
                                                  lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
+/** Takes back what was offered and has not been sent, and forgets it; *offers (optional) = how many calls that was.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers);
 
-/* Together with all ranks that have not left: makes a round that contains everything offered before, on all of them,
+/** Together with all ranks that have not left: makes a round that contains everything offered before, on all of them,
  * and copies what was not collected yet, as lsched_collect (of a history the first result; collect the others). All
  * ranks are at the same round afterwards. What a rank that leaves meanwhile had pending may come a round later.
  * Collective.
@@ -1014,11 +1024,11 @@ LSCHED_CHECKED lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t
 LSCHED_CHECKED lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns,
                                           lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* The same into buckets that lie in memory of their own: one pointer each. */
+/** The same into buckets that lie in memory of their own: one pointer each. */
 LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* buckets, uint64_t timeout_ns,
                                                   lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
+/** Together with all ranks that have not left: replaces `weights`, count elements as those of contributions, by their
  * mean, the same bits everywhere; drops what was pending and not collected.  Collective. (The periodic synchronisation
  * of Li et al., PPoPP 2020.)
  * report->last.contributors: how many ranks' weights; those of a rank that leaves meanwhile may be among them.
@@ -1027,12 +1037,12 @@ LSCHED_CHECKED lsched_status lsched_flush_buckets(lsched_schedule* schedule, voi
 LSCHED_CHECKED lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64_t timeout_ns,
                                                lsched_report* report, lsched_diagnostic* diagnostic);
 
-/* From now on this rank counts as having called in every round, with nothing to contribute (what is pending is still
+/** From now on this rank counts as having called in every round, with nothing to contribute (what is pending is still
  * sent). It goes on serving the others until lsched_schedule_destroy.
  * Thread: as lsched_offer.  Blocks: never.  Errors: STATE for ordinary schedules. Calling it twice is OK. */
 LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 
-/* Carries a partial schedule into a world of some of its ranks, after lsched_shrink: the others are gone for it, and
+/** Carries a partial schedule into a world of some of its ranks, after lsched_shrink: the others are gone for it, and
  * all that it waits for ends with PEER; where nobody is missing it must have failed. The handle and its tickets stay;
  * what was waited for is to be waited for again. The last round that any member has ended is over on all of them, with
  * the same result; whatever else members have offered is pending, and calls that were not answered count. A quorum, or
@@ -1048,7 +1058,7 @@ LSCHED_CHECKED lsched_status lsched_leave(lsched_schedule* schedule);
 LSCHED_CHECKED lsched_status lsched_carry(lsched_schedule* schedule, lsched_world* survivors,
                                           lsched_diagnostic* diagnostic);
 
-/* bins[b] counts values of b binary digits: bins[0] zeros, bins[b] those from 2^(b-1) to 2^b - 1; the last one larger
+/** bins[b] counts values of b binary digits: bins[0] zeros, bins[b] those from 2^(b-1) to 2^b - 1; the last one larger
  * ones, too. */
 #define LSCHED_HISTOGRAM_BINS 40
 typedef struct lsched_histogram {
@@ -1056,7 +1066,7 @@ typedef struct lsched_histogram {
   uint64_t bins[LSCHED_HISTOGRAM_BINS];
 } lsched_histogram;
 
-/* What a rank has seen of the rounds that are over. Its gate is the moment at which its part of a round begins, with
+/** What a rank has seen of the rounds that are over. Its gate is the moment at which its part of a round begins, with
  * the capture of what it has offered. */
 #define LSCHED_CONTRIBUTOR_BINS 65
 typedef struct lsched_partial_stats {
@@ -1082,12 +1092,12 @@ typedef struct lsched_partial_stats {
   uint64_t bytes_saved; /* that null messages would have had */
 } lsched_partial_stats;
 
-/* What this rank has seen of a partial schedule since it was made. Rounds of lsched_flush and lsched_model_sync count;
+/** What this rank has seen of a partial schedule since it was made. Rounds of lsched_flush and lsched_model_sync count;
  * what ranks exchange to agree on them does not.
  * Thread: any.  Blocks: for at most one step of the engine.  Errors: ARGUMENT; STATE for ordinary schedules. */
 LSCHED_CHECKED lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats);
 
-/* The same as one JSON object with the members' names; of bins, those up to the last that is not 0.
+/** The same as one JSON object with the members' names; of bins, those up to the last that is not 0.
  * Room as lsched_schedule_print, but it may take some more the next time.
  * Thread, Blocks, Errors: as lsched_schedule_stats. */
 LSCHED_CHECKED lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes,
@@ -1102,68 +1112,75 @@ typedef struct lsched_slot {
   uint32_t id;
 } lsched_slot;
 
-/* `count` elements of a slot from `offset` on. */
+/** `count` elements of a slot from `offset` on. */
 typedef struct lsched_region {
   lsched_slot slot;
   uint64_t offset;
   uint64_t count;
 } lsched_region;
 
-/* An empty schedule of this rank. Slot, add and set functions keep the builder's first error, so a chain of them may be
- * checked once, at commit; each also returns it, but no compiler asks to look.  `name` (NULL: "custom") must be the
+/** An empty schedule of this rank. Slot, add and set functions keep the builder's first error, so a chain of them may
+ * be checked once, at commit; each also returns it, but no compiler asks to look.  `name` (NULL: "custom") must be the
  * same on all ranks.
  * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
  * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder);
+/** Destroys a builder that is not to be committed. NULL is OK. */
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
-/* Buffers: `input` is only read, `output` written (both bound at commit, in the order of their declaration), `scratch`
+/** Buffers: `input` is only read, `output` written (both bound at commit, in the order of their declaration), `scratch`
  * belongs to the schedule.  Errors: ARGUMENT (no dtype, count of 2^48 or more). */
 LSCHED_API lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+/** A buffer that the schedule writes; see lsched_slot_input. */
 LSCHED_API lsched_status lsched_slot_output(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
+/** A buffer of the schedule's own; see lsched_slot_input. */
 LSCHED_API lsched_status lsched_slot_scratch(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot);
 
-/* Ops. `op` (optional) receives the new op. A tag is used once per peer and direction. A peer is another rank:
+/** Ops. `op` (optional) receives the new op. A tag is used once per peer and direction. A peer is another rank:
  * lsched_add_copy moves data within a rank.
  * Errors: ARGUMENT (a slot that does not exist). Peers, bounds, dtypes and tags are checked at commit. */
 LSCHED_API lsched_status lsched_add_nop(lsched_builder* b, lsched_op* op);
+/** Sends a region to rank `to`. */
 LSCHED_API lsched_status lsched_add_send(lsched_builder* b, int32_t to, uint32_t tag, lsched_region source,
                                          lsched_op* op);
+/** Receives a region from rank `from`. */
 LSCHED_API lsched_status lsched_add_recv(lsched_builder* b, int32_t from, uint32_t tag, lsched_region target,
                                          lsched_op* op);
-/* target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint.
+/** target = lower (reduction) higher, elementwise; `count` of all three must be equal. Regions are equal or disjoint.
  * Ranks whose ops combine elements of a dtype by one reduction alone must all have the same one: commit compares them.
  * A rank that combines none, or by several reductions, goes with any. */
 LSCHED_API lsched_status lsched_add_reduce(lsched_builder* b, lsched_reduction reduction, lsched_region lower,
                                            lsched_region higher, lsched_region target, lsched_op* op);
-/* The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its
+/** The same by the caller's own arithmetic: one for all such ops of a schedule. Offsets and counts are multiples of its
  * unit. */
 LSCHED_API lsched_status lsched_add_user_reduce(lsched_builder* b, const lsched_user_op* user_op, lsched_region lower,
                                                 lsched_region higher, lsched_region target, lsched_op* op);
+/** Copies a region to another of this rank; counts and dtypes are equal. */
 LSCHED_API lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_region target, lsched_op* op);
 
-/* `before` completes before a token reaches `after`.  Errors: ARGUMENT. */
+/** `before` completes before a token reaches `after`.  Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after);
 
-/* The op fires on its `tokens`-th incoming token: 1 = any of its deps, 0 = all of them (the default). An op fires once
+/** The op fires on its `tokens`-th incoming token: 1 = any of its deps, 0 = all of them (the default). An op fires once
  * a round; later tokens are absorbed.  Errors: ARGUMENT. */
 LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens);
 
-/* Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has an
- * error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot. Outputs
- * overlap with nothing, but in place: of the first input and the first output one lies within the other, and each
- * further input begins where the output of its number does (lsched_verify tells whether a schedule is right in place).
- * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT (also memory that overlaps otherwise); UNMATCHED (sends and
- * receives of the world do not pair up in peer, tag, dtype and size; the diagnostic names one that is left over);
+/** Compiles, binds and connects. Consumes the builder, also on failure.  Collective, also for ranks whose builder has
+ * an error.  Thread, Blocks, Memory: as lsched_allreduce_create; `inputs` and `outputs` hold one pointer per slot.
+ * Outputs overlap with nothing, but in place: of the first input and the first output one lies within the other, and
+ * each further input begins where the output of its number does (lsched_verify tells whether a schedule is right in
+ * place).
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT (also memory that overlaps otherwise); UNMATCHED (sends
+ * and receives of the world do not pair up in peer, tag, dtype and size; the diagnostic names one that is left over);
  * MISMATCH (ranks combine by different reductions, among others). */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
-/* A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/schedule_file.md describes it:
- * this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own. Compiles, binds
- * and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL, and is not
- * kept.
+/** A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/reference/schedule_file.md
+ * describes it: this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own.
+ * Compiles, binds and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL,
+ * and is not kept.
  * A text does not say whether it was made for memory in place (an algorithm writes another schedule then): what it was
  * made for is what it has to be bound to, or results may be wrong.
  * Thread, Blocks, Memory: as lsched_builder_commit, with one pointer per `input` and per `output` buffer.
@@ -1177,10 +1194,10 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 
 /* Whether the schedules of a whole world keep what they promise in every execution: whatever the order in which
- * messages arrive, at any eager limit, whoever calls first (docs/verify.md). Nothing runs and no world is needed. The
- * verdict is `holds`: LSCHED_OK alone says only that there is one. */
+ * messages arrive, at any eager limit, whoever calls first (docs/reference/verify.md). Nothing runs and no world is
+ * needed. The verdict is `holds`: LSCHED_OK alone says only that there is one. */
 
-/* What was counted and found out. The counts are complete where the world holds. */
+/** What was counted and found out. The counts are complete where the world holds. */
 typedef struct lsched_verification {
   size_t struct_size;
   int32_t holds; /* 1: proved; 0: it does not hold */
@@ -1205,7 +1222,7 @@ typedef struct lsched_verification {
   int32_t reserved;           /* 0 */
 } lsched_verification;
 
-/* One reason. */
+/** One reason. */
 typedef struct lsched_finding {
   const char* property; /* the kind: "form", "matching", "progress", "holding", "activation", "hazard", "contents",
                            "expression", "cost" or "synchronising"; static */
@@ -1217,10 +1234,10 @@ typedef struct lsched_finding {
   char text[2048];      /* the explanation, with the ops and the ways that lead to it; one line, cut if it is longer */
 } lsched_finding;
 
-/* What is proved: the schedules of a text, or without one what the library itself would run, contents and cost. */
+/** What is proved: the schedules of a text, or without one what the library itself would run, contents and cost. */
 typedef struct lsched_verify_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
   uint64_t bytes;         /* of text, which needs no NUL and is not kept */
   const char* collective; /* of `lsched list`; its contents are what the outputs of a text must hold. NULL, for a text:
                              the one that the schedules are named after ("allreduce/mine"), with its cost if they name
@@ -1244,14 +1261,14 @@ typedef struct lsched_verify_desc {
   uint32_t reserved;      /* 0 */
 } lsched_verify_desc;
 
-/* Bits of lsched_verify_desc.asked: the text is held against that member of the desc. */
+/** Bits of lsched_verify_desc.asked: the text is held against that member of the desc. */
 #define LSCHED_ASKED_REDUCTION 1u
 #define LSCHED_ASKED_DTYPE 2u
 #define LSCHED_ASKED_COUNT 4u
 #define LSCHED_ASKED_ROOT 8u
 #define LSCHED_ASKED_PROMISE 16u /* something is promised of the outputs at all; if not: ARGUMENT */
 
-/* Proves the schedules of a world. lsched_schedule_print writes the text of what a builder made.
+/** Proves the schedules of a world. lsched_schedule_print writes the text of what a builder made.
  * `findings` has room for `most_findings` of them and may be NULL if that is 0.
  * Thread: any, any number at once.  Blocks: until it is proved or refuted, linear in the number of ops; but the order
  * of a rank's k ops takes k^2/8 bytes (beyond 1 GiB: a finding), and partial schedules are looked at once for each
@@ -1266,13 +1283,13 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
 
 /* ---- Simulation ------------------------------------------------------------------------------------------------ */
 
-/* How long one round takes on a modelled machine (LogGOPS, docs/simulate.md): the schedules themselves are timed, by
- * the rules of the engine; `lsched simulate` gives the same times. Nothing runs and no world is needed. */
+/* How long one round takes on a modelled machine (LogGOPS, docs/reference/simulate.md): the schedules themselves are
+ * timed, by the rules of the engine; `lsched simulate` gives the same times. Nothing runs and no world is needed. */
 
-/* What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
+/** What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/schedule_file.md): every rank's, one after the other in any order */
+  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
   uint64_t bytes;         /* of text, which needs no NUL */
   const char* collective; /* a name `lsched list` shows; a sparse one: see `sparse` */
   const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
@@ -1292,9 +1309,10 @@ typedef struct lsched_simulate_desc {
   uint64_t S;                /* bytes of the largest eager message; longer ones rendezvous */
 } lsched_simulate_desc;
 
-/* Fills in the defaults: round 1, and the machine of `lsched simulate` (LogGOPSim's: L 2500, o 1500, g 1000, G 6, O 0,
+/** Fills in the defaults: round 1, and the machine of `lsched simulate` (LogGOPSim's: L 2500, o 1500, g 1000, G 6, O 0,
  * compute 0, S 65535). All else is zero.  Thread: any. Blocks: never. NULL is OK. */
 #define lsched_simulate_desc_init(desc) lsched_simulate_desc_init_sized((desc), sizeof(lsched_simulate_desc))
+/** What lsched_simulate_desc_init calls, with the size that the struct has in the caller's header. */
 LSCHED_API void lsched_simulate_desc_init_sized(lsched_simulate_desc* desc, size_t bytes);
 
 typedef struct lsched_simulation {
@@ -1308,7 +1326,7 @@ typedef struct lsched_simulation {
   uint64_t last_ps;   /* when the last rank has finished, in picoseconds */
 } lsched_simulation;
 
-/* Times one round. `finish_ps` receives when ranks 0 … most_ranks-1 have finished, as far as there are so many, in
+/** Times one round. `finish_ps` receives when ranks 0 … most_ranks-1 have finished, as far as there are so many, in
  * picoseconds, and may be NULL if most_ranks is 0.
  * Thread: any, any number at once.  Blocks: until the round is timed: some 100 ns a message, and for the schedule of
  * each rank of a collective 10 us or more.  Memory: all the caller's; nothing is kept.

@@ -1,4 +1,5 @@
-/* libsched over GPU memory, by CUDA. C11, also valid C++; needs no header and no library of CUDA's: the driver is found
+/** @file
+ * libsched over GPU memory, by CUDA. C11, also valid C++; needs no header and no library of CUDA's: the driver is found
  * when it is asked for. Every build of libsched has these functions; where CUDA cannot be used they answer
  * LSCHED_ERR_UNSUPPORTED, and the diagnostic says why.
  *
@@ -36,7 +37,7 @@
 extern "C" {
 #endif
 
-/* Whose device memory ranks of a node read where it is, on the device that they share, instead of through pinned host
+/** Whose device memory ranks of a node read where it is, on the device that they share, instead of through pinned host
  * memory. */
 typedef enum lsched_cuda_peers {
   LSCHED_CUDA_PEERS_AUTO = 0,   /* what lsched_cuda_alloc has given, and the library's own */
@@ -56,13 +57,14 @@ typedef struct lsched_cuda_config {
   uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
 } lsched_cuda_config;
 
-/* Fills in the defaults, or what LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host) say. */
+/** Fills in the defaults, or what LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host) say. */
 #define lsched_cuda_config_init(config) lsched_cuda_config_init_sized((config), sizeof(lsched_cuda_config))
+/** What lsched_cuda_config_init calls, with the size that the struct has in the caller's header. */
 LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
 
-/* From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that have
- * come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context the
- * caller has stays current. NULL config: the defaults.
+/** From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that
+ * have come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context
+ * the caller has stays current. NULL config: the defaults.
  * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
  * Memory: until the last world is closed, which waits for the device, a few seconds at most. If any stream of the
  * device is busy for longer than two, the application's own included, what is the device's is not given back: close
@@ -72,16 +74,16 @@ LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
                                                 lsched_diagnostic* diagnostic);
 
-/* Device memory that ranks of the node read where it is. Contents unspecified, 256-byte aligned.
+/** Device memory that ranks of the node read where it is. Contents unspecified, 256-byte aligned.
  * Thread: any.  Blocks: while the engine does a step.  Memory: until lsched_cuda_free, or until the last world is
  * closed. Errors: STATE (no device was attached), NOMEM, ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory);
-/* NULL is OK. No schedule may be bound to the memory any more; none can be from then on (ARGUMENT).  Thread, blocks: as
- * above.
+/** NULL is OK. No schedule may be bound to the memory any more; none can be from then on (ARGUMENT).  Thread, blocks:
+ * as above.
  * Errors: ARGUMENT (also memory that lsched_cuda_alloc has not given, or that was freed before). */
 LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory);
 
-/* Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
+/** Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
  * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be
  * ready, as for MPI.)
  * Thread: any, one call at a time for a schedule.  Blocks: the first call of a schedule, here or of
@@ -92,9 +94,9 @@ LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory)
  * another device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
 LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket);
 
-/* Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started by
- * lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified: lsched_test(ticket)
- * says why; ask before relying on them.
+/** Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started
+ * by lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified:
+ * lsched_test(ticket) says why; ask before relying on them.
  * Thread: any.  Blocks: as lsched_start_on_stream, except where streams of the device cannot wait, or as many wait as
  * may at a time, for all ranks of the process: then until the round has ended. lsched_world_describe says how many may.
  * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
@@ -107,7 +109,7 @@ typedef struct lsched_cuda_stats {
   uint64_t messages_shown; /* messages sent whose receiver reads this rank's device memory itself */
 } lsched_cuda_stats;
 
-/* Counters of this rank since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
+/** Counters of this rank since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats);
 
 #ifdef __cplusplus

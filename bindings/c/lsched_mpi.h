@@ -1,4 +1,5 @@
-/* libsched over MPI: opt-in, needs <mpi.h> of the MPI that libsched was built with. Programs link libsched_mpi beside
+/** @file
+ * libsched over MPI: opt-in, needs <mpi.h> of the MPI that libsched was built with. Programs link libsched_mpi beside
  * libsched (pkg-config libsched_mpi, CMake libsched::mpi), which are of one build. MPI's libraries come with
  * libsched_mpi alone; some install signal handlers when they are loaded. */
 #ifndef LSCHED_MPI_H
@@ -12,13 +13,13 @@
 extern "C" {
 #endif
 
-/* How the ranks of a communicator reach each other. */
+/** How the ranks of a communicator reach each other. */
 typedef enum lsched_mpi_transport {
   LSCHED_MPI_AUTO = 0, /* shared memory between ranks that can map it, MPI between the others */
   LSCHED_MPI_ONLY = 1  /* everything through MPI */
 } lsched_mpi_transport;
 
-/* A world made of the ranks of `comm`, which is duplicated and stays the caller's. The environment variable
+/** A world made of the ranks of `comm`, which is duplicated and stays the caller's. The environment variable
  * LSCHED_RANKS_PER_NODE=k makes every k consecutive ranks a node of their own, for tests.  Collective over `comm`.
  *
  * Progress thread: where any two ranks talk through MPI it has to call MPI, which needs MPI_THREAD_MULTIPLE. Below that
@@ -34,6 +35,7 @@ typedef enum lsched_mpi_transport {
  * ranks than `comm` has, the diagnostic says so in one line even on success. */
 #define lsched_world_open_mpi(comm, transport, config, world, diagnostic) \
   lsched_world_open_mpi_abi(LSCHED_ABI, (comm), (transport), (config), (world), (diagnostic))
+/** What lsched_world_open_mpi calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
                                                        const lsched_config* config, lsched_world** world,
                                                        lsched_diagnostic* diagnostic);

@@ -1,4 +1,4 @@
-// Going on after a death: the world of those who are left, and partial schedules in it (docs/shrink.md).
+// Going on after a death: the world of those who are left, and partial schedules in it (docs/reference/shrink.md).
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -61,6 +61,12 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
+/// For calls of <lsched.h> itself: throws lsched::error if the status is one. `why` is the diagnostic that the call was
+/// given, if any.
+inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
+  if (status < 0) throw error(status, why != nullptr && why->status == status ? *why : lsched_diagnostic{});
+}
+
 namespace detail {
 
 /// A diagnostic to be filled in by one call, and judged after it.
@@ -646,7 +652,7 @@ class [[nodiscard]] world {
                             call.diagnostic()));
     return world(made);
   }
-  /// The world of those who are left after a death (docs/shrink.md). Called by all of them.
+  /// The world of those who are left after a death (docs/reference/shrink.md). Called by all of them.
   [[nodiscard]] world shrink(timeout limit = timeout::forever()) {
     lsched_world* survivors = nullptr;
     detail::call call;
@@ -1017,7 +1023,7 @@ struct text_promise {
   bool is_required = false;  ///< something has to be promised
 };
 
-/// What messages may count on (docs/verify.md). The default: sends wait for their receives.
+/// What messages may count on (docs/reference/verify.md). The default: sends wait for their receives.
 struct message_buffers {
   std::uint64_t eager_bytes = 0;
   std::uint32_t slots = 0;

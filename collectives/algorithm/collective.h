@@ -20,10 +20,10 @@
 //   node_adasum           [n]                     n, adaptive sum over all owners   same memory
 //   barrier               -                       -                                 -
 //
-// adasum is not associative: which ranks it combines first is its algorithm's to say (docs/adasum.md). Of elements in
-// no tensor, outputs hold some rank's. exscan leaves rank 0's output alone. Where nodes have owners, one each, the root
-// is the owner's place on its node. partial_allreduce, partial_allgather and partial_reduce_scatter_block are as those
-// behind an activation (compose.h), and never in place.
+// adasum is not associative: which ranks it combines first is its algorithm's to say (docs/reference/adasum.md). Of
+// elements in no tensor, outputs hold some rank's. exscan leaves rank 0's output alone. Where nodes have owners, one
+// each, the root is the owner's place on its node. partial_allreduce, partial_allgather and
+// partial_reduce_scatter_block are as those behind an activation (compose.h), and never in place.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 //
 // Where the regions' boundaries are, is looked at every so many rounds, behind a guard. At most 6 k (P-1)/P words come
 // and go at any rank, index and value being a word each; counters, lengths and messages of nothing aside
-// (docs/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
+// (docs/reference/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/lists.h"

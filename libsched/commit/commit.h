@@ -1,4 +1,4 @@
-// A commit: a step that all members of a world make together, each once and in the same order. (docs/worlds.md)
+// A commit: a step that all members of a world make together, each once and in the same order. (docs/inside/worlds.md)
 //
 // Every rank reserves first, so that early messages find their place; then it shows the others a record of what it is
 // about to commit, gathers theirs, and goes on only if all agree. A rank whose own arguments are bad still shows a

@@ -1,5 +1,5 @@
 // How far the members of a world have come with partial instances of another world, which have failed, and what each
-// takes over from the others: the result of the last round that any of them has ended. (docs/shrink.md)
+// takes over from the others: the result of the last round that any of them has ended. (docs/reference/shrink.md)
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // A world that some ranks of another one make, which alone know of it. Either each of them knows who they are: they
-// meet by a key that they all make of the parent, their list and a tag (docs/worlds.md). Or they are those who are left
-// of the parent after a death (docs/shrink.md).
+// meet by a key that they all make of the parent, their list and a tag (docs/inside/worlds.md). Or they are those who
+// are left of the parent after a death (docs/reference/shrink.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The contract of a device: what carries out the ops of placed schedules that touch device memory (libsched/place), and
-// whose memory that is. (docs/device.md)
+// whose memory that is. (docs/reference/device.md)
 //
 // The engine's owner calls it, nobody else, unless a function says "any thread". Ends are reported by value; there are
 // no callbacks. A job that is taken is done once and reported once, and nothing blocks but drain() and copy_at_once().

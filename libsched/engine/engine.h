@@ -97,7 +97,7 @@ class engine {
   /// or the device still computes, or `reader` still reads. DEVICE: jobs are left to the device.
   status check_readers(instance& inst, rank* reader);
 
-  // --- going on from an instance that has failed (docs/shrink.md) ---------------------------------------------------
+  // --- going on from an instance that has failed (docs/reference/shrink.md) ---------------------------------------
 
   /// Who was in a round: the same on all ranks.
   struct round_totals {

@@ -1,4 +1,4 @@
-// How a partial instance goes on from one that has failed (docs/shrink.md).
+// How a partial instance goes on from one that has failed (docs/reference/shrink.md).
 #include <algorithm>
 #include <cstring>
 #include <iterator>

@@ -1,7 +1,7 @@
 // A schedule bound to buffers, links and counters: what the engine runs, round after round.
 //
 // Everything a round needs is reserved here, once. The engine's owner owns all of it except the atomics, and the two
-// hand-overs and the call times of a partial instance; docs/threading.md has a row for each.
+// hand-overs and the call times of a partial instance; docs/inside/threading.md has a row for each.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The contract of a lane: where large arithmetic runs beside the engine's owner. (docs/threading.md)
+// The contract of a lane: where large arithmetic runs beside the engine's owner. (docs/inside/threading.md)
 //
 // The engine's owner calls it, nobody else. Ends are reported by value; there are no callbacks. A job that is taken is
 // done once and reported once; nothing is dropped, nothing blocks but drain(). A lane takes a job or refuses it, for

@@ -1,5 +1,5 @@
 // The contract of a gate: rounds of an instance that begin when a stream of a device has come so far, and streams that
-// go on when rounds have ended. (docs/device.md)
+// go on when rounds have ended. (docs/reference/device.md)
 //
 //     application: ask(stream, t) ─ call for t        engine: t is called for ─ is_open(t)? ─ round t ─ release(t)
 //     application: wait(stream, t)                              stream: waits until release(t) or later

@@ -11,8 +11,8 @@
 //
 // Three contribution buffers suffice (one captured, one pending, one being filled), and two more result buffers than
 // results are kept (one written, one with the application), or three where results are combined: the newest one is also
-// kept as it was made until the next is (docs/shrink.md). A buffer's plain fields belong to whoever holds it; the
-// exchanges are acq_rel, so the next holder sees them. What is pending, or was captured, is only read: also by the
+// kept as it was made until the next is (docs/reference/shrink.md). A buffer's plain fields belong to whoever holds it;
+// the exchanges are acq_rel, so the next holder sees them. What is pending, or was captured, is only read: also by the
 // offer that adds to it.
 //
 // A gradient that missed its round stays pending and is merged into the next; nothing is lost and nothing is

@@ -1,5 +1,5 @@
 // Placement: from a schedule whose buffers are all in host memory to one that does the same where some of the caller's
-// buffers are in device memory. (docs/device.md)
+// buffers are in device memory. (docs/reference/device.md)
 //
 // Device memory is touched by computes alone, which a device carries out. So what is sent from there, or received into
 // it, goes through staging memory, by copies that are ops like any other; and a compute on the device has its operands
@@ -27,7 +27,7 @@ struct caller_spaces {
 };
 
 /// A message of up to so many bytes is read by a device where it has arrived; a longer one is copied to the device
-/// first, beside whatever the device computes meanwhile. (docs/cuda.md, 11)
+/// first, beside whatever the device computes meanwhile. (docs/inside/cuda.md, 11)
 inline constexpr std::uint64_t k_most_read_from_staging = std::uint64_t{1} << 20;
 
 /// Shorter messages from device memory are not read there: their sender would have to wait for the reader.

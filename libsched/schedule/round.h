@@ -16,8 +16,8 @@
 //   7. A round that is given up, or fails, ends there: no op fires any more, and what completes gives no tokens.
 //      Whoever plays asks the player nothing more about it. Rounds that have ended before stay as they are.
 //
-// tests/libsched/firing_test.cc holds rules 1 to 3 against a reference for every DAG of up to five ops; docs/firing.md
-// has the pictures.
+// tests/libsched/firing_test.cc holds rules 1 to 3 against a reference for every DAG of up to five ops;
+// docs/inside/firing.md has the pictures.
 #pragma once
 
 #include <algorithm>

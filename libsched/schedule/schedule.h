@@ -147,7 +147,7 @@ bool is_on_device(const op& o, std::span<const buffer> buffers);
 /// Number of buffers of one role, in the order the builder declared them.
 std::size_t count_of(const schedule& program, buffer_role role);
 
-/// The text form, versioned, one line an op; docs/schedule_file.md describes it, schedule_file.h reads it.
+/// The text form, versioned, one line an op; docs/reference/schedule_file.md describes it, schedule_file.h reads it.
 inline constexpr unsigned k_text_version = 3;
 inline constexpr unsigned k_first_text_version = 2;  ///< that is read
 std::string to_text(const schedule& program, unsigned version = k_text_version);

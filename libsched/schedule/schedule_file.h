@@ -1,4 +1,4 @@
-// The schedule file: from the text form (docs/schedule_file.md) back to schedules.
+// The schedule file: from the text form (docs/reference/schedule_file.md) back to schedules.
 //
 // Files come from strangers. A reader's time and memory are bounded by the length of the text, whatever sizes the
 // text declares, and whatever is wrong is refused with its line and column.

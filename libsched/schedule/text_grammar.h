@@ -1,4 +1,5 @@
-// The grammar of a schedule's text form (docs/schedule_file.md): each line described once, for both directions.
+// The grammar of a schedule's text form (docs/reference/schedule_file.md): each line described once, for both
+// directions.
 //
 // The functions take a text_writer, which appends the words, or a text_reader, which expects them and stores what they
 // say (schedule_text.cc). They answer false where a reader found something else.

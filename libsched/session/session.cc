@@ -174,7 +174,7 @@ void session::divide(const delivered& got, std::span<const target_part> result) 
   for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
 }
 
-/// Beside the result, which others may need as it is (docs/shrink.md).
+/// Beside the result, which others may need as it is (docs/reference/shrink.md).
 const std::byte* session::divided(const delivery::loan& result) {
   const std::uint64_t by = divisor_of(result.what);
   if (by == 1 || result_buffer().count == 0) return result.data;

@@ -2,7 +2,8 @@
 //
 // One kind of event for real runs (trace_buffer.h records them) and for simulated ones, and one writer.
 // In the picture a rank is a process, a kind of op a track of it (several where ops overlap), an op or a round a
-// slice, a message an arrow from its send to its receive. docs/trace.md says how to get one and how to read it.
+// slice, a message an arrow from its send to its receive. docs/reference/trace.md says how to get one and how to read
+// it.
 #pragma once
 
 #include <cstdint>

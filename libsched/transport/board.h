@@ -4,7 +4,7 @@
 // Of each commit every member posts a record and gathers those of all. Whether it stands is settled once for all
 // members: it stands as soon as any member has gathered all records; it is given up by the first member that says so
 // before that. So no member commits what another has given up, and after a commit that was given up the next one may
-// stand. (docs/worlds.md)
+// stand. (docs/inside/worlds.md)
 //
 // The engine's owner calls it; the endpoint's poll() carries exchanges on. Ranks here are those of the world.
 //
@@ -62,7 +62,7 @@ class board {
   /// Instead of offer, after members of `former` were lost or have left it: all others meet, each with a board that was
   /// opened at the same endpoint for as many members as `former` has. They are in homes() then. meet() also answers
   /// TIMEOUT, once a member has withdrawn for *missing, a rank of `former`. UNSUPPORTED: the medium does not outlive a
-  /// lost rank. (docs/shrink.md)
+  /// lost rank. (docs/reference/shrink.md)
   virtual status regroup(board& former) {
     static_cast<void>(former);
     return status::unsupported;

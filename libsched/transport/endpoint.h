@@ -1,4 +1,4 @@
-// The contract of a transport attachment: one rank's way to move bytes. (docs/transport.md)
+// The contract of a transport attachment: one rank's way to move bytes. (docs/inside/transport.md)
 //
 // The engine's owner calls it, nobody else, unless a function says "any thread". Everything is reported by value; there
 // are no callbacks. A round's message on an edge is sent once and received once, or where the edge has no credits, in
@@ -227,7 +227,7 @@ class endpoint {
   /// here must not be linked anywhere.
   virtual void detach(std::uint32_t id) = 0;
 
-  // --- giving up (docs/cancel.md) -----------------------------------------------------------------------------
+  // --- giving up (docs/reference/cancel.md) ---------------------------------------------------------------------
 
   /// Tells all members (by messages, all that edges lead to) that `by` has given an instance up. Who was first is on
   /// record; later calls change nothing. Every rank that has the instance attached learns of it by take_cancellation(),

@@ -4,7 +4,7 @@
 // which messages arrive, at any eager limit, whatever lists hold, whoever makes the first call.
 // One linear pass is enough for that, because firing is monotone: an op never disables another, so all interleavings
 // fire the same payload and compute ops. What depends on order (who may touch memory when) is judged by
-// happens-before, never by one execution. docs/verify.md says what is proved and how, and what is not.
+// happens-before, never by one execution. docs/reference/verify.md says what is proved and how, and what is not.
 //
 // Pure but for options.known; may be called from any thread. Time and memory are linear in the ops of the world, except
 // for hazards (k^2 / 8 bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes

@@ -1,5 +1,5 @@
 // What ranks contribute to `lsched bench adasum`, and what must come of it: in double, vector by vector along the tree
-// that the algorithm declares (docs/adasum.md), with no arithmetic of the library.
+// that the algorithm declares (docs/reference/adasum.md), with no arithmetic of the library.
 //
 // Contributions are small integers that go round after k_cycle elements. In a third of them all ranks are parallel,
 // with unequal lengths; in the rest each has something of its own, too. So no tensor is combined to its sum, nor to its

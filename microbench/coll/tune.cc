@@ -1,5 +1,5 @@
 // The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written
-// down as a rule (docs/collectives.md).
+// down as a rule (docs/reference/collectives.md).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>

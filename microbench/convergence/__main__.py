@@ -4,7 +4,8 @@
     python microbench/convergence all --fast
 
 Without --ranks the ranks are simulated, with the same numbers on every machine; with it they are processes. Prints a
-table, and a line for each thing that must hold; the status is 1 where one does not. docs/training.md tells of them.
+table, and a line for each thing that must hold; the status is 1 where one does not. docs/reference/training.md tells of
+them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ sparse_figures_options completed(const sparse_figures_options& options);
 /// The problem of rank 0 in a world of `ranks`, with k at least 1.
 sparse_problem figure_problem(const sparse_figures_options& options, double density, rank ranks);
 
-// Results have the keys of their JSON lines (docs/benchmarks.md). Options are complete.
+// Results have the keys of their JSON lines (docs/reference/benchmarks.md). Options are complete.
 
 inline constexpr std::uint64_t k_most_figure_residuals = 64;
 

@@ -1,5 +1,5 @@
 // A rank's device, by CUDA: three streams, for copies to the host, copies to the device, and arithmetic with copies on
-// the device. (docs/cuda.md: two copies at a time go side by side, and beside kernels)
+// the device. (docs/inside/cuda.md: two copies at a time go side by side, and beside kernels)
 #pragma once
 
 #include <array>

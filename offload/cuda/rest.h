@@ -1,5 +1,5 @@
 // Whether a device has done all that it was given. The driver has no question for that; but it gives memory back only
-// then, and whoever asks it to waits as long. (docs/cuda.md, 6)
+// then, and whoever asks it to waits as long. (docs/inside/cuda.md, 6)
 #pragma once
 
 #include <chrono>

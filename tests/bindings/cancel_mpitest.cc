@@ -1,5 +1,5 @@
 // Schedules that are given up, of ranks that talk through MPI: alone, and with shared memory inside emulated nodes
-// (docs/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
+// (docs/reference/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>

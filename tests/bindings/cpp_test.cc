@@ -268,6 +268,22 @@ TEST(CppHeader, failures_throw_with_status_and_detail) {
                std::invalid_argument);
 }
 
+TEST(CppHeader, must_throws_what_a_call_of_the_c_interface_says) {
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_world* world = nullptr;
+  const lsched_status answer = lsched_world_open_threads_abi(LSCHED_ABI, 0, nullptr, &world, &why);
+  try {
+    lsched::must(answer, &why);
+    FAIL() << "a world without ranks was made";
+  } catch (const lsched::error& thrown) {
+    EXPECT_EQ(thrown.status(), LSCHED_ERR_ARGUMENT);
+    EXPECT_STREQ(thrown.diagnostic().text, why.text);
+  }
+  EXPECT_THROW(lsched::must(LSCHED_ERR_STATE, &why), lsched::error);
+  EXPECT_NO_THROW(lsched::must(LSCHED_PENDING));
+}
+
 TEST(CppHeader, busy_runtimes_say_so_and_stay_open) {
   lsched::world alone = std::move(lsched::world::open_threads(1).front());
   lsched::schedule barrier = alone.barrier();

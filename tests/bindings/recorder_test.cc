@@ -1,4 +1,4 @@
-// What ranks have on record while their applications wait (docs/recorder.md). Ranks are processes.
+// What ranks have on record while their applications wait (docs/reference/recorder.md). Ranks are processes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Going on after a death (docs/shrink.md): who is left, and what a partial schedule has left.
+// Going on after a death (docs/reference/shrink.md): who is left, and what a partial schedule has left.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -68,7 +68,7 @@ vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs
 
 using numbers = std::vector<double>;
 
-/// The operator as it is written down: spec in docs/adasum.md.
+/// The operator as it is written down: spec in docs/reference/adasum.md.
 numbers adaptive_sum(const numbers& x, const numbers& y) {
   const auto dot = [](const numbers& a, const numbers& b) {
     long double sum = 0;

@@ -1,5 +1,5 @@
-// Ownership, posts, the doorbell and everybody who sleeps on it: one rank, with the threads of docs/threading.md around
-// it.
+// Ownership, posts, the doorbell and everybody who sleeps on it: one rank, with the threads of docs/inside/threading.md
+// around it.
 #include "tests/models/one_rank.h"
 
 namespace lsched {

@@ -1,5 +1,5 @@
 // Capture against offer, and deliveries: libsched/contribution.{h,cc}; times of calls: call_times.h; with
-// threads as docs/threading.md has them.
+// threads as docs/inside/threading.md has them.
 //
 // Offers are decimal digits: offer k is 10^k, so a sum tells what is in it, and how often. Arithmetic stops in the
 // middle, and every reader reads twice: a buffer with two holders cannot stay unnoticed.

@@ -1,6 +1,6 @@
 // One rank for the explorer: offload/driver.{h,cc}, offload/job_board.{h,cc}, libsched/engine and
-// libsched/transport/doorbell.{h,cc}, to be surrounded by the threads of docs/threading.md. Whoever includes this
-// compiles them once more, and includes it first.
+// libsched/transport/doorbell.{h,cc}, to be surrounded by the threads of docs/inside/threading.md. Whoever includes
+// this compiles them once more, and includes it first.
 //
 // Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
 // lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Over a time-driven

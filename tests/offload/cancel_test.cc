@@ -1,5 +1,6 @@
-// Schedules that are given up (docs/cancel.md). Ranks are threads, so that the address sanitizer sees every byte that
-// is touched after it was given back; or processes, which see in what they use the memory for next that it is touched.
+// Schedules that are given up (docs/reference/cancel.md). Ranks are threads, so that the address sanitizer sees every
+// byte that is touched after it was given back; or processes, which see in what they use the memory for next that it is
+// touched.
 #include <gtest/gtest.h>
 
 #include <algorithm>

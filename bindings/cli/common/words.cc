@@ -46,7 +46,7 @@ CLI::Validator number(double least, double most) { return limits("number", least
 void add_request_options(CLI::App& command, request_options& request) {
   const option_group group{command};
   group.add("--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
-  group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/collectives.md)",
+  group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
             whole_number(0, k_max_count));
   group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");
   group.add_choice_with_default("--op", k_all_reductions, request.reduction, "How contributions combine");

@@ -1,9 +1,9 @@
 // A GOAL program: the interchange format of LogGOPSim and its relatives, as a value.
 //
 // Sends, receives and calculations of every rank, joined by two kinds of edges. No buffers, no reductions, no
-// or-dependencies; below stands how schedules become GOAL and back. docs/goal.md describes the text form. (Hoefler,
-// Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider, Lumsdaine: "LogGOPSim", HPDC
-// 2010.)
+// or-dependencies; below stands how schedules become GOAL and back. docs/reference/goal.md describes the text form.
+// (Hoefler, Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider, Lumsdaine:
+// "LogGOPSim", HPDC 2010.)
 #pragma once
 
 #include <cstdint>

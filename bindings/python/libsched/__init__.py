@@ -9,7 +9,7 @@
 
 Arrays are anything with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__, contiguous in
 C order, in the memory of the CPU or of the device that World.attach_cuda() names. Times are seconds, counts elements.
-Every failure is a libsched.Error that says which rank is to blame. docs/python.md is the guide.
+Every failure is a libsched.Error that says which rank is to blame. docs/reference/python.md is the guide.
 """
 
 from . import _interpreter  # noqa: F401  first: refuses what the extension module would not survive

@@ -22,7 +22,7 @@ class Finding(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """Whether schedules keep what they promise in every execution (docs/verify.md)."""
+    """Whether schedules keep what they promise in every execution (docs/reference/verify.md)."""
 
     holds: bool
     findings: list[Finding]  #: why it does not hold
@@ -34,7 +34,7 @@ class Verification(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """One round on a modelled machine (docs/simulate.md)."""
+    """One round on a modelled machine (docs/reference/simulate.md)."""
 
     seconds: float  #: when the last rank has finished
     finish: list[float]  #: when each has

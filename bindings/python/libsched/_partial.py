@@ -136,7 +136,8 @@ class Partial(Schedule):
         return Report(*_core.model_sync(self, memory.address, timeout))
 
     def carry(self, survivors: World) -> None:
-        """Go on in a world of some of the ranks, after World.shrink(); docs/shrink.md. Collective over `survivors`."""
+        """Go on in a world of some of the ranks, after World.shrink(); docs/reference/shrink.md.
+        Collective over `survivors`."""
         _core.carry(self, survivors)
         self.world._parts.discard(self)
         self.world = survivors

@@ -151,7 +151,7 @@ class Schedule(_core.Schedule):
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The compiled program of this rank, as docs/schedule_file.md describes it; load() reads it."""
+        """The compiled program of this rank, as docs/reference/schedule_file.md describes it; load() reads it."""
         return self._print(False)
 
     def dot(self) -> str:

@@ -152,14 +152,14 @@ class World(_core.World):
         return World(self._split_ranks(list(ranks), tag), self._wishes, self)
 
     def shrink(self, timeout: float | None = None) -> World:
-        """The world of the ranks that are left after a death, in their old order; docs/shrink.md. Blocks."""
+        """The world of the ranks that are left after a death, in their old order; docs/reference/shrink.md. Blocks."""
         return World(self._shrink(timeout), self._wishes, self)
 
     # --- devices and memory --------------------------------------------------------------------------------------
 
     def attach_cuda(self, device: int | None = None, *, staging_bytes: int = 0,
                     host_waits: bool | None = None) -> None:
-        """From now on arrays of this rank may lie in the memory of a CUDA device; docs/device.md.
+        """From now on arrays of this rank may lie in the memory of a CUDA device; docs/reference/device.md.
 
         device         its number; None: LSCHED_CUDA_DEVICE, or that of the caller's current context, or else the
                        rank's place on its machine, modulo devices
@@ -289,7 +289,8 @@ class World(_core.World):
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The adaptive sum over all ranks (Maleki and others, MLSys 2021), tensor by tensor: of orthogonal gradients
         the sum, of parallel ones the mean. Floating dtypes. `tensors`: (begin, count) of each, ascending and disjoint;
-        None: the vector is one. Schedule.non_finite_tensors() tells what became of them; docs/adasum.md has the rest.
+        None: the vector is one. Schedule.non_finite_tensors() tells what became of them; docs/reference/adasum.md has
+        the rest.
         """
         made = self._elementwise("adasum", input, output, None, tensors=tensors, algorithm=algorithm, dtype=dtype)
         made._tensors = 1 if tensors is None else len(tensors)
@@ -308,7 +309,8 @@ class World(_core.World):
         return self._collective(name, source, target, **members)
 
     def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
-        """A schedule from its text (docs/schedule_file.md), bound to one array for each `input` and `output` buffer."""
+        """A schedule from its text (docs/reference/schedule_file.md), bound to one array for each `input` and `output`
+        buffer."""
         sources = [look(each, False, None, f"input {i}") for i, each in enumerate(inputs)]
         targets = [look(each, True, None, f"output {i}") for i, each in enumerate(outputs)]
         handle = _core.load(self, text, [each.address for each in sources], [each.address for each in targets])
@@ -336,9 +338,10 @@ class World(_core.World):
 
     def coo_allreduce(self, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
                       out_count: Any, count: int, **options: Any) -> Schedule:
-        """The exact sum of sparse vectors that ranks bring as indices and values; docs/sparse.md. Collective."""
-        return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values, out_count, count,
-                                     **options))
+        """The exact sum of sparse vectors that ranks bring as indices and values; docs/reference/sparse.md.
+        Collective."""
+        return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values,
+                                     out_count, count, **options))
 
     # --- how they are made ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// How the members of a world that have survived others find each other: they call the roll (docs/shrink.md). All words
-// and lists are in memory that outlives the rank which has written them.
+// How the members of a world that have survived others find each other: they call the roll (docs/reference/shrink.md).
+// All words and lists are in memory that outlives the rank which has written them.
 #include <algorithm>
 
 #include "libsched/transport/shm/shm_board.h"

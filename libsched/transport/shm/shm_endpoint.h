@@ -9,7 +9,7 @@
 //
 // Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
 // the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
-// value", so polling is one loop over a dense list. docs/transport.md draws the layout.
+// value", so polling is one loop over a dense list. docs/inside/transport.md draws the layout.
 #pragma once
 
 #include <atomic>

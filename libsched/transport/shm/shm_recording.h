@@ -5,7 +5,7 @@
 // A rank writes one word when its application calls for a round, and what it waits for once a wait has become long. Its
 // peers read that to find out whom a timeout is to name, and `lsched postmortem` reads it when the ranks are gone:
 // `lsched run` keeps the segment until then. Where LSCHED_RECORDER names a file, this part of the segment is that file,
-// and outlives every process. docs/recorder.md says how to read it.
+// and outlives every process. docs/reference/recorder.md says how to read it.
 #pragma once
 
 #include <atomic>

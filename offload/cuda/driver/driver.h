@@ -1,4 +1,4 @@
-// The CUDA driver, found at run time: no part of libsched is linked to it. (docs/device.md)
+// The CUDA driver, found at run time: no part of libsched is linked to it. (docs/reference/device.md)
 //
 // Each function is asked for by the version of its interface that this was compiled with. Nothing is loaded before
 // load_cuda_driver() is called, and a driver that a process has is never given back.

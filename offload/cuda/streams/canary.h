@@ -1,6 +1,6 @@
 // How many streams may wait for memory at a time. The driver does not know what such a stream waits for: where streams
 // share a queue of the device, others do not get on behind it, and a stream that is to end the wait may be among them.
-// (docs/cuda.md, 6)
+// (docs/inside/cuda.md, 6)
 #pragma once
 
 #include "offload/cuda/streams/stream_words.h"

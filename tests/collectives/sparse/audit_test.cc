@@ -1,5 +1,5 @@
 // The rules of published code that lose, repeat or misplace gradients, replayed in plain arithmetic, and the invariants
-// that see it. docs/sparse_audit.md has a row for each.
+// that see it. docs/inside/sparse_audit.md has a row for each.
 //
 // A replay is a sparse allreduce as the paper has it, with one rule exchanged. Integers in f32 make conservation exact:
 // what is missing is missing.

@@ -278,7 +278,7 @@ TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_mu
   }
 }
 
-/// docs/shrink.md
+/// docs/reference/shrink.md
 TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate, lag_policy::history}) {
     delivery_bench it(lag, lag == lag_policy::history ? 2 : 1);

@@ -414,7 +414,7 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
 
 // --- memory ------------------------------------------------------------------------------------------------
 
-/// Bytes asked for, in all, for one byte of text; what docs/schedule_file.md says about it.
+/// Bytes asked for, in all, for one byte of text; what docs/reference/schedule_file.md says about it.
 std::uint64_t greed(std::string_view text) {
   const testing::counting_allocations counting;
   (void)parse_world(text);

@@ -4,8 +4,8 @@
     dist.init_process_group("lsched")
 
 Importing this module registers the backend; torch 2.14 and later find it by themselves. It serves tensors of the CPU
-and of CUDA, on one machine. docs/python.md has the guide "from Gloo to lsched", docs/training.md that of training
-without waiting.
+and of CUDA, on one machine. docs/reference/python.md has the guide "from Gloo to lsched", docs/reference/training.md
+that of training without waiting.
 """
 
 from __future__ import annotations

@@ -156,7 +156,8 @@ class PartialOptimizer(Wrapper):
         self._open()
 
     def shrink(self) -> World:
-        """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned; docs/shrink.md.
+        """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned;
+        docs/reference/shrink.md.
 
         Replicas may be at different rounds: average_parameters() comes next.
         """

@@ -1,4 +1,4 @@
-"""The changes of a script that docs/training.md shows: few lines, and what comes of them trains."""
+"""The changes of a script that docs/reference/training.md shows: few lines, and what comes of them trains."""
 
 import pathlib
 import re
@@ -9,7 +9,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[4]
 SCRIPT = (ROOT / "docs/examples/ddp.py").read_text()
-DIFFS = re.findall(r"```diff\n(.*?)```", (ROOT / "docs/training.md").read_text(), re.DOTALL)
+DIFFS = re.findall(r"```diff\n(.*?)```", (ROOT / "docs/reference/training.md").read_text(), re.DOTALL)
 
 
 def applied(diff):

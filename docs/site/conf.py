@@ -1,0 +1,52 @@
+"""The site of `make docs`: the documents of the repository as they are, with the root as Sphinx's source directory, so
+that links are the same here and in a browser of the repository."""
+
+import pathlib
+import re
+
+root = pathlib.Path(__file__).parents[2]
+header = (root / "bindings/c/lsched.h").read_text()
+
+project = "libsched"
+version = release = ".".join(
+    re.search(rf"define LSCHED_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+root_doc = "docs/index"
+include_patterns = ["*.md", "docs/**.md"]
+myst_heading_anchors = 4
+suppress_warnings = [
+    "myst.header",  # a page may begin a section at any level
+    "misc.highlighting_failure",  # blocks leave things out with `…`
+]
+highlight_language = "text"
+
+html_theme = "furo"
+html_title = f"libsched {release}"
+html_show_copyright = False
+html_copy_source = False
+html_extra_path = ["../../build/docs/extra"]  # Doxygen's pages, in headers/, and the way from the top to root_doc
+
+LINK = re.compile(r"\[([^][]*)\]\(([^)#\s:]+)(?:#[^)]*)?\)")
+
+
+def linked_elsewhere(page: pathlib.Path, link: re.Match) -> str:
+    """A link to a header leads to Doxygen's page of it; one to a folder has no page to lead to."""
+    target = (page.parent / link[2]).resolve()
+    if target.is_dir():
+        return link[1]
+    if target.parent in (root / "bindings/c", root / "bindings/cpp") and target.suffix in (".h", ".hpp"):
+        up = "../" * len(page.parent.relative_to(root).parts)
+        name = target.name.replace("_", "__").replace(".", "_8")
+        text = re.sub("`([^`]*)`", r"<code>\1</code>", link[1])
+        return f'<a href="{up}headers/{name}.html">{text}</a>'
+    return link[0]
+
+
+def setup(app):
+    def read(_, document, source):
+        page = root / f"{document}.md"
+        source[0] = LINK.sub(lambda link: linked_elsewhere(page, link), source[0])
+
+    app.connect("source-read", read)

@@ -1,0 +1,21 @@
+/* lsched_must and lsched_why, from C and, with -x c++, from C++: `must CASE` ends as the case says. */
+#include <lsched_must.h>
+#include <string.h>
+
+int main(int count, char** words) {
+  const char* const what = count == 2 ? words[1] : "";
+  lsched_world* world = NULL;
+  lsched_schedule* sum = NULL;
+  lsched_allreduce_desc desc;
+  memset(&desc, 0, sizeof desc);
+  desc.struct_size = sizeof desc;
+  lsched_must(lsched_world_open(NULL, &world, lsched_why()));
+  if (strcmp(what, "text") == 0) lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+  if (strcmp(what, "bare") == 0) {
+    const lsched_status refused = lsched_allreduce_create(world, &desc, &sum, lsched_why());
+    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* with another text than that */
+  }
+  lsched_must(LSCHED_PENDING);
+  lsched_must(lsched_world_close(world));
+  return puts("went on") < 0;
+}

@@ -1,0 +1,217 @@
+"""check_blocks.py PAGE --build BUILD [--python PYTHON] [--torch]: does what a page says, and compares.
+
+Every fenced block of a page has a comment before it that says what becomes of it:
+
+    <!-- run -->                the commands of an `sh` block, in a scratch directory, one block after the other as in
+                                one terminal; they end with status 0. BUILD stands for what the page has installed
+    <!-- run: fails -->         likewise, with another status
+    <!-- run: torch -->         likewise, where PYTHON has torch (--torch); elsewhere it is passed over
+    <!-- printed by: COMMAND -->  of a `text` block: COMMAND is run, and its lines are among what that prints
+    <!-- file: NAME -->         written to that file of the scratch directory, for commands that follow
+    <!-- not run: REASON -->    one of the reasons that CONTRIBUTING.md lists
+
+A `text` block right behind commands is what they print, standard output and error together. `…` stands for any
+characters, on a line of its own for any lines. Ranks print in any order, so lines may come in any order.
+"""
+
+import argparse
+import itertools
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import NamedTuple
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+TABLE = (SOURCE / "CONTRIBUTING.md").read_text().split("| reason | means |\n|---|---|\n")[1].split("\n\n")[0]
+REASONS = re.findall(r"^\| ([^|]+) \|", TABLE, re.MULTILINE)
+assert 0 < len(REASONS) <= 10, REASONS
+FENCE = re.compile(r"^( *)```(\w*)\s*$")
+MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
+LIMIT = 60  # seconds for a block
+HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    text: str
+    what: str  # run, file, not run, or "" for none
+    detail: str
+    follows: bool  # right behind the last block
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    mark, begin, last = ("", ""), 0, -2
+    language, indent, inside, text = "", "", False, []
+    for number, line in enumerate(page.splitlines(), 1):
+        fence = FENCE.match(line)
+        if inside:
+            if fence and not fence[2]:
+                yield Block(begin, language, "\n".join(text) + "\n", *mark, begin - last <= 2)
+                mark, inside, last = ("", ""), False, number
+            else:
+                text.append(line.removeprefix(indent))
+        elif fence:
+            begin, indent, language, inside, text = number, fence[1], fence[2], True, []
+        elif found := MARK.match(line):
+            mark = (found[1], found[2] or "")
+        elif line.strip():
+            mark = ("", "")
+    if inside:
+        yield Block(begin, language, "\n".join(text), "unended", "", False)
+
+
+def problem_of(block: Block, is_output: bool) -> str:
+    if block.what == "unended":
+        return "the block does not end"
+    if is_output or (block.what == "file" and block.detail):
+        return ""
+    if block.what == "not run":
+        return "" if block.detail in REASONS else f"`{block.detail}` is none of the reasons: {', '.join(REASONS)}"
+    if block.what == "printed by":
+        return "" if block.language == "text" and block.detail else "`printed by: COMMAND` is for `text` blocks"
+    if block.what == "run":
+        if block.language != "sh":
+            return "only `sh` blocks are run; others are files"
+        return "" if block.detail in ("", "fails", "torch") else f"`run: {block.detail}` is unknown"
+    return "nothing says whether the block is run"
+
+
+def as_pattern(line: str) -> re.Pattern:
+    return re.compile(".*".join(map(re.escape, line.split("…"))) + r"\Z")
+
+
+def difference(expected: str, printed: str) -> str:
+    """What does not fit; lines in any order, the most definite ones first."""
+    wanted = [line.rstrip() for line in expected.splitlines()]
+    left = [line.rstrip() for line in printed.splitlines()]
+    takes_more = "…" in wanted
+    missing = []
+    for line in sorted((each for each in wanted if each != "…"), key=lambda each: ("…" in each, -len(each))):
+        fits = [each for each in left if as_pattern(line).match(each)]
+        if fits:
+            left.remove(fits[0])
+        else:
+            missing.append(line)
+    extra = [] if takes_more else [line for line in left if line]
+    said = [f"  not printed: {line}" for line in missing if line]
+    return "\n".join(said + [f"  printed:     {line}" for line in (extra or (left if said else []))])
+
+
+def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -> dict[str, str]:
+    """What `cmake --install` would make, of links into the build tree; and the environment that finds it."""
+    cache = (build / "CMakeCache.txt").read_text()
+    libraries = prefix / re.search(r"^CMAKE_INSTALL_LIBDIR:\w+=(.*)$", cache, re.MULTILINE)[1]
+    files = {prefix / "bin": [build / "bin/lsched"], libraries: build.glob("lib/libsched*.so*"),
+             libraries / "pkgconfig": build.glob("bindings/*/libsched*.pc"),
+             prefix / "include": itertools.chain.from_iterable(map(source.glob, HEADERS))}
+    for folder, targets in files.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        for target in targets:  # a copy of what finds its prefix from its own place
+            if target.suffix == ".pc":
+                shutil.copy(target, folder)
+            else:
+                (folder / target.name).symlink_to(target)
+    return {"PKG_CONFIG_PATH": str(libraries / "pkgconfig"), "LD_LIBRARY_PATH": str(libraries),
+            "PYTHONPATH": str(build / "python"), "CPATH": str(prefix / "include"), "LIBRARY_PATH": str(libraries)}
+
+
+class Terminal:
+    """Runs blocks one after the other in a scratch directory; what they export, and where they go, remains."""
+
+    def __init__(self, scratch: pathlib.Path, environment: dict[str, str], path: list[str]) -> None:
+        self.place = scratch / "work"
+        self.place.mkdir()
+        self.state = scratch / "state"
+        self.state.write_text("")
+        self.environment = {**{name: value for name, value in os.environ.items() if not name.startswith("LSCHED_")},
+                            **environment, "PATH": os.pathsep.join([*path, os.environ["PATH"]])}
+
+    def run(self, commands: str) -> tuple[int, str]:
+        leave = f"trap '{{ declare -px; echo cd \"$PWD\"; }} >{self.state}' EXIT"
+        script = f"source {self.state}\n{leave}\nset -e\n{commands}"
+        with subprocess.Popen(["bash", "-c", script], cwd=self.place, env=self.environment, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              start_new_session=True) as bash:
+            try:
+                printed, _ = bash.communicate(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                os.killpg(bash.pid, signal.SIGKILL)
+                printed = f"{bash.communicate()[0]}\nnot through after {LIMIT} s"
+        return bash.returncode, printed
+
+
+def tools(folder: pathlib.Path, python: str) -> None:
+    """`python`, and torchrun where it is beside that; `mpiexec` and `mpicc`, which are Debian's link to any MPI;
+    compilers to which a warning is an error."""
+    folder.mkdir()
+    warnings = "-Wall -Wextra -Werror"
+    names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
+             "mpiexec": (shutil.which("mpiexec.mpich"), ""), "mpicc": (shutil.which("mpicc.mpich"), warnings),
+             "cc": (shutil.which("cc"), warnings)}
+    for name, (program, words) in names.items():
+        if program is not None:
+            (folder / name).write_text(f'#!/bin/sh\nexec "{program}" {words} "$@"\n')
+            (folder / name).chmod(0o755)
+
+
+def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
+    problems = []
+    number = {"run": 0, "printed by": 0, "file": 0, "not run": 0}
+    with tempfile.TemporaryDirectory() as name:
+        scratch = pathlib.Path(name)
+        tools(scratch / "tools", given.python)
+        environment = installed(given.build.resolve(), SOURCE, scratch / "prefix")
+        terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin"),
+                                                   str(given.build.resolve() / "examples")])
+        printed = None  # by the last block of commands, if it was run
+        may_be_output = False
+        for block in blocks_of(page.read_text()):
+            here = f"{page.name}:{block.line}"
+            is_output = may_be_output and block.follows and block.language == "text" and not block.what
+            if problem := problem_of(block, is_output):
+                problems.append(f"{here}: {problem}")
+                continue
+            if is_output:
+                if printed is not None and (problem := difference(block.text, printed)):
+                    problems.append(f"{here}: other output\n{problem}")
+                may_be_output = False
+                continue
+            number[block.what] += 1
+            may_be_output, printed = block.what in ("run", "not run"), None
+            if block.what == "file":
+                (terminal.place / block.detail).parent.mkdir(parents=True, exist_ok=True)
+                (terminal.place / block.detail).write_text(block.text)
+            elif block.what == "printed by":
+                _, printed = terminal.run(block.detail)
+                if problem := difference(f"{block.text}…\n", printed):
+                    problems.append(f"{here}: other output\n{problem}")
+            elif block.what == "run" and (block.detail != "torch" or given.torch):
+                status, printed = terminal.run(block.text)
+                if (status != 0) != (block.detail == "fails"):
+                    problems.append(f"{here}: status {status}\n{printed}")
+    if given.counts:
+        run = number["run"] + number["printed by"]
+        print(f"{page.name}: {run} run, {number['file']} files, {number['not run']} not run")
+    return problems
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("page", type=pathlib.Path)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--torch", action="store_true")
+    parser.add_argument("--counts", action="store_true", help="also say how many blocks there are of each kind")
+    given = parser.parse_args()
+    sys.exit("\n".join(check(given.page, given)) or 0)
+
+
+if __name__ == "__main__":
+    main()

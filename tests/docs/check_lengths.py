@@ -1,0 +1,15 @@
+"""check_lengths.py FOLDER FILE=LINES...: programs have at most so many lines, without blank lines and comments."""
+
+import pathlib
+import re
+import sys
+
+folder = pathlib.Path(sys.argv[1])
+problems = []
+for word in sys.argv[2:]:
+    name, most = word.split("=")
+    text = re.sub(r"^/\*.*?\*/$", "", (folder / name).read_text(), flags=re.DOTALL | re.MULTILINE)
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    if lines > int(most):
+        problems.append(f"{name}: {lines} lines, not {most}")
+sys.exit("\n".join(problems) or 0)
