@@ -1,11 +1,15 @@
 // How the environment says algorithms are to be chosen.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "bindings/environment.h"
 #include "bindings/input_file.h"
 #include "collectives/selection.h"
+#include "collectives/written/written.h"
 
 namespace lsched {
 
@@ -22,6 +26,20 @@ inline result<tuning_table> read_tuning(const std::string& path) {
   return table;
 }
 
+/// The algorithm files that LSCHED_ALGORITHM_FILES names, with colons between them, are registered.
+inline std::optional<failure> load_algorithm_files() {
+  const char* const set = text_in_environment("LSCHED_ALGORITHM_FILES");
+  for (std::string_view rest = set == nullptr ? "" : set; !rest.empty();) {
+    const std::string path(rest.substr(0, rest.find(':')));
+    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
+    if (path.empty()) continue;
+    const auto text = content_of(path);
+    if (!text) return text.error();
+    if (const auto made = add_written(*text); !made) return failure{made.error().code, path + ": " + made.error().text};
+  }
+  return std::nullopt;
+}
+
 /// LSCHED_ALGORITHM, and the tuning table in the file that LSCHED_TUNING names, whose wire costs become the topology's.
 /// ARGUMENT names what is wrong.
 inline result<selection> read_selection() {
@@ -29,6 +47,7 @@ inline result<selection> read_selection() {
     return failure{why.code, std::string(variable) + "=" + value + ": " + why.text};
   };
   selection by;
+  if (auto why = load_algorithm_files()) return failure{why->code, "LSCHED_ALGORITHM_FILES: " + why->text};
   if (const char* path = text_in_environment("LSCHED_TUNING")) {
     auto table = read_tuning(path);
     if (!table) return wrong("LSCHED_TUNING", path, table.error());

@@ -67,12 +67,12 @@ room(offload/cuda/driver ops ops/adasum offload/cuda/kernels)
 room(offload/cuda/streams ops libsched/transport libsched/engine offload/cuda/driver offload/cuda/kernels)
 room(offload/cuda ops ops/adasum libsched/transport libsched/engine offload offload/cuda/driver offload/cuda/streams
   offload/cuda/kernels)
-room(bindings ops collectives)
+room(bindings ops collectives collectives/written)
 room(bindings/requests libsched/postcondition collectives/algorithm collectives/activation collectives
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
-  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/sparse/steps
+  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/written collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings/c)

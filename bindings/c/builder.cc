@@ -1,12 +1,13 @@
-// Schedules by hand: the C face of the builder, and of schedule_file.h.
+// Schedules by hand: the C face of the builder, of schedule_file.h and of algorithm files.
 #include "libsched/schedule/builder.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "collectives/written/written.h"
 #include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_world* world;
+  lsched_world* world;  ///< null: of a rank anywhere
   lsched::builder content;
   std::string name;
   std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
@@ -116,6 +117,15 @@ lsched_status lsched_builder_create(lsched_world* world, const char* name, lsche
   });
 }
 
+lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name, lsched_builder** builder) {
+  if (builder == nullptr || rank < 0 || rank >= ranks) return LSCHED_ERR_ARGUMENT;
+  return guarded(nullptr, [&] {
+    const std::string called = name == nullptr ? "custom" : name;
+    *builder = new lsched_builder{nullptr, lsched::builder({.self = rank, .size = ranks}, called), called};
+    return LSCHED_OK;
+  });
+}
+
 void lsched_builder_destroy(lsched_builder* builder) { delete builder; }
 
 lsched_status lsched_slot_input(lsched_builder* b, lsched_dtype dtype, uint64_t count, lsched_slot* slot) {
@@ -188,10 +198,24 @@ lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens) 
   });
 }
 
+lsched_status lsched_builder_print(const lsched_builder* builder, char* text, size_t bytes, size_t* needed,
+                                   lsched_diagnostic* diagnostic) {
+  if (builder == nullptr || (text == nullptr && bytes > 0))
+    return report(diagnostic, {status::argument, "builder or text is null"});
+  return guarded(diagnostic, [&] {
+    const auto program = compile(*builder);
+    if (!program) return report(diagnostic, program.error());
+    copy_out(to_text(**program), text, bytes, needed);
+    return LSCHED_OK;
+  });
+}
+
 lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs, void* const* outputs,
                                     lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
+  if (owned->world == nullptr)
+    return report(diagnostic, {status::argument, "the builder was made without a world: its text can be loaded"});
   return guarded(diagnostic, [&] {
     auto made = bind_program("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
     if (made) made->request.options.user = owned->user;
@@ -205,6 +229,14 @@ lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64
     auto program = read(text, bytes, w.place());
     const std::string name = program ? (*program)->name() : "";
     return bind_program("loaded schedule " + name, std::move(program), inputs, outputs);
+  });
+}
+
+lsched_status lsched_algorithm_load(const char* text, uint64_t bytes, lsched_diagnostic* diagnostic) {
+  if (text == nullptr) return report(diagnostic, {status::argument, "text is null"});
+  return guarded(diagnostic, [&] {
+    const auto made = add_written({text, bytes});
+    return made ? LSCHED_OK : report(diagnostic, made.error());
   });
 }
 

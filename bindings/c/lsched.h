@@ -1125,6 +1125,11 @@ typedef struct lsched_region {
  * Thread: any; a builder is one thread's at a time, for all functions below.  Blocks: never, all of them.
  * Memory: *builder is the caller's until commit or destroy.  Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder);
+
+/** The same of any rank of a world that need not exist: what it makes can be printed, and the text proved, simulated,
+ * drawn and loaded. lsched_builder_commit refuses it.  Errors: ARGUMENT (no such rank). */
+LSCHED_CHECKED lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name,
+                                                      lsched_builder** builder);
 /** Destroys a builder that is not to be committed. NULL is OK. */
 LSCHED_API void lsched_builder_destroy(lsched_builder* builder);
 
@@ -1177,6 +1182,13 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
+/** What lsched_builder_commit would run, as a schedule file (docs/reference/schedule_file.md); the texts of all ranks,
+ * one after the other, are what lsched_verify, lsched_simulate and lsched_schedule_load take. The builder stays.
+ * Room as lsched_schedule_print.  Thread, Blocks: as the builder's.
+ * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT, as lsched_builder_commit. */
+LSCHED_CHECKED lsched_status lsched_builder_print(const lsched_builder* builder, char* text, size_t bytes,
+                                                  size_t* needed, lsched_diagnostic* diagnostic);
+
 /** A schedule from text, as lsched_schedule_print and `lsched show` write it and docs/reference/schedule_file.md
  * describes it: this rank's own alone, or a whole world's (`lsched show --all`), of which each rank takes its own.
  * Compiles, binds and connects.  Collective, also for ranks whose text is bad.  `text` has `bytes` bytes, needs no NUL,
@@ -1190,6 +1202,17 @@ LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, cons
 LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const char* text, uint64_t bytes,
                                                   const void* const* inputs, void* const* outputs,
                                                   lsched_schedule** schedule, lsched_diagnostic* diagnostic);
+
+/* ---- Algorithms of your own ---------------------------------------------------------------------------------- */
+
+/** Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md) for the rest of the process: from
+ * now on it has its name for `algorithm` in every desc, takes part in "auto" where its schedules are proved, and has a
+ * partial form if its collective has one. The variable LSCHED_ALGORITHM_FILES does the same when a world is opened. A
+ * text that was registered before is accepted again. All ranks must register the same texts, before they create.
+ * `text` has `bytes` bytes, needs no NUL, and is not kept.
+ * Thread: any.  Blocks: never.  Errors: ARGUMENT (the diagnostic names line, column and reason); UNSUPPORTED (another
+ * version of the form, or a collective that cannot be written so); STATE (another algorithm has that name). */
+LSCHED_CHECKED lsched_status lsched_algorithm_load(const char* text, uint64_t bytes, lsched_diagnostic* diagnostic);
 
 /* ---- Proofs ---------------------------------------------------------------------------------------------------- */
 

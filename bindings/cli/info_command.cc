@@ -48,6 +48,7 @@ constexpr std::array k_variables{
     variable{"LSCHED_READ_PEERS", "yes", "yes|no",
              "large messages are read from the sender's process where the system permits it"},
     variable{"LSCHED_ALGORITHM", "", "", "what auto is: collective=algorithm,..."},
+    variable{"LSCHED_ALGORITHM_FILES", "", "", "algorithm files, loaded when a world is opened: path:path:..."},
     variable{"LSCHED_TUNING", "", "", "file with the tuning table that auto goes by"},
     variable{"LSCHED_TRACE", "", "", "prefix: every rank writes a trace to PREFIX.RANK.json"},
     variable{"LSCHED_RECORDER", "", "", "file for `lsched postmortem`: where each rank is, also after its end"},

@@ -920,7 +920,23 @@ class [[nodiscard]] builder {
     handle_.reset(made);
   }
 
+  /// Of any rank of a world that need not exist: for its text.
+  builder(std::int32_t rank, std::int32_t ranks, const char* name = nullptr) {
+    lsched_builder* made = nullptr;
+    detail::expect(lsched_builder_create_at(rank, ranks, name, &made));
+    handle_.reset(made);
+  }
+
   lsched_builder* handle() const { return handle_.get(); }
+
+  /// What commit would run, as a schedule file. The builder stays.
+  [[nodiscard]] std::string text() const {
+    return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
+      detail::call call;
+      call(lsched_builder_print(handle(), text, bytes, needed, call.diagnostic()));
+      return LSCHED_OK;
+    });
+  }
 
   template <element T>
   lsched_slot input(std::uint64_t count) {
@@ -975,6 +991,12 @@ class [[nodiscard]] builder {
 
   detail::owner<lsched_builder> handle_{};
 };
+
+/// Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md).
+inline void load_algorithm(std::string_view text) {
+  detail::call call;
+  call(lsched_algorithm_load(text.data(), text.size(), call.diagnostic()));
+}
 
 // --- proofs ------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ Every failure is a libsched.Error that says which rank is to blame. docs/referen
 from . import _interpreter  # noqa: F401  first: refuses what the extension module would not survive
 from . import _core
 from ._analysis import Finding, Simulation, Verification, simulate, verify
-from ._builder import Buffer, Builder, Region
+from ._builder import Buffer, Builder, Region, load_algorithm
 from ._errors import (ArgumentError, BoundsError, Busy, Cancelled, DeviceError, Error, Mismatch, NoMemory, NotFinite,
                       PeerLost, StateError, Timeout, Unsupported)
 from ._messages import ANY_RANK, ANY_TAG, Mailbox, Message
@@ -31,5 +31,5 @@ __all__ = [
     "ANY_COUNT", "ANY_RANK", "ANY_TAG", "ArgumentError", "BoundsError", "Buffer", "Builder", "Busy", "Cancelled",
     "DeviceError", "Error", "Finding", "Mailbox", "Message", "Mismatch", "NoMemory", "NotFinite", "Partial", "PeerLost",
     "Region", "Report", "Schedule", "Simulation", "Sparse", "StateError", "Ticket", "Timeout", "Unsupported",
-    "Verification", "World", "init", "open_threads", "open_with", "simulate", "verify",
+    "Verification", "World", "init", "load_algorithm", "open_threads", "open_with", "simulate", "verify",
 ]

@@ -35,6 +35,15 @@ class Buffer(NamedTuple):
         return Region(self.number, begin, max(0, end - begin))
 
 
+def load_algorithm(text: str) -> None:
+    """Register the algorithm of an algorithm file for the rest of the process, on all ranks before they create.
+
+    It has its name for `algorithm=` then, and takes part in "auto" where it is proved. ArgumentError has line, column
+    and reason.
+    """
+    _core.load_algorithm(text)
+
+
 class Builder(_core.Builder):
     """An empty schedule of this rank; the ranks' schedules are connected by commit(), which is collective.
 
@@ -49,8 +58,12 @@ class Builder(_core.Builder):
     direction. What is wrong with peers, bounds and tags, commit() says.
     """
 
-    def __init__(self, world: World, name: str | None = None) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
+        """Of this rank of `world`, or without one of rank `rank` of `ranks`: then text() is what it is for."""
+        if world is None:
+            super().__init__(rank, ranks, name)
+        else:
+            super().__init__(world, name)
         self.world = world
         self._inputs: list[tuple[int, int]] = []
         self._outputs: list[tuple[int, int]] = []
@@ -99,9 +112,15 @@ class Builder(_core.Builder):
             self._dep(before, op)
         return op
 
+    def text(self) -> str:
+        """What commit() would run, as a schedule file; those of all ranks are what verify() and simulate() take."""
+        return super().text()
+
     def commit(self, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
         """Compile, bind and connect; the builder is used up. Collective. Raises Mismatch where sends and receives of
         the world do not pair up."""
+        if self.world is None:
+            raise ArgumentError("the builder was made without a world: its text can be loaded", "LSCHED_ERR_ARGUMENT")
         sources = [look(each, False, name=f"input {i}") for i, each in enumerate(inputs)]
         targets = [look(each, True, name=f"output {i}") for i, each in enumerate(outputs)]
         for what, given, slots in (("inputs", sources, self._inputs), ("outputs", targets, self._outputs)):

@@ -17,8 +17,9 @@ using addresses = std::vector<address>;
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
-/// Destroyed if it was never committed. Until then its world is in use.
+/// Destroyed if it was never committed. Until then its world, if it has one, is in use.
 struct builder : owned<lsched_builder> {
+  explicit builder(lsched_builder* handle) : owned(handle) {}
   builder(lsched_builder* handle, const world& in) : owned(handle), of(in.get()) {}
   builder(const builder&) = delete;
   builder& operator=(const builder&) = delete;
@@ -63,9 +64,25 @@ address commit(builder& of, const addresses& inputs, const addresses& outputs) {
   return adopted(made);
 }
 
+std::string text_of(const builder& of) {
+  return printed([&, one = of.get()](char* to, std::size_t room, std::size_t* needed) {
+    lsched_diagnostic why;
+    lsched_diagnostic_init(&why);
+    expect(lsched_builder_print(one, to, room, needed, &why), why);
+    return LSCHED_OK;
+  });
+}
+
+void load_algorithm(const std::string& text) {
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  expect(lsched_algorithm_load(text.data(), text.size(), &why), why);
+}
+
 }  // namespace
 
 void add_builder(nb::module_& module) {
+  module.def("load_algorithm", load_algorithm);
   nb::class_<builder>(module, "Builder", nb::dynamic_attr())
       .def(
           "__init__",
@@ -75,6 +92,15 @@ void add_builder(nb::module_& module) {
             new (made) builder(handle, in);
           },
           nb::arg(), nb::arg().none())
+      .def(
+          "__init__",
+          [](builder* made, std::int32_t rank, std::int32_t ranks, const std::optional<std::string>& name) {
+            lsched_builder* handle = nullptr;
+            expect(lsched_builder_create_at(rank, ranks, name ? name->c_str() : nullptr, &handle));
+            new (made) builder(handle);
+          },
+          nb::arg(), nb::arg(), nb::arg().none())
+      .def("text", text_of)
       .def("_input", slot<lsched_slot_input>)
       .def("_output", slot<lsched_slot_output>)
       .def("_scratch", slot<lsched_slot_scratch>)
