@@ -87,7 +87,7 @@ class written_part : ordered_part {
 
   void append_block(std::vector<std::uint64_t>& begins, std::uint64_t count) const {
     const std::uint64_t begin = begins.back();
-    const cut parts = cut_into_blocks(data(), count, chunks_);
+    const cut parts = has_equal_chunks(how_) ? cut(count, chunks_, 1) : cut_into_blocks(data(), count, chunks_);
     for (std::uint64_t i = 1; i <= chunks_; ++i) begins.push_back(begin + parts.begin(i));
   }
 
@@ -298,6 +298,10 @@ class written_part : ordered_part {
 };
 
 }  // namespace
+
+bool has_equal_chunks(const algorithm_text& how) {
+  return std::ranges::any_of(how.scratches, [](const scratch& one) { return one.count.exists(); });
+}
 
 result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root) {
   if (!how.chunks.exists()) return std::int64_t{1};

@@ -82,9 +82,8 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
   }
   const auto chunks = written::chunks_of(text_, size, data.root);
   if (!chunks) return chunks.error();
-  const bool has_equal_chunks =
-      std::ranges::any_of(text_.scratches, [](const auto& one) { return one.count.exists(); });
-  if (has_equal_chunks && (!data.counts.empty() || data.count % static_cast<std::uint64_t>(*chunks) != 0))
+  if (written::has_equal_chunks(text_) &&
+      (!data.counts.empty() || data.count % static_cast<std::uint64_t>(*chunks) != 0))
     return failure{status::constraint, text_.name +
                                            " has scratch vectors of equal chunks: it needs a count that is a "
                                            "multiple of " +

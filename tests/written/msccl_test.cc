@@ -26,7 +26,7 @@ std::string objection(const std::string& xml, rank size) {
   if (!how) return how.error().text;
   for (const bool in_place : {false, true}) {
     if (in_place && !(*how)->needs.in_place) continue;
-    for (const std::uint64_t count : {0u, 1u, 12u, 60u}) {
+    for (const std::uint64_t count : {0u, 1u, 12u, 60u, 1500u}) {
       shape data =
           typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
       data.in_place = in_place;
@@ -49,6 +49,18 @@ TEST(msccl, every_construct_is_proved) {
   EXPECT_EQ(objection(text_of("alltoall"), 3), "");                     //
   EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // an input that is written
   EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // what needs slots elsewhere
+}
+
+/// Blocks are known by their id, and a collective by its newer name, too.
+TEST(msccl, other_ways_to_say_the_same) {
+  std::string xml = text_of("all_pairs");
+  const std::size_t first = xml.find("    <tb id=\"0\""), second = xml.find("    <tb id=\"1\"");
+  const std::string block = xml.substr(first, second - first);
+  xml.erase(first, block.size()).insert(xml.find("  </gpu>"), block);
+  EXPECT_EQ(objection(xml.replace(xml.find("all_pairs"), 9, "by_id"), 3), "");
+  std::string scatter = text_of("reduce_scatter_in_place");
+  scatter.replace(scatter.find("coll=\"reduce_scatter"), 20, "coll=\"reducescatter");
+  EXPECT_EQ(*cli::algorithm_of_msccl(scatter), *cli::algorithm_of_msccl(text_of("reduce_scatter_in_place")));
 }
 
 /// A step less, and the proof sees it.

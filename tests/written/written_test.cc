@@ -172,7 +172,7 @@ TEST(written, chunks_that_must_be_equal_refuse_other_counts) {
                                     "  send in[c] to 1 - r\n  t[3 - c] = recv from 1 - r\nend\n"
                                     "for c in 3 .. 0 by -1\n  if r == 0\n    out[c] = op in[c] t[3 - c]\n  else\n"
                                     "    out[c] = op t[3 - c] in[c]\n  end\nend\n"));
-  for (const std::uint64_t count : {0u, 4u, 8u, 400u})
+  for (const std::uint64_t count : {0u, 4u, 8u, 400u, 1032u, 4000u, 4004u})
     EXPECT_EQ(objection(how, 2, {.count = count, .type = dtype::i32, .what = kernel::sum}), "");
   EXPECT_EQ(
       objection(how, 2, {.count = 5, .type = dtype::i32, .what = kernel::sum}),

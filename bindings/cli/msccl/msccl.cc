@@ -15,7 +15,7 @@
 namespace lsched::cli {
 namespace {
 
-constexpr int k_most_gpus = 1024, k_most_chunks = 1 << 16, k_most_steps = 1 << 20;
+constexpr int k_most_gpus = 1024, k_most_blocks = 4096, k_most_chunks = 1 << 16, k_most_steps = 1 << 20;
 
 enum class memory : char { input = 'i', output = 'o', scratch = 's' };
 
@@ -86,6 +86,7 @@ class xml_reader {
     const int gpus = number(algo, "ngpus", 1, k_most_gpus);
     const int chunks = number(algo, "nchunksperloop", 1, k_most_chunks);
     constexpr std::array k_known{"allreduce", "allgather", "reduce_scatter", "alltoall"};
+    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // its newer name
     if (std::ranges::find(k_known, out_.collective) == k_known.end())
       return fail(
           "the collective \"" + out_.collective + "\" is none of allreduce, allgather, reduce_scatter, alltoall",
@@ -105,10 +106,17 @@ class xml_reader {
     if (!read.blocks.empty()) fail("described twice");
     read.scratch_chunks = number(node, "s_chunks", 0, k_most_chunks, 0);
     std::set<std::pair<int, int>> out, in;
+    std::set<int> ids;
     for (const pugi::xml_node block : node.children("tb")) {
-      place_ = "gpu " + std::to_string(id) + ", thread block " + std::to_string(read.blocks.size()) + ": ";
-      read_block(block, read.blocks.emplace_back());
-      const thread_block& made = read.blocks.back();
+      place_ = "gpu " + std::to_string(id) + ", thread block " + std::to_string(ids.size()) + ": ";
+      const int place = number(block, "id", 0, k_most_blocks - 1, static_cast<int>(ids.size()));
+      if (!ids.insert(place).second) fail("its id is taken");
+      read.blocks.resize(std::max(read.blocks.size(), static_cast<std::size_t>(place) + 1));
+      thread_block& made = read.blocks[static_cast<std::size_t>(place)];
+      const std::string where = place_;
+      read_block(block, made);
+      if (error_) return;
+      place_ = where;
       if ((made.to >= 0 && !out.emplace(made.to, made.channel).second) ||
           (made.from >= 0 && !in.emplace(made.from, made.channel).second))
         fail("another one has this peer and channel");

@@ -1,0 +1,59 @@
+"""Algorithms of one's own: loaded texts, and builders without a world."""
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import as_threads
+
+LEFT = """libsched algorithm 1
+name "by_pairs"
+collective allreduce
+needs P == 2
+in_place
+send in to 1 - r
+out = op in recv from 1 - r
+"""
+
+
+def shift(rank, ranks):
+    """Each rank sends its vector to the next."""
+    to = libsched.Builder(rank=rank, ranks=ranks, name="shift")
+    mine, left = to.input("f32", 4), to.output("f32", 4)
+    to.send((rank + 1) % ranks, 0, mine[:])
+    to.recv((rank - 1) % ranks, 0, left[:])
+    return to.text()
+
+
+def test_a_loaded_algorithm_runs_by_name():
+    libsched.load_algorithm(LEFT)
+    libsched.load_algorithm(LEFT)
+
+    def run(world):
+        x = np.full(3, world.rank + 1, "f8")
+        with world.allreduce(x, algorithm="by_pairs") as step:
+            step.run(timeout=20)
+        assert (x == 3).all()
+
+    as_threads(2, run)
+
+
+def test_a_bad_text_has_a_place():
+    with pytest.raises(libsched.ArgumentError, match="line 1, column 1"):
+        libsched.load_algorithm("nothing")
+    with pytest.raises(libsched.StateError, match="another algorithm allreduce/by_pairs"):
+        libsched.load_algorithm(LEFT + "# more\n")
+
+
+def test_texts_of_builders_are_proved_and_simulated():
+    text = "".join(shift(rank, 3) for rank in range(3))
+    assert libsched.verify(text).holds
+    assert not libsched.verify(text.replace("to 1 tag 0", "to 2 tag 0", 1)).holds
+    assert libsched.simulate(text).counted["messages"] == 3
+
+
+def test_a_builder_without_a_world_is_not_committed():
+    with pytest.raises(libsched.ArgumentError):
+        libsched.Builder(rank=3, ranks=3)
+    with pytest.raises(libsched.ArgumentError, match="without a world"):
+        libsched.Builder(rank=0, ranks=1).commit()
