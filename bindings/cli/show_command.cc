@@ -6,6 +6,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/draw.h"
 #include "bindings/cli/goal/goal.h"
 #include "bindings/requests/requests.h"
 
@@ -24,6 +25,7 @@ struct show_options {
   bool as_dot = false;
   bool as_json = false;
   bool as_goal = false;
+  std::string svg;
   goal_scenario scenario;
 };
 
@@ -88,10 +90,15 @@ schedule_ptr compile(const show_options& options, rank self) {
                is_partial ? activation_of(request.activation, options.seed) : activation{.seed = options.seed}));
 }
 
-/// The whole world: the format knows no single ranks.
-int show_goal(const show_options& options) {
+std::vector<schedule_ptr> compile_world(const show_options& options) {
   std::vector<schedule_ptr> world;
   for (rank self = 0; self < options.request.ranks; ++self) world.push_back(compile(options, self));
+  return world;
+}
+
+/// The whole world: the format knows no single ranks.
+int show_goal(const show_options& options) {
+  const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
   std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
   return 0;
@@ -99,6 +106,7 @@ int show_goal(const show_options& options) {
 
 int show(const show_options& options) {
   if (options.as_goal) return show_goal(options);
+  if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;
   const rank end = options.all ? options.request.ranks : options.self + 1;
   json list = json::array();
@@ -131,7 +139,13 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* goal = group.add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
   json->excludes(dot);
   goal->excludes(dot)->excludes(json)->excludes(self);
-  group.add("--initiator", options->scenario.initiator, "GOAL: whose call starts the round of policy solo", any_rank);
+  group.add("--svg", options->svg, "Draw the schedules of all ranks, in steps, into FILE")
+      ->type_name("FILE")
+      ->excludes(dot)
+      ->excludes(json)
+      ->excludes(goal)
+      ->excludes(self);
+  group.add("--initiator", options->scenario.initiator, "GOAL, SVG: whose call starts the round", any_rank);
   group.add("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes",
             number(1e-6, 1e6));
   command->footer("Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");

@@ -25,9 +25,9 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
 }
 
 /// A line for each member.
-inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "") {
+inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "", std::FILE* to = stdout) {
   for (const auto& [name, value] : object.items())
-    std::printf("%s%s: %s\n", indent, name.c_str(), text_of(value).c_str());
+    std::fprintf(to, "%s%s: %s\n", indent, name.c_str(), text_of(value).c_str());
 }
 
 }  // namespace lsched::cli

@@ -36,7 +36,7 @@ struct simulate_options {
   std::uint64_t seed = 1, seeds = 1;
 
   bool critical_path = false;
-  std::string trace;
+  std::string trace, svg;
   rank trace_ranks = 64;
   bool fig9 = false;
   std::string plot;

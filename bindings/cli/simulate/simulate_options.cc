@@ -165,6 +165,8 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--slow-share", !options.is_loggopsims, k_our_rules},
                {"--critical-path", !options.is_loggopsims, k_our_rules},
                {"--trace", !options.is_loggopsims, k_our_rules},
+               {"--svg", !options.is_loggopsims, k_our_rules},
+               {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"},
                {"--to-goal", !options.is_loggopsims || options.goal.empty(), k_schedules},
                {"--skew", !options.is_loggopsims || options.goal.empty(), k_schedules},
                {"--instance", !options.is_loggopsims || options.goal.empty(), k_schedules},
@@ -260,8 +262,10 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
-  group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, the trace shows", ranks_up_to_most)
-      ->needs(trace);
+  auto* svg = group.add("--svg", options.svg, "Draw what every rank does, and the critical path, into FILE");
+  svg->type_name("FILE");
+  group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, --trace and --svg show",
+            ranks_up_to_most);
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
   group.add("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
@@ -271,7 +275,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       ->needs(fig9);
   auto* calibrate =
       group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
-  for (CLI::Option* other : {trace, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
+  for (CLI::Option* other : {trace, svg, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
   group.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");
 }
