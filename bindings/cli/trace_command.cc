@@ -1,13 +1,9 @@
 // `lsched trace`: the traces of single ranks put together, so that messages between them become arrows, or drawn.
-#include <sys/stat.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +14,7 @@
 #include <vector>
 
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/date_of.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/output_file.h"
@@ -243,20 +240,6 @@ std::string choose(recorded_run& run, const trace_options& options) {
   return "Round " + std::to_string(last.round) + ", the last of many (--schedule and --round choose others)";
 }
 
-/// When the newest of the files was written.
-std::string date_of(const std::vector<std::string>& paths) {
-  std::time_t newest = 0;
-  for (const std::string& path : paths) {
-    struct stat found {};
-    if (stat(path.c_str(), &found) == 0) newest = std::max(newest, found.st_mtime);
-  }
-  std::tm day{};
-  std::array<char, 32> text{};
-  gmtime_r(&newest, &day);
-  std::strftime(text.data(), text.size(), "%Y-%m-%d", &day);
-  return text.data();
-}
-
 int draw(const trace_options& options) {
   output_file file(options.svg);
   recorded_run run = run_from(options);
@@ -285,7 +268,7 @@ void add_trace_command(CLI::App& app, command_context& context) {
   const option_group group{*command};
   group.add("FILE", options->paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")
       ->required();
-  auto* svg = group.add("--svg", options->svg, "Draw the run into FILE instead")->type_name("FILE");
+  auto* svg = group.add_file("--svg", options->svg, "Draw the run as SVG instead");
   group
       .add("--schedule", options->schedule,
            "SVG: rounds of this schedule, such as \"allreduce/ring\" or \"allreduce/ring #5\"")

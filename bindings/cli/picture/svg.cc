@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "bindings/cli/picture/picture.h"
+#include "bindings/wrapped_text.h"
 
 namespace lsched::cli {
 namespace {
@@ -31,25 +33,17 @@ std::string points(double value) {
   return word == "-0" ? "0" : word;
 }
 
-/// How many columns of a terminal, or letters of a picture, UTF-8 text takes.
-std::size_t letters(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
+double width_of(std::string_view text, double size) { return static_cast<double>(columns_of(text)) * k_wide * size; }
 
-double width_of(std::string_view text, double size) { return static_cast<double>(letters(text)) * k_wide * size; }
-
-/// The text in lines of at most so many letters, cut between words; a longer word has a line of its own.
-std::vector<std::string> wrapped(const std::string& text, std::size_t most) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (std::size_t place = 0; place <= text.size();) {
-    const std::size_t end = std::min(text.find(' ', place), text.size());
-    const std::string word = text.substr(place, end - place);
-    if (!line.empty() && letters(line) + 1 + letters(word) > most) lines.push_back(std::exchange(line, ""));
-    line += (line.empty() ? "" : " ") + word;
-    place = end + 1;
+/// The text in lines of at most so many letters.
+std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
+  std::vector<std::string> lines(1);
+  for (const char letter : wrapped(text, 0, most)) {
+    if (letter == '\n')
+      lines.emplace_back();
+    else
+      lines.back() += letter;
   }
-  lines.push_back(line);
   return lines;
 }
 
@@ -106,12 +100,12 @@ class svg_writer {
   void write_caption(double width) {
     const auto most = [&](double size) { return static_cast<std::size_t>(width / (k_wide * size)); };
     y_ = k_margin + k_title;
-    for (const std::string& words : wrapped(what_.title, most(k_title))) {
+    for (const std::string& words : lines_of(what_.title, most(k_title))) {
       text(k_margin, y_, words, " font-size=\"16\" font-weight=\"bold\"");
       y_ += k_line + 3;
     }
     for (const std::string& each : what_.caption)
-      for (const std::string& words : wrapped(each, most(k_text))) {
+      for (const std::string& words : lines_of(each, most(k_text))) {
         text(k_margin, y_, words);
         y_ += k_line;
       }

@@ -42,7 +42,7 @@ struct simulate_options {
   std::string plot;
   std::string measured;
   bool calibrate = false;
-  bool as_json = false;
+  std::string json;
 };
 
 void add_simulate_options(CLI::App& command, simulate_options& options);

@@ -13,6 +13,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/output_file.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/goal/goal_player.h"
 #include "bindings/cli/picture/builders.h"
 #include "bindings/cli/simulate/simulate.h"
@@ -84,7 +85,7 @@ json describe(const simulate_options& options, const simulated_run& run, const s
 void print(const simulate_options& options, const simulated_run& run, const simulation_report& report, std::FILE* to) {
   json details = describe(options, run, report);
   json summary = summary_of(run, report);
-  if (options.as_json) {
+  if (!options.json.empty()) {
     details["finish_ps"] = report.finish;  // by rank
     std::fprintf(to, "%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
     return;
@@ -124,7 +125,7 @@ class simulation_files {
       if (runs != 1) throw CLI::ValidationError(option, "a file is of one simulation");
       file.emplace(path);
     };
-    open("--to-goal", options.to_goal, goal_);
+    open("--goal", options.to_goal, goal_);
     open("--trace", options.trace, trace_);
     open("--svg", options.svg, svg_);
     if (!goal_ && !svg_) record_.ranks = options.trace_ranks;
@@ -244,7 +245,8 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
     context.action = [options, has_ranks = command->count("--ranks") > 0] {
-      if (options->calibrate) return calibrate(options->as_json);
+      print_to(options->json);
+      if (options->calibrate) return calibrate(!options->json.empty());
       return options->fig9 ? predict_fig9(*options, has_ranks) : run_all(*options);
     };
   });

@@ -43,7 +43,7 @@ simulation rough_machine() {
 std::vector<drawn_round> rounds() {
   std::vector<drawn_round> made;
   for (const char* algorithm : {"ring", "recursive_doubling", "tree", "flat"})
-    for (const std::uint64_t bytes : {4000, 400'000})
+    for (const std::uint64_t bytes : {std::uint64_t{4000}, std::uint64_t{400'000}})
       made.emplace_back(collective_world(6, "allreduce", algorithm, bytes), rough_machine());
   made.emplace_back(collective_world(8, "alltoall", "direct", 800), rough_machine());
   made.emplace_back(collective_world(5, "barrier", "dissemination", 0), rough_machine());
@@ -102,7 +102,9 @@ TEST(picture, has_a_box_for_each_op_and_an_arrow_for_each_message) {
     const auto arrows =
         std::ranges::count_if(round.picture.arrows, [](const picture_arrow& arrow) { return !arrow.is_wait; });
     EXPECT_EQ(static_cast<std::size_t>(arrows), receives);
-    if (round.what.skew.kind == skew_kind::none) EXPECT_EQ(receives, round.report.messages + round.report.signals);
+    if (round.report.signals == 0) {
+      EXPECT_EQ(receives, round.report.messages);
+    }
     for (const picture_arrow& arrow : round.picture.arrows) {
       const picture_box &from = round.picture.boxes[arrow.from], &to = round.picture.boxes[arrow.to];
       EXPECT_EQ(from.lane == to.lane, arrow.is_wait);
