@@ -94,7 +94,7 @@ bench-peers: build ## ours against MPICH and Open MPI (if you have installed it)
 	@$(call configure,build-openmpi,-DLSCHED_MPI_COMPILER=mpicc.openmpi -DLSCHED_TESTS=OFF)
 	@cmake --build build-openmpi -j$(JOBS) --target lsched
 	@here=build/peers/$(COLL); mkdir -p $$here; \
-	sweep() { "$${@:5}" -n $$2 $$1/bin/lsched bench coll --coll $(COLL) --seconds $(WITHIN) $$3 --json $$4 >$$4.txt; }; \
+	sweep() { "$${@:5}" -n $$2 $$1/bin/lsched bench coll --collective $(COLL) --seconds $(WITHIN) $$3 --json $$4 >$$4.txt; }; \
 	for ranks in $(PEERS); do \
 	  pin=; [ $$ranks -ne 2 ] || pin=--pin; \
 	  rm -f $$here/*-$$ranks-*; \

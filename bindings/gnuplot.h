@@ -1,5 +1,8 @@
 // A picture that gnuplot draws from two files, which are left beside it.
 //
+// Diagrams stand below each other, each with its key beside it, never over data; below them stand the caveats: what a
+// reader must know to believe the numbers. A point that is missing is marked, and named among the caveats.
+//
 // NAME.png is drawn by NAME.gp from NAME.dat. Long work that ends in a picture asks validate() first.
 #pragma once
 
@@ -10,15 +13,19 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bindings/wrapped_text.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -36,10 +43,11 @@ struct plot_curve {
   std::vector<std::pair<double, double>> points{};
 };
 
-/// One of the diagrams of a picture, which stand below each other.
+/// One of the diagrams of a picture.
 struct plot_diagram {
-  std::string settings;  ///< lines of gnuplot; those of the diagrams above stay in force
+  std::string settings;  ///< lines of gnuplot; those of the diagrams above stay in force. The key is not theirs
   std::vector<plot_curve> curves{};
+  bool shares_x = false;  ///< every curve should have a point wherever another has one: what is missing is marked
 
   /// The curve of that name; added if there is none.
   plot_curve& named(const std::string& name, const std::string& style) {
@@ -47,6 +55,29 @@ struct plot_diagram {
     return found != curves.end() ? *found : curves.emplace_back(plot_curve{name, style});
   }
 };
+
+/// A point that a curve should have and has not, or that its axis cannot show.
+struct missing_point {
+  std::string curve;
+  double x = 0;
+};
+
+inline bool is_drawable(double y, bool is_log) { return std::isfinite(y) && (!is_log || y > 0); }
+
+/// In the order of curves.
+inline std::vector<missing_point> missing_points(const plot_diagram& diagram, bool is_log) {
+  std::set<double> all;
+  for (const plot_curve& curve : diagram.curves)
+    for (const auto& [x, y] : curve.points) all.insert(x);
+  std::vector<missing_point> missing;
+  for (const plot_curve& curve : diagram.curves) {
+    std::set<double> shown, asked;
+    for (const auto& [x, y] : curve.points) (is_drawable(y, is_log) ? shown : asked).insert(x);
+    for (const double x : diagram.shares_x ? all : asked)
+      if (!shown.contains(x)) missing.push_back({curve.name, x});
+  }
+  return missing;
+}
 
 class picture {
  public:
@@ -68,34 +99,112 @@ class picture {
     return std::nullopt;
   }
 
-  /// Writes both files and has gnuplot draw. ARGUMENT: they cannot be written; UNSUPPORTED: there is no gnuplot;
-  /// TRANSPORT: it does not start, or refuses the script.
-  std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams) const {
+  /// Writes both files and has gnuplot draw. `caveats`: lines below the diagrams, which are wrapped. ARGUMENT: they
+  /// cannot be written; UNSUPPORTED: there is no gnuplot; TRANSPORT: it does not start, or refuses the script.
+  std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams,
+                              const std::vector<std::string>& caveats = {}) const {
     std::ofstream data(data_), script(script_);
     data.precision(9);
-    script << "set terminal pngcairo size 1100," << 450 * diagrams.size() << " font 'sans,11'\n"
-           << "set output " << quoted_for_gnuplot(png_) << "\nset termoption noenhanced\nset grid\nset lmargin 12\n"
-           << "set multiplot layout " << diagrams.size() << ",1 title " << quoted_for_gnuplot(title) << "\n";
-    std::size_t index = 0;
-    for (const plot_diagram& diagram : diagrams) {
-      script << diagram.settings;
-      const char* separator = "plot ";
-      for (const plot_curve& curve : diagram.curves) {
-        data << "# " << curve.name << "\n";
-        for (const auto& [x, y] : curve.points) data << x << " " << y << "\n";
-        data << "\n\n";
-        script << std::exchange(separator, ", \\\n  ") << quoted_for_gnuplot(data_) << " index " << index++
-               << " using 1:2 with " << curve.style << " title " << quoted_for_gnuplot(curve.name);
-      }
-      script << "\n";
-    }
-    script << "unset multiplot\n";
+    script << script_of(title, diagrams, caveats, data);
     if (!data.flush()) return failure{status::argument, "cannot write " + data_.string()};
     if (!script.flush()) return failure{status::argument, "cannot write " + script_.string()};
     return run_gnuplot();
   }
 
+  /// The script; what it draws goes to `data`.
+  std::string script_of(const std::string& title, std::span<const plot_diagram> diagrams,
+                        const std::vector<std::string>& caveats, std::ostream& data) const {
+    std::vector<bool> is_log;
+    for (const plot_diagram& diagram : diagrams)
+      is_log.push_back(has_log_y(diagram.settings, !is_log.empty() && is_log.back()));
+    const std::vector<std::string> notes = notes_of(diagrams, is_log, caveats);
+    const std::size_t key = key_columns(diagrams);
+    const double below = 10 + k_note_height * static_cast<double>(notes.size());
+    const double height = k_title_height + k_diagram_height * static_cast<double>(diagrams.size()) + below;
+    std::ostringstream script;
+    script << "set terminal pngcairo size " << 860 + 8 * key << "," << height << " font 'sans,11'\n"
+           << "set output " << quoted_for_gnuplot(png_) << "\nset termoption noenhanced\nset grid\nset lmargin 12\n"
+           << "set rmargin " << key << "\nset multiplot title " << quoted_for_gnuplot(title) << "\n";
+    std::size_t index = 0;
+    for (std::size_t i = 0; i < diagrams.size(); ++i) {
+      script << "set origin 0," << (below + k_diagram_height * static_cast<double>(diagrams.size() - 1 - i)) / height
+             << "\nset size 1," << k_diagram_height / height << "\n";
+      if (i + 1 == diagrams.size()) add_notes(script, notes, below, height);  // once: each diagram draws all labels
+      add_diagram(script, data, diagrams[i], is_log[i], index);
+    }
+    script << "unset multiplot\n";
+    return script.str();
+  }
+
  private:
+  static constexpr double k_diagram_height = 430, k_title_height = 40, k_note_height = 18;
+  static constexpr std::size_t k_first_note = 1000, k_first_mark = 2000;  ///< tags of labels
+
+  /// Whether the settings, after those before them, make the y axis logarithmic.
+  static bool has_log_y(const std::string& settings, bool before) {
+    const auto last = [&](const char* words) { return settings.rfind(words); };
+    const auto place = [](std::size_t found) {
+      return found == std::string::npos ? -1 : static_cast<std::ptrdiff_t>(found);
+    };
+    const auto on = std::max(place(last("\nset logscale y")), place(last("set logscale xy")));
+    const auto begins = settings.starts_with("set logscale y") ? 0 : -1;
+    const auto off = place(last("unset logscale y"));
+    if (std::max<std::ptrdiff_t>(on, begins) < 0 && off < 0) return before;
+    return std::max<std::ptrdiff_t>(on, begins) > off;
+  }
+
+  static std::size_t key_columns(std::span<const plot_diagram> diagrams) {
+    std::size_t longest = 0;
+    for (const plot_diagram& diagram : diagrams)
+      for (const plot_curve& curve : diagram.curves) longest = std::max(longest, columns_of(curve.name));
+    return longest + 9;
+  }
+
+  static std::vector<std::string> notes_of(std::span<const plot_diagram> diagrams, const std::vector<bool>& is_log,
+                                           const std::vector<std::string>& caveats) {
+    constexpr std::size_t k_note_columns = 120;
+    std::string missing;
+    for (std::size_t i = 0; i < diagrams.size(); ++i)
+      for (const missing_point& point : missing_points(diagrams[i], is_log[i])) {
+        std::ostringstream where;
+        where << (missing.empty() ? "" : ", ") << point.curve << " at " << point.x;
+        if (missing.find(where.str()) == std::string::npos) missing += where.str();
+      }
+    std::vector<std::string> all = caveats, lines;
+    if (!missing.empty()) all.push_back("× no value: " + missing + ".");
+    for (const std::string& note : all) {
+      std::istringstream text(wrapped(note, 0, k_note_columns));
+      for (std::string line; std::getline(text, line);) lines.push_back(line);
+    }
+    return lines;
+  }
+
+  static void add_notes(std::ostream& script, const std::vector<std::string>& notes, double below, double height) {
+    for (std::size_t i = 0; i < notes.size(); ++i)
+      script << "set label " << k_first_note + i << " " << quoted_for_gnuplot(notes[i]) << " at screen 0.01, screen "
+             << (below - k_note_height * static_cast<double>(i + 1)) / height << " left font 'sans,10'\n";
+  }
+
+  void add_diagram(std::ostream& script, std::ostream& data, const plot_diagram& diagram, bool is_log,
+                   std::size_t& index) const {
+    script << diagram.settings << "set key outside right top vertical Left reverse\n";
+    const std::vector<missing_point> missing = missing_points(diagram, is_log);
+    for (std::size_t i = 0; i < missing.size(); ++i)
+      script << "set label " << k_first_mark + i << " '×' at first " << missing[i].x
+             << ", graph 0.03 center textcolor rgb 'red'\n";
+    const char* separator = "plot ";
+    for (const plot_curve& curve : diagram.curves) {
+      data << "# " << curve.name << "\n";
+      for (const auto& [x, y] : curve.points)
+        if (is_drawable(y, is_log)) data << x << " " << y << "\n";
+      data << "\n\n";
+      script << std::exchange(separator, ", \\\n  ") << quoted_for_gnuplot(data_) << " index " << index++
+             << " using 1:2 with " << curve.style << " title " << quoted_for_gnuplot(curve.name);
+    }
+    script << "\n";
+    for (std::size_t i = 0; i < missing.size(); ++i) script << "unset label " << k_first_mark + i << "\n";
+  }
+
   std::optional<failure> run_gnuplot() const {
     std::string command = "gnuplot", argument = script_.string();
     const std::array<char*, 3> arguments{command.data(), argument.data(), nullptr};

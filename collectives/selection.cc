@@ -8,6 +8,8 @@
 #include <set>
 #include <tuple>
 
+#include "ops/nearest_word.h"
+
 namespace lsched {
 namespace {
 
@@ -18,16 +20,20 @@ std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\
 /// The text lists the names that exist.
 failure unknown(std::string_view collective, std::string_view name) {
   std::string collectives, names;
+  std::vector<std::string_view> known_collectives, known_names{"auto"};
   std::string_view last;
   for (const algorithm& how : algorithms()) {  // a collective's algorithms stand together
+    if (how.of->name != last) known_collectives.push_back(how.of->name);
+    if (how.of->name == collective) known_names.push_back(how.name);
     if (how.of->name != last) collectives += (last.empty() ? "" : ", ") + quoted(how.of->name);
     if (how.of->name == collective) names += quoted(how.name) + ", ";
     last = how.of->name;
   }
   if (names.empty())
-    return {status::argument, "there is no collective " + quoted(collective) + ": choose one of " + collectives};
-  return {status::argument,
-          quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " + names + "\"auto\""};
+    return {status::argument, "there is no collective " + quoted(collective) + ": choose one of " + collectives +
+                                  suggestion_for(collective, known_collectives)};
+  return {status::argument, quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " + names +
+                                "\"auto\"" + suggestion_for(name, known_names)};
 }
 
 // --- the model ---------------------------------------------------------------------------------------------

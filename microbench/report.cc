@@ -6,8 +6,11 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstring>
+#include <ctime>
+#include <fstream>
 #include <thread>
 
+#include "bindings/wrapped_text.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
 
@@ -54,21 +57,62 @@ std::string format(const char* layout, std::va_list arguments) {
 
 }  // namespace
 
+namespace {
+
+std::string processor_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.find(':') + 2, line.size()));
+  return "an unnamed processor";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm day{};
+  std::array<char, 32> text{};
+  gmtime_r(&now, &day);
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &day);
+  return text.data();
+}
+
+/// Where and when; of a benchmark that counts in one process, `common` knows no ranks.
+std::string words_for_machine(const result& common) {
+  std::string words;
+  if (common.contains("ranks"))
+    words = counted(common.at("ranks").get<int>(), "rank") + " over " + common.at("transport").get<std::string>() +
+            (common.at("oversubscribed").get<bool>() ? ", more than cores (oversubscribed)" : ", a core for each") +
+            (common.at("pinned").get<bool>() ? ", pinned" : "") + ". ";
+  return words + counted(usable_cores(), "core") + " of " + processor_model() + ", " + today() + ", libsched " +
+         lsched_version() + ".";
+}
+
+}  // namespace
+
 result times_of(const summary& us) {
   return {{"us_min", us.min}, {"us_median", us.median}, {"us_p95", us.p95}, {"rounds", us.samples}};
 }
 
 // ---- table ----
 
+/// A row that is too wide goes on in another line, as all rows then do.
 void table::print(std::FILE* to) const {
+  constexpr std::size_t k_indent = 6;
   std::vector<std::size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
     for (std::size_t column = 0; column < row.size(); ++column)
       widths[column] = std::max(widths[column], width(row[column]));
   for (const auto& row : rows_) {
     std::string line;
-    for (std::size_t column = 0; column < row.size(); ++column)
-      line += std::string(widths[column] - width(row[column]) + (column == 0 ? 0 : 2), ' ') + row[column];
+    std::size_t place = 0;
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      if (column > 0 && place + 2 + widths[column] > k_columns) {
+        line += "\n";
+        place = k_indent;
+      }
+      const std::size_t space = column == 0 ? 0 : place == k_indent && line.ends_with('\n') ? k_indent : 2;
+      line += std::string(space + widths[column] - width(row[column]), ' ') + row[column];
+      place += (space == 2 ? 2 : 0) + widths[column];
+    }
     std::fprintf(to, "%s\n", line.c_str());
   }
 }
@@ -181,8 +225,10 @@ void reporter::say(const char* layout, ...) {
   const auto held = line_.erase();
   std::va_list arguments;
   va_start(arguments, layout);
-  std::fprintf(text_, "%s\n", format(layout, arguments).c_str());
+  std::string line = format(layout, arguments);
   va_end(arguments);
+  if (line.find("  ") == line.npos) line = wrapped(line);  // prose, no row of a table
+  std::fprintf(text_, "%s\n", line.c_str());
   std::fflush(text_);
 }
 
@@ -194,9 +240,9 @@ void reporter::progress(const char* layout, ...) {
   va_end(arguments);
 }
 
-void reporter::draw(const std::string& title, std::span<const plot_diagram> diagrams) {
+void reporter::draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat) {
   if (!is_root_ || options_.plot.empty()) return;
-  const auto why = picture(options_.plot).draw(title, diagrams);
+  const auto why = picture(options_.plot).draw(title, diagrams, {caveat, words_for_machine(common_)});
   if (why && why->code == status::argument) throw failed(why->text);
   if (why)
     say("no plot, %s", why->text.c_str());

@@ -88,10 +88,11 @@ class reporter {
   /// What is going on now, on standard error if that is a terminal (bindings/progress_line.h).
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
+  /// `caveat`: what a reader must know of this benchmark; ranks, machine and date are said besides.
   /// On rank 0: writes NAME.dat and NAME.gp beside the picture, and has gnuplot draw it, if options ask for one. A
   /// gnuplot that refuses its script makes the exit status 1; one that is not installed does not. Throws `failed` if
   /// the files cannot be written.
-  void draw(const std::string& title, std::span<const plot_diagram> diagrams);
+  void draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat);
 
   /// The exit status, after a last line about what was wrong.
   int finish();

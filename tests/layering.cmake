@@ -82,9 +82,11 @@ room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transp
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
-room(bindings/cli ops libsched/trace libsched/transport/shm bindings/cli/goal offload bindings bindings/requests bindings/mpi bindings/cli/common)
+room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
+room(bindings/cli/help bindings)
+room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm bindings/cli/help bindings/cli/goal bindings/cli/picture offload bindings bindings/requests bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
-  bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal)
+  bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/requests bindings/cli/common)
 room(microbench ops offload bindings bindings/c)

@@ -10,17 +10,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
 
 #include "bindings/c/build_id.h"
 #include "bindings/c/private_calls.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
+#include "bindings/environment_names.h"
 #include "bindings/foreign_launcher.h"
+#include "bindings/log.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/cores.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -60,6 +64,15 @@ std::optional<failure> end_with_launcher(int descriptor) {
   if (poll(&launcher, 1, 0) > 0)  // it was gone before the line above
     return failure{status::transport, "the launcher of this process has ended"};
   return std::nullopt;
+}
+
+/// Of the process, once: its environment, by rank 0, because all ranks have the same as a rule.
+void warn_about_environment(rank self) {
+  static std::once_flag told;
+  if (self != 0) return;
+  std::call_once(told, [self] {
+    for (const std::string& line : unknown_variables()) log(log_level::warning, self, line);
+  });
 }
 
 /// A world is open. What falls short of what was to be expected is told.
@@ -182,6 +195,7 @@ result<open_options> read_config(const lsched_config* config) {
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
+  if (const auto level = log_level_in_environment(); !level) return level.error();
   if (!reads) return reads.error();
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
@@ -247,7 +261,12 @@ lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& op
       process(*runtime_),
       commit_timeout(options.commit_timeout),
       joined(process, commit_timeout),
-      schedules_made(place(), chosen_by(options, around)) {}
+      schedules_made(place(), chosen_by(options, around)) {
+  warn_about_environment(place().self);
+  log(log_level::info, place().self,
+      "libsched " + std::string(k_version) + ": world of " + counted(place().size, "rank") + ", " +
+          (options.process.wants_thread ? "progress thread" : "progress by the caller"));
+}
 
 lsched_world::lsched_world(const lsched_world& parent, new_world made)
     : runtime_(parent.runtime_),

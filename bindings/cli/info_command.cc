@@ -12,8 +12,11 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/environment.h"
+#include "bindings/environment_names.h"
 #include "bindings/selection_environment.h"
+#include "bindings/wrapped_text.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"
@@ -30,76 +33,20 @@ using json = nlohmann::ordered_json;
 
 // --- environment -------------------------------------------------------------------------------------------
 
-constexpr std::string_view k_prefix = "LSCHED_";
-/// For the library's own tests, which say what they take.
-constexpr std::string_view k_prefix_of_tests = "LSCHED_TEST_";
-
-struct variable {
-  std::string_view name;
-  std::string_view unset;   ///< what holds where it is not set
-  std::string_view values;  ///< the words it takes, separated by "|"; empty: anything
-  std::string_view purpose;
-};
-
-constexpr std::array k_variables{
-    variable{"LSCHED_PROGRESS", "thread", "thread|caller", "who serves the engine while the application computes"},
-    variable{"LSCHED_IDLE", "auto", "auto|spin|yield|park", "what a waiting thread does"},
-    variable{"LSCHED_LANE", "auto", "auto|inline|tbb|tbb:WORKERS", "where large arithmetic runs"},
-    variable{"LSCHED_READ_PEERS", "yes", "yes|no",
-             "large messages are read from the sender's process where the system permits it"},
-    variable{"LSCHED_ALGORITHM", "", "", "what auto is: collective=algorithm,..."},
-    variable{"LSCHED_ALGORITHM_FILES", "", "", "algorithm files, loaded when a world is opened: path:path:..."},
-    variable{"LSCHED_TUNING", "", "", "file with the tuning table that auto goes by"},
-    variable{"LSCHED_TRACE", "", "", "prefix: every rank writes a trace to PREFIX.RANK.json"},
-    variable{"LSCHED_RECORDER", "", "", "file for `lsched postmortem`: where each rank is, also after its end"},
-    variable{"LSCHED_REGION", "", "", "address space of a rank's shared region, such as 64M"},
-    variable{"LSCHED_WORLD", "", "alone", "a world of one, whoever has started the process"},
-    variable{"LSCHED_CUDA_DEVICE", "", "", "number of the GPU whose memory may hold buffers"},
-    variable{"LSCHED_CUDA_STREAMS", "auto", "auto|host", "who waits where a GPU's stream is to wait for a round"},
-    variable{"LSCHED_RANKS_PER_NODE", "", "", "every that many ranks make a node of their own"},
-    variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
-    variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
-    variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},
-    variable{"LSCHED_RUN_LAUNCHER", "", "", "set by `lsched run`: descriptor through which ranks end with it"},
-};
-
-bool takes(const variable& known, std::string_view value) {
+bool takes(const environment_variable& known, std::string_view value) {
   if (known.name == "LSCHED_LANE") return parse_lane(value).has_value();
   if (known.values.empty()) return true;
   const std::string words = "|" + std::string(known.values) + "|";
   return value.find('|') == value.npos && words.find("|" + std::string(value) + "|") != words.npos;
 }
 
-/// The known name that a misspelt one most likely means, by the letters at their ends that agree; empty if these are
-/// no more than half.
-std::string_view nearest(std::string_view name) {
-  const auto likeness = [&](const variable& known) {
-    const std::string_view other = known.name;
-    return (std::ranges::mismatch(name, other).in1 - name.begin()) +
-           (std::mismatch(name.rbegin(), name.rend(), other.rbegin(), other.rend()).first - name.rbegin());
-  };
-  const auto best = std::ranges::max_element(k_variables, {}, likeness);
-  const auto prefix = std::ssize(k_prefix);
-  return 2 * (likeness(*best) - prefix) > std::ssize(name) - prefix ? best->name : std::string_view();
-}
-
 std::vector<std::string> warnings_about_environment() {
-  std::vector<std::string> warnings;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with(k_prefix) || name.starts_with(k_prefix_of_tests)) continue;
-    const std::string_view value = text.substr(std::min(name.size() + 1, text.size()));
-    const auto known = std::ranges::find(k_variables, name, &variable::name);
-    if (known != k_variables.end() && (value.empty() || takes(*known, value))) continue;
-    std::string line(name);
-    if (known != k_variables.end()) {
-      line += "=" + std::string(value) + " is not understood; it takes " + std::string(known->values);
-    } else {
-      line += " is not a variable of libsched";
-      if (const auto near = nearest(name); !near.empty()) line += "; did you mean " + std::string(near) + "?";
-    }
-    warnings.push_back(std::move(line));
+  std::vector<std::string> warnings = unknown_variables();
+  for (const environment_variable& known : k_environment_variables) {
+    const char* const value = text_in_environment(std::string(known.name).c_str());
+    if (value != nullptr && !takes(known, value))
+      warnings.push_back(std::string(known.name) + "=" + value + " is not understood; it takes " +
+                         std::string(known.values));
   }
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
@@ -115,7 +62,7 @@ std::vector<std::string> warnings_about_environment() {
 
 json describe_environment() {
   json list = json::array();
-  for (const variable& known : k_variables) {
+  for (const environment_variable& known : k_environment_variables) {
     const char* const set = text_in_environment(std::string(known.name).c_str());
     const std::string_view value = set != nullptr ? set : known.unset;
     list.push_back({{"name", known.name},
@@ -207,18 +154,19 @@ void print_info(json all) {
   print_lines(all);
   std::printf("environment\n");
   for (const json& each : environment)
-    std::printf("  %-22s %-8s (%s)  %s\n", text_of(each["name"]).c_str(), text_of(each["value"]).c_str(),
-                text_of(each["source"]).c_str(), text_of(each["purpose"]).c_str());
+    std::printf("  %-22s %-8s (%s)\n      %s\n", text_of(each["name"]).c_str(), text_of(each["value"]).c_str(),
+                text_of(each["source"]).c_str(), wrapped(text_of(each["purpose"]), 6).c_str());
 }
 
 struct info_options {
   unsigned ranks = 1;
-  bool as_json = false;
+  std::string json;
 };
 
 int info(const info_options& options) {
+  print_to(options.json);
   const json all = describe(options.ranks);
-  if (options.as_json)
+  if (!options.json.empty())
     std::printf("%s\n", all.dump(2).c_str());
   else
     print_info(all);
@@ -232,8 +180,8 @@ void add_info_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("info", "Show the build, the machine and the environment");
   const auto options = std::make_shared<info_options>();
   const option_group group{*command};
-  group.add("--ranks", options->ranks, "Local ranks to choose the idle policy for", whole_number(1, k_most_ranks));
-  group.add_flag("--json", options->as_json, "Print one JSON object");
+  group.add("-n,--ranks", options->ranks, "Local ranks to choose the idle policy for", whole_number(1, k_most_ranks));
+  group.add_json(options->json, "one object");
   command->footer("Example:  lsched info --ranks 4");
   command->callback([&context, options] { context.action = [options] { return info(*options); }; });
 }

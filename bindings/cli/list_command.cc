@@ -8,7 +8,9 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/selection_environment.h"
+#include "bindings/wrapped_text.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
 
@@ -22,7 +24,7 @@ struct list_options {
   std::string tuning;
   rank ranks_per_core = 0;  ///< 0: as many as have to on this machine
   bool explains = false;
-  bool as_json = false;
+  std::string json;
 };
 
 activation starts_of(const collective& of, const request_options& request) {
@@ -90,12 +92,12 @@ json describe(const sparse_algorithm& how, const request_options& request) {
 /// A line for each algorithm. `columns`: the numbers of entry[estimate] that are shown, and how wide.
 void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
-    std::printf("%-18s %-20s", text_of(entry["collective"]).c_str(), text_of(entry["algorithm"]).c_str());
+    std::printf("%-28s %-21s", text_of(entry["collective"]).c_str(), text_of(entry["algorithm"]).c_str());
     if (entry["objection"].is_null()) {
       for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[estimate][name].get<double>());
-      std::printf("  %s\n", text_of(entry["constraints"]["summary"]).c_str());
+      std::printf("\n    %s\n", wrapped(text_of(entry["constraints"]["summary"]), 4).c_str());
     } else {
-      std::printf(" %s\n", text_of(entry["objection"]).c_str());
+      std::printf("\n    %s\n", wrapped(text_of(entry["objection"]), 4).c_str());
     }
   }
 }
@@ -103,12 +105,11 @@ void print(const json& list, const char* estimate, const std::vector<std::pair<c
 void print(const json& dense, const json& sparse, const request_options& request) {
   std::printf("One round of the whole world: %s, %llu x %s.\n\n", counted(request.ranks, "rank").c_str(),
               static_cast<unsigned long long>(request.count), std::string(name_of(request.type)).c_str());
-  std::printf("%-18s %-20s %10s %14s %10s %6s  %s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops",
-              "constraints");
-  print(dense, "cost", {{"messages", 10}, {"bytes", 14}, {"signals", 10}, {"rounds", 6}});
+  std::printf("%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
+  print(dense, "cost", {{"messages", 9}, {"bytes", 13}, {"signals", 9}, {"rounds", 5}});
   std::printf("\nThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
               static_cast<unsigned long long>(problem_of(request).k));
-  print(sparse, "estimate", {{"messages", 10}, {"words", 14}});
+  print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
   std::printf("\n%s has the same ones, behind an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
 }
 
@@ -149,7 +150,8 @@ void print_choice(const json& entry) {
       std::printf("    %-24s %12.3f us predicted, hops %s\n", text_of(each["algorithm"]).c_str(),
                   each["predicted_us"].get<double>(), text_of(each["hops"]).c_str());
     else
-      std::printf("    %-24s %s\n", text_of(each["algorithm"]).c_str(), text_of(each["objection"]).c_str());
+      std::printf("    %-24s %s\n", text_of(each["algorithm"]).c_str(),
+                  wrapped(text_of(each["objection"]), 29).c_str());
 }
 
 int explain(const list_options& options) {
@@ -159,7 +161,7 @@ int explain(const list_options& options) {
     json entry = explain(*of, options.request, by);
     if (!entry["candidates"].empty()) all.push_back(std::move(entry));
   }
-  if (options.as_json) return std::printf("%s\n", all.dump(2).c_str()), 0;
+  if (!options.json.empty()) return std::printf("%s\n", all.dump(2).c_str()), 0;
   for (const json& entry : all) print_choice(entry);
   std::printf("\nFor %s on one node, %d to a core (--ranks-per-core).\n",
               counted(options.request.ranks, "rank").c_str(), by.around.ranks_per_core);
@@ -167,11 +169,12 @@ int explain(const list_options& options) {
 }
 
 int list(const list_options& options) {
+  print_to(options.json);
   if (options.explains) return explain(options);
   json dense = json::array(), sparse = json::array();
   for (const algorithm& how : algorithms()) dense.push_back(describe(how, options.request));
   for (const sparse_algorithm& how : sparse_algorithms()) sparse.push_back(describe(how, options.request));
-  if (!options.as_json) return print(dense, sparse, options.request), 0;
+  if (options.json.empty()) return print(dense, sparse, options.request), 0;
   dense.insert(dense.end(), sparse.begin(), sparse.end());
   std::printf("%s\n", dense.dump(2).c_str());
   return 0;
@@ -191,10 +194,10 @@ void add_list_command(CLI::App& app, command_context& context) {
            "How many ranks share a core (default: as many as have to on this machine)")
       ->check(whole_number(1, k_most_ranks))
       ->needs(explains);
-  group.add_flag("--json", options->as_json, "Print a JSON array");
+  group.add_json(options->json, "an array");
   command->footer(
-      "Messages and bytes are those of all ranks together; hops is the longest chain of messages and signals,\n"
-      "one after the other (\"rounds\" in JSON). Signals carry no payload.\n"
+      "Messages and bytes are those of all ranks together; hops is the longest chain of messages and\n"
+      "signals, one after the other (\"rounds\" in JSON). Signals carry no payload.\n"
       "Example:  lsched list --ranks 32 --count 1000000 --dtype f32");
   command->callback([&context, options] { context.action = [options] { return list(*options); }; });
 }

@@ -16,6 +16,8 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/session.h"
+#include "bindings/cli/help/description.h"
+#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -26,6 +28,17 @@ constexpr int k_exit_usage = 2;
 std::string version_line() {
   return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
 }
+
+/// Help comes from the same description as man pages and completions.
+class described_help : public CLI::FormatterBase {
+ public:
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
+    std::string name;
+    for (const CLI::App* each = app; each != nullptr; each = each->get_parent())
+      name = each->get_name() + (name.empty() ? "" : " " + name);
+    return help_text(describe_command(*app, name));
+  }
+};
 
 void add_commands(CLI::App& app, command_context& context) {
 #if LSCHED_HAVE_BENCH
@@ -38,6 +51,8 @@ void add_commands(CLI::App& app, command_context& context) {
   add_postmortem_command(app, context);
   add_simulate_command(app, context);
   add_trace_command(app, context);
+  add_help_command(app, context);
+  add_completion_command(app, context);
   add_soak_command(app, context);
   add_verify_command(app, context);
 #if LSCHED_HAVE_BENCH
@@ -79,12 +94,37 @@ void expect_known_command(const CLI::App& app, const command_context& context, s
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
   const std::string& word = context.arguments[place];
-  std::string known;
+  std::vector<std::string> known;
   for (const CLI::App* command : commands) {
     if (command->get_name() == word) return expect_known_command(*command, context, place + 1);
-    known += " " + command->get_name();
+    known.push_back(command->get_name());
   }
-  throw CLI::ParseError("there is no command \"" + word + "\"; there are" + known, CLI::ExitCodes::ExtrasError);
+  std::string suggested = suggestion_for(word, known);
+  if (suggested.empty()) {
+    suggested = "; there are";
+    for (const std::string& each : known) suggested += " " + each;
+  }
+  throw CLI::ParseError("there is no command \"" + word + "\"" + suggested, CLI::ExitCodes::ExtrasError);
+}
+
+/// The innermost command that was named.
+const CLI::App& named_command(const CLI::App& app) {
+  const auto below = app.get_subcommands();
+  return below.empty() ? app : named_command(*below.front());
+}
+
+/// Words that no option takes, with the nearest names of options.
+std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
+  const CLI::App& command = named_command(app);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  for (const std::string& word : command.remaining()) {
+    if (!word.starts_with("--")) continue;
+    const std::string name = word.substr(0, word.find('='));
+    return command.get_name() + " has no option " + name + suggestion_for(name, names);
+  }
+  return mistake.what();
 }
 
 /// One rank's word is enough: all have the same command line.
@@ -101,6 +141,13 @@ int fail(const char* why) {
   return k_exit_failure;
 }
 
+/// The command line makes no sense.
+int refuse(const CLI::App& app, const command_context& context, const std::string& why) {
+  std::fflush(stdout);  // what was done, before what was not
+  if (is_spokesman()) std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
+  return k_exit_usage;
+}
+
 int act(CLI::App& app, command_context& context) {
   try {
     expect_known_command(app, context);
@@ -108,11 +155,10 @@ int act(CLI::App& app, command_context& context) {
     return context.action();
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
+  } catch (const CLI::ExtrasError& mistake) {
+    return refuse(app, context, words_for(mistake, app));
   } catch (const CLI::ParseError& mistake) {
-    std::fflush(stdout);  // what was done, before what was not
-    if (is_spokesman())
-      std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", mistake.what(), help_hint(app, context).c_str());
-    return k_exit_usage;
+    return refuse(app, context, mistake.what());
   } catch (const std::bad_alloc&) {
     return fail("there is not enough memory for that");
   } catch (const std::exception& why) {
@@ -152,9 +198,11 @@ int main(int argc, char** argv) {
   CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.", "lsched");
   app.footer(
       "Example:  lsched run -n 4 ./my_program\n"
-      "`lsched COMMAND --help` explains a command.");
+      "`lsched COMMAND --help` explains a command.\n"
+      "Exit status of every command: 0 done, 1 failed, 2 the command line makes no sense.");
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<described_help>());  // commands take it over from here
   add_commands(app, context);
   return with_output_written(act(app, context));
 }

@@ -14,6 +14,8 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/common/recording_words.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/input_file.h"
@@ -31,8 +33,7 @@ constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 33;
 
 struct postmortem_options {
   std::string source;
-  bool as_json = false;
-  bool as_trace = false;
+  std::string json, trace;  ///< files
 };
 
 struct owned_file {
@@ -213,9 +214,10 @@ void print_trace(const recording& all) {
 
 int report(const postmortem_options& options) {
   const recording all = read_source(options.source);
-  if (options.as_trace)
+  for (const std::string* file : {&options.trace, &options.json}) print_to(*file);
+  if (!options.trace.empty())
     print_trace(all);
-  else if (options.as_json)
+  else if (!options.json.empty())
     print_json(all);
   else
     print(all);
@@ -231,11 +233,12 @@ void add_postmortem_command(CLI::App& app, command_context& context) {
       ->add_option("SOURCE", options->source,
                    "A file that was written under LSCHED_RECORDER, or the process number of an `lsched run` that runs")
       ->required();
-  auto* as_json = command->add_flag("--json", options->as_json, "Print one JSON object; times are ns since 1970");
-  command->add_flag("--trace", options->as_trace, "Print the open waits as a trace, for https://ui.perfetto.dev")
+  const option_group group{*command};
+  auto* as_json = group.add_json(options->json, "one object; times are ns since 1970");
+  group.add_file("--trace", options->trace, "Write the open waits as a trace, for https://ui.perfetto.dev")
       ->excludes(as_json);
   command->footer(
-      "A wait is on record once it has lasted 50 us to 1 ms. Ranks of other nodes have a recording of their own.\n"
+      "A wait is on record once it has lasted 50 us to 1 ms. Ranks of other nodes have their own recording.\n"
       "Ranks are those of the launch, also of schedules of a world that was split off, such as #1.3.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"

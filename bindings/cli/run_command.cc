@@ -57,15 +57,17 @@ void add_run_command(CLI::App& app, command_context& context) {
   group.add("-n,--ranks", options->ranks, "Number of ranks")->required()->check(whole_number(1, k_most_ranks));
   group.add("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
       ->check(number(0.001, k_longest_seconds));
-  group.add_flag("--bind", options->bind, "Pin rank r to the r-th core this process may use, round robin");
+  group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   // For the help text: main() has set these words aside, because they are not ours to parse.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"
-      "SIGTERM and SIGHUP are passed on. No process that has opened a world outlives this command, however it\n"
-      "ends. What else ranks leave behind has a second to end by itself, and one more after SIGTERM.\n"
-      "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n if\n"
-      "signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or found.\n"
+      "SIGTERM and SIGHUP are passed on. No process that has opened a world outlives this command,\n"
+      "however it ends. What else ranks leave behind has a second to end by itself, and one more after\n"
+      "SIGTERM.\n"
+      "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n\n"
+      "if signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or\n"
+      "found.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options] {
     if (context.program.empty()) throw CLI::RequiredError("PROGRAM");

@@ -7,6 +7,8 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/common/printed_to.h"
+#include "bindings/cli/draw.h"
 #include "bindings/cli/goal/goal.h"
 #include "bindings/requests/requests.h"
 
@@ -23,9 +25,7 @@ struct show_options {
   rank self = 0;
   bool all = false;
   std::uint64_t seed = 1;
-  bool as_dot = false;
-  bool as_json = false;
-  bool as_goal = false;
+  std::string dot, json, goal, svg;  ///< files
   bool as_algorithm_file = false;
   goal_scenario scenario;
 };
@@ -92,10 +92,15 @@ schedule_ptr compile(const show_options& options, rank self) {
                is_partial ? activation_of(request.activation, options.seed) : activation{.seed = options.seed}));
 }
 
-/// The whole world: the format knows no single ranks.
-int show_goal(const show_options& options) {
+std::vector<schedule_ptr> compile_world(const show_options& options) {
   std::vector<schedule_ptr> world;
   for (rank self = 0; self < options.request.ranks; ++self) world.push_back(compile(options, self));
+  return world;
+}
+
+/// The whole world: the format knows no single ranks.
+int show_goal(const show_options& options) {
+  const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
   std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
   return 0;
@@ -119,18 +124,20 @@ void take_file(show_options& options) {
 }
 
 int show(const show_options& options) {
-  if (options.as_goal) return show_goal(options);
+  for (const std::string* file : {&options.goal, &options.json, &options.dot}) print_to(*file);
+  if (!options.goal.empty()) return show_goal(options);
+  if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;
   const rank end = options.all ? options.request.ranks : options.self + 1;
   json list = json::array();
   for (rank self = first; self < end; ++self) {
     const schedule_ptr program = compile(options, self);
-    if (options.as_json)
+    if (!options.json.empty())
       list.push_back(describe(*program));
     else
-      std::fputs((options.as_dot ? to_dot(*program) : to_text(*program)).c_str(), stdout);
+      std::fputs((!options.dot.empty() ? to_dot(*program) : to_text(*program)).c_str(), stdout);
   }
-  if (options.as_json) std::printf("%s\n", (options.all ? list : list.front()).dump(2).c_str());
+  if (!options.json.empty()) std::printf("%s\n", (options.all ? list : list.front()).dump(2).c_str());
   return 0;
 }
 
@@ -150,18 +157,23 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* self = group.add("--rank", options->self, "Whose schedule", any_rank);
   group.add_flag("--all", options->all, "Every rank's")->excludes(self);
   group.add("--seed", options->seed, "Seed of the policies that draw", whole_number(0));
-  auto* dot = group.add_flag("--dot", options->as_dot, "Print Graphviz instead of the text form");
-  auto* json = group.add_flag("--json", options->as_json, "Print a JSON object; with --all, an array of them");
-  auto* goal = group.add_flag("--goal", options->as_goal, "Print one round of all ranks as GOAL text (LogGOPSim)");
+  auto* dot = group.add_file("--dot", options->dot, "Write Graphviz instead of the text form");
+  auto* json = group.add_json(options->json, "one object; with --all, an array of them");
+  auto* goal = group.add_file("--goal", options->goal, "Write one round of all ranks as GOAL text (LogGOPSim)");
   auto* algorithm_file = group.add_flag("--algorithm-file", options->as_algorithm_file,
                                         "Print the algorithm file that an MSCCL program becomes");
   json->excludes(dot);
   for (auto* other : {dot, json, goal}) algorithm_file->excludes(other);
   goal->excludes(dot)->excludes(json)->excludes(self);
-  group.add("--initiator", options->scenario.initiator, "GOAL: whose call starts the round of policy solo", any_rank);
-  group.add("--ns-per-byte", options->scenario.ns_per_byte, "GOAL: time of a compute for each byte it writes",
-            number(1e-6, 1e6));
-  command->footer("Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot | dot -Tsvg > allreduce.svg");
+  group.add_file("--svg", options->svg, "Draw the schedules of all ranks, in steps, as SVG")
+      ->excludes(dot)
+      ->excludes(json)
+      ->excludes(goal)
+      ->excludes(self);
+  group.add("--initiator", options->scenario.initiator, "GOAL, SVG: whose call starts the round", any_rank);
+  group.add("--compute", options->scenario.ns_per_byte, "GOAL: reduction or copy, ns per byte", number(1e-6, 1e6));
+  command->footer(
+      "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
   command->callback([&context, options] {
     context.action = [options] {
       if (options->as_algorithm_file) return show_algorithm_file(options->collective);

@@ -1,17 +1,28 @@
-// `lsched trace`: the traces of single ranks put together, so that messages between them become arrows.
+// `lsched trace`: the traces of single ranks put together, so that messages between them become arrows, or drawn.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/date_of.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
+#include "bindings/cli/common/output_file.h"
+#include "bindings/cli/picture/builders.h"
 #include "bindings/input_file.h"
+#include "libsched/schedule/schedule_file.h"
+#include "libsched/trace/trace.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -20,6 +31,7 @@ using json = nlohmann::ordered_json;
 
 constexpr int k_deepest = 8;  // ours nest to 4
 constexpr int k_depth_of_events = 2;
+constexpr std::size_t k_most_drawn = 2000;  ///< events of a picture that nobody has chosen the rounds of
 
 /// Why a value is no event of the Trace Event Format; empty if it is one.
 std::string flaw_of(const json& event) {
@@ -121,17 +133,156 @@ int join(const std::vector<std::string>& paths) {
   return 0;
 }
 
+// --- a picture ---------------------------------------------------------------------------------------------
+
+struct trace_options {
+  std::vector<std::string> paths;
+  std::string svg;
+  std::string schedule;
+  std::optional<round_no> round;
+};
+
+/// What the files of one run say.
+struct recorded_run {
+  std::vector<trace_event> events;
+  std::map<std::uint32_t, std::string> names;
+  std::map<std::string, std::uint32_t> numbers;  ///< of schedules, by name, in the order in which they come
+  std::uint64_t lost = 0, cut = 0;
+  std::size_t strange = 0;  ///< slices that are no ops of a schedule
+  std::string remark;
+};
+
+std::uint64_t nanoseconds(const json& us) { return static_cast<std::uint64_t>(std::llround(us.get<double>() * 1000)); }
+
+/// A slice as `to_trace_json` writes it; nothing for one of another program.
+std::optional<trace_event> event_from(const json& slice, recorded_run& run) {
+  const json with = slice.value("args", json::object());
+  const auto is_number = [&](const char* key) { return with.contains(key) && with[key].is_number_unsigned(); };
+  const bool has_schedule = with.is_object() && with.contains("schedule") && with["schedule"].is_string();
+  if (!has_schedule || !is_number("round") || slice["ts"] < 0 || slice["dur"] < 0) return std::nullopt;
+  const auto who = slice["pid"].get<std::int64_t>();
+  if (who < 0 || who >= std::int64_t{k_most_ranks}) return std::nullopt;
+  const auto number = run.numbers.try_emplace(with["schedule"], run.numbers.size()).first->second;
+  run.names[number] = escaped(with["schedule"].get<std::string>());
+  trace_event event{.begin_ns = nanoseconds(slice["ts"]),
+                    .end_ns = nanoseconds(slice["ts"]) + nanoseconds(slice["dur"]),
+                    .round = with["round"].get<round_no>(),
+                    .schedule = number,
+                    .who = static_cast<rank>(who)};
+  if (!with.contains("op")) return event;
+  const std::string name = slice["name"];
+  const std::string kind = slice.value("cat", "");
+  const auto row = std::ranges::find(k_kinds, kind, &kind_row::name);
+  if (!is_number("op") || row == k_kinds.end()) return std::nullopt;
+  event.op = with["op"].get<op_id>();
+  event.kind = static_cast<op_kind>(row - k_kinds.begin());
+  if (!is_communication(event.kind)) return event;
+  event.peer = event.who;
+  if (name == "call") return event;
+  const auto peer = whole_number_in(name.substr(name.rfind(' ') + 1));
+  if (!peer || *peer >= k_most_ranks || !is_number("tag")) return std::nullopt;
+  event.peer = static_cast<rank>(*peer);
+  event.tag = with["tag"].get<std::uint32_t>();
+  return event;
+}
+
+recorded_run run_from(const trace_options& options) {
+  recorded_run run;
+  for (const std::string& path : options.paths) {
+    const json part = trace_parser(path).parse();
+    for (const json& each : part["traceEvents"]) {
+      if (each["ph"] != "X") continue;
+      const auto event = event_from(each, run);
+      if (!event)
+        ++run.strange;
+      else
+        run.events.push_back(*event);
+    }
+    const json other = part.value("otherData", json::object());
+    run.lost += other.value("lost", std::uint64_t{0});
+    run.cut += other.value("cut", std::uint64_t{0});
+    if (const auto remark = other.find("remark"); remark != other.end() && remark->is_string())
+      run.remark = escaped(remark->get<std::string>());
+  }
+  return run;
+}
+
+/// "allreduce/ring #5, allreduce/flat #6 and 3 more"
+std::string names_of(const recorded_run& run) {
+  std::set<std::uint32_t> used;
+  for (const trace_event& event : run.events) used.insert(event.schedule);
+  std::string text;
+  std::size_t said = 0;
+  constexpr std::size_t k_most = 4;
+  for (const std::uint32_t number : used)
+    if (said++ < k_most) text += (text.empty() ? "" : ", ") + run.names.at(number);
+  return text + (said > k_most ? " and " + std::to_string(said - k_most) + " more" : "");
+}
+
+/// Leaves the events that are to be drawn, and answers which those are, in words.
+std::string choose(recorded_run& run, const trace_options& options) {
+  const std::string known = names_of(run);
+  const auto keep = [&](const auto& is_kept) {
+    std::erase_if(run.events, [&](const trace_event& event) { return !is_kept(event); });
+  };
+  keep([&](const trace_event& event) {
+    const std::string& name = run.names.at(event.schedule);
+    const bool is_named = name == options.schedule || name.starts_with(options.schedule + " #");
+    return (options.schedule.empty() || is_named) && (!options.round || event.round == *options.round);
+  });
+  if (run.events.empty())
+    throw command_failure(LSCHED_ERR_ARGUMENT,
+                          options.paths.front() + ": no such op is recorded there; schedules are " + known);
+  if (options.round) return "Round " + std::to_string(*options.round);
+  if (run.events.size() <= k_most_drawn) return "All rounds";
+  const trace_event last = *std::ranges::max_element(run.events, {}, &trace_event::end_ns);
+  keep([&](const trace_event& event) { return event.schedule == last.schedule && event.round == last.round; });
+  return "Round " + std::to_string(last.round) + ", the last of many (--schedule and --round choose others)";
+}
+
+int draw(const trace_options& options) {
+  output_file file(options.svg);
+  recorded_run run = run_from(options);
+  const std::string chosen = choose(run, options);
+  rank ranks = 0;
+  for (const trace_event& event : run.events) ranks = std::max(ranks, event.who + 1);
+  picture_words words{.title = names_of(run) + ", " + counted(ranks, "rank")};
+  const bool is_simulated = run.remark.starts_with("simulated");
+  words.title += is_simulated ? ", " + run.remark : ", measured";
+  words.caption.push_back(chosen + (is_simulated ? "." : ". Files of " + date_of(options.paths) + "."));
+  if (run.lost + run.cut > 0)
+    words.caption.push_back(counted(run.lost, "event") + " not recorded, " + std::to_string(run.cut) + " not written.");
+  if (run.strange > 0) words.caption.push_back(counted(run.strange, "slice") + " of other programs not drawn.");
+  const schedule_picture made = picture_of_trace(run.events, run.names, words);
+  for (const std::string& line : made.caption)
+    if (line.starts_with("Only")) std::fprintf(stderr, "lsched: %s: %s\n", options.svg.c_str(), line.c_str());
+  file.write(to_svg(made));
+  return 0;
+}
+
 }  // namespace
 
 void add_trace_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("trace", "Put the traces of single ranks together, on standard output");
-  const auto paths = std::make_shared<std::vector<std::string>>();
-  command->add_option("FILE", *paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")
+  CLI::App* command = app.add_subcommand("trace", "Put the traces of single ranks together, or draw them");
+  const auto options = std::make_shared<trace_options>();
+  const option_group group{*command};
+  group.add("FILE", options->paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")
       ->required();
+  auto* svg = group.add_file("--svg", options->svg, "Draw the run as SVG instead");
+  group
+      .add("--schedule", options->schedule,
+           "SVG: rounds of this schedule, such as \"allreduce/ring\" or \"allreduce/ring #5\"")
+      ->needs(svg);
+  group.add("--round", options->round, "SVG: this round alone (default: all, or the last one where there are many)")
+      ->check(whole_number(0))
+      ->needs(svg);
   command->footer(
       "Example:  LSCHED_TRACE=/tmp/hello lsched run -n 4 ./hello\n"
-      "          lsched trace /tmp/hello.*.json > hello.json      # open it at https://ui.perfetto.dev");
-  command->callback([&context, paths] { context.action = [paths] { return join(*paths); }; });
+      "          lsched trace /tmp/hello.*.json > hello.json      # open it at https://ui.perfetto.dev\n"
+      "          lsched trace /tmp/hello.*.json --round 3 --svg hello.svg");
+  command->callback([&context, options] {
+    context.action = [options] { return options->svg.empty() ? join(options->paths) : draw(*options); };
+  });
 }
 
 }  // namespace lsched::cli

@@ -257,18 +257,26 @@ void print_arrivals(const partial_options& options, reporter& out) {
       options.has_barrier ? " Two rounds more than were timed." : "");
 }
 
-void draw_figure(int ranks, reporter& out) {
-  plot_diagram figure{text("set key top left\nset xlabel 'contributors of a round'\nset xrange [0:%g]\n", ranks + 1.0) +
+void draw_figure(int ranks, const partial_options& options, reporter& out) {
+  std::string unsimulated;
+  plot_diagram figure{text("set xlabel 'contributors of a round'\nset xrange [0:%g]\n", ranks + 1.0) +
                       "set ylabel 'latency, mean over ranks [ms]'\nset yrange [0:*]\n"};
   for (const result& row : out.results()) {
     const double contributors = row.at("nap_mean"), ms = row.at("ms_mean");
     figure.named("measured", "points pointtype 7 pointsize 1.4").points.emplace_back(contributors, ms);
-    if (const result& simulated = row.at("ms_simulated"); !simulated.is_null())
+    if (const result& simulated = row.at("ms_simulated"); simulated.is_null())
+      unsimulated += (unsimulated.empty() ? "" : ", ") + row.at("policy").get<std::string>();
+    else
       figure.named("simulated", "points pointtype 6 pointsize 1.8").points.emplace_back(contributors, simulated);
     figure.settings += text("set label '%s' at %.4f,%.6f center offset 0,-1 font 'sans,8'\n",
                             row.at("policy").get<std::string>().c_str(), contributors, ms);
   }
-  out.draw(text("Partial allreduce, %d ranks: what waiting buys", ranks), std::span(&figure, 1));
+  out.draw(text("Partial allreduce, %d ranks: what waiting buys", ranks), std::span(&figure, 1),
+           text("%s a rank, delays %s, %g us on average, %llu rounds of each policy; means. Simulated: on a model of "
+                "shared memory%s.",
+                size_text(options.bytes).c_str(), options.skew.c_str(), options.skew_ms * 1e3,
+                static_cast<unsigned long long>(options.rounds),
+                unsimulated.empty() ? "" : (", not of " + unsimulated).c_str()));
 }
 
 /// From the first to arrive to the last.
@@ -306,7 +314,7 @@ int run_partial(lsched_world* runtime, const partial_options& wanted) {
   for (const std::string& policy : options.policies) all.measure(policy);
   print_table(options, out);
   if (options.shows_arrivals) print_arrivals(options, out);
-  draw_figure(ranks.size(), out);
+  draw_figure(ranks.size(), options, out);
   ranks.barrier();
   return out.finish();
 }

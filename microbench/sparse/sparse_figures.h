@@ -84,6 +84,6 @@ void report_thresholds(const sparse_figures_options& options, const tell_progres
 
 /// gnuplot's settings for a diagram over numbers of ranks.
 inline constexpr const char* k_plot_by_ranks =
-    "set logscale x 2\nset xlabel 'ranks'\nset key outside right top reverse Left\n";
+    "set logscale x 2\nset xlabel 'ranks'\n";
 
 }  // namespace lsched::bench

@@ -247,7 +247,10 @@ void report_balance(const sparse_figures_options& options, const tell_progress& 
         .named(name, "linespoints linewidth 1.5")
         .points.emplace_back(row.at("ranks"), row.at("words_mean").get<double>() / row.at("k").get<double>());
   }
-  out.draw("Words of the busiest rank, mean over rounds", both);
+  for (plot_diagram& each : both) each.shares_x = true;
+  out.draw("Words of the busiest rank, mean over rounds", both,
+           text("Counted, not measured: n = %zu, mean of rounds %zu to %zu, with residuals.", std::size_t{options.n},
+                std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations}));
 }
 
 }  // namespace lsched::bench

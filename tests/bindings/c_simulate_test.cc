@@ -179,7 +179,7 @@ std::string output_of(const std::string& command) {
 
 /// "finish_us" of the summary, in picoseconds.
 std::uint64_t told_by_command(const std::string& command) {
-  const std::string out = output_of(command + " --json");
+  const std::string out = output_of(command + " --json -");
   const std::string lines = out.substr(0, out.find_last_not_of('\n') + 1);
   const auto summary = nlohmann::json::parse(lines.substr(lines.rfind('\n') + 1));
   return static_cast<std::uint64_t>(std::llround(summary["finish_us"].get<double>() * 1e6));

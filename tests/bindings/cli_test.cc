@@ -204,10 +204,10 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
       {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
-      {{"simulate", "--ranks", "2", "3", "--to-goal", "/dev/null"}, "one simulation"},
-      {{"simulate", "--ranks", "2", "--goal", "/dev/null"}, "--goal"},
+      {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
+      {{"simulate", "--ranks", "2", "--from-goal", "/dev/null"}, "--from-goal"},
       {{"simulate", "--ranks", "2", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--goal", "/dev/null", "--file", "/dev/null"}, "--file"},
+      {{"simulate", "--from-goal", "/dev/null", "--file", "/dev/null"}, "--file"},
       {{"simulate", "--ranks-per-node", "2", "--file", "/dev/null"}, "--file"},
       {{"simulate", "--activation", "solo", "--file", "/dev/null"}, "--file"},
       {{"simulate", "--fig9", "--file", "/dev/null"}, "--file"},
@@ -235,9 +235,9 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--level", "2.7:1:1:1:1"}, "a whole number of ranks"},
       {{"simulate", "--seed", "-1"}, "--seed"},
       {{"show", "barrier", "--ranks", "2", "--seed", "99999999999999999999"}, "--seed"},
-      {{"soak", "--policy", "sometimes"}, "--policy"},
+      {{"soak", "--activation", "sometimes"}, "--activation"},
       {{"soak", "--count", "2"}, "--count"},
-      {{"soak", "--rounds", "0"}, "\"0\" is not a whole number from 1 on"},
+      {{"soak", "--iterations", "0"}, "\"0\" is not a whole number from 1 on"},
       {{"soak", "--timeout", "nan"}, "--timeout"},
       {{"soak", "--stops", "0"}, "--stops"},
       {{"soak", "--algorithm", "magic"}, "--algorithm"},
@@ -282,16 +282,16 @@ struct temporary_file {
 TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
   const std::vector<std::pair<words, std::string>> mistakes{
       {{"bench", "bogus"}, "Try `lsched bench --help`"},
-      {{"bench", "fig9", "--sizes", "64,6"}, "6 is not a positive multiple of 4"},
-      {{"bench", "fig9", "--sizes", "much"}, "\"much\" is not a size"},
-      {{"bench", "fig9", "--iters", "0"}, "Try `lsched bench fig9 --help`"},
-      {{"bench", "partial", "--policy", "some"}, "starts no rounds"},
+      {{"bench", "fig9", "--bytes", "64,6"}, "6 is not a positive multiple of 4"},
+      {{"bench", "fig9", "--bytes", "much"}, "\"much\" is not a size"},
+      {{"bench", "fig9", "--iterations", "0"}, "Try `lsched bench fig9 --help`"},
+      {{"bench", "partial", "--activation", "some"}, "starts no rounds"},
       {{"bench", "partial", "--skew", "some"}, "--skew"},
       {{"bench", "partial", "--bytes", "6"}, "6 is not a positive multiple of 4"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
-      {{"bench", "coll", "--coll", "allreduce,bogus"}, "--coll"},
-      {{"bench", "overlap", "--progress", "magic"}, "--progress"},
-      {{"bench", "overlap", "--compute", "magic"}, "--compute"},
+      {{"bench", "coll", "--collective", "allreduce,bogus"}, "--collective"},
+      {{"bench", "overlap", "--progress-by", "magic"}, "--progress-by"},
+      {{"bench", "overlap", "--compute-by", "magic"}, "--compute-by"},
       {{"bench", "cost", "--only", "something"}, "--only"},
       {{"bench", "engine", "--only", "something"}, "--only"},
       {{"bench", "engine", "--cell-seconds", "0"}, "--cell-seconds"},
@@ -308,7 +308,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--generator", "training"}, "--generator"},
       {{"simulate", "--count", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--period", "5"}, "--collective sparse_allreduce"},
-      {{"simulate", "--bucket", "5"}, "--collective sparse_allreduce"},
+      {{"simulate", "--lists-at-once", "5"}, "--collective sparse_allreduce"},
       {{"simulate", "--collective", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
       {{"simulate", "--collective", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},
@@ -347,8 +347,8 @@ std::vector<json> lines_of(const std::string& text) {
   return lines;
 }
 
-const words k_short_sweep{"--coll", "allreduce,barrier", "--sizes", "4,1K",  "--iters",
-                          "10",     "--cell-seconds",    "0.01",    "--json"};
+const words k_short_sweep{"--collective", "allreduce,barrier", "--bytes", "4,1K",   "--iterations",
+                          "10",           "--cell-seconds",    "0.01",    "--json", "-"};
 
 TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
   words ask{"bench", "coll", "-n", "3", "--algorithm", "all"};
@@ -374,7 +374,7 @@ TEST(CommandBench, a_sweep_has_a_right_line_for_every_cell) {
 }
 
 TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
-  const outcome listed = run(lsched({"list", "--json"}));
+  const outcome listed = run(lsched({"list", "--json", "-"}));
   ASSERT_EQ(listed.status, 0) << listed.err;
   std::set<std::string> collectives;
   for (const json& entry : json::parse(listed.out)) collectives.insert(entry["collective"]);
@@ -384,8 +384,8 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
   });
   std::string asked;
   for (const std::string& name : collectives) asked += (asked.empty() ? "" : ",") + name;
-  const outcome it = run(lsched({"bench", "coll", "-n", "3", "--coll", asked, "--algorithm", "all", "--sizes", "4,1K",
-                                 "--iters", "5", "--cell-seconds", "0.01", "--json"}));
+  const outcome it = run(lsched({"bench", "coll", "-n", "3", "--collective", asked, "--algorithm", "all", "--bytes",
+                                 "4,1K", "--iterations", "5", "--cell-seconds", "0.01", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   for (const json& line : lines_of(it.out)) {
     EXPECT_EQ(line["wrong"], 0) << line;
@@ -396,8 +396,8 @@ TEST(CommandBench, every_collective_that_has_an_algorithm_is_right) {
 
 TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of_other_worlds) {
   const temporary_file table("libsched tuning 1\nallreduce ranks 9 near roomy bytes 0 max ring\n");
-  const words tune{"bench", "tune",           "-n",    "3",       "--coll",  "allreduce,bcast", "--sizes", "8",
-                   "64K",   "--cell-seconds", "0.001", "--table", table.path};
+  const words tune{"bench", "tune",           "-n",    "3",        "--collective", "allreduce,bcast", "--bytes", "8",
+                   "64K",   "--cell-seconds", "0.001", "--tuning", table.path};
   ASSERT_EQ(run(lsched(tune)).status, 0);
   ASSERT_EQ(run(lsched(tune)).status, 0);  // again: rules are replaced
   const std::string text = content_of(table.path);
@@ -409,7 +409,7 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
   };
   EXPECT_EQ(rules("bcast ranks 3 near crowded bytes 0 ") + rules("bcast ranks 3 near roomy bytes 0 "), 1u) << text;
   for (const char* per_core : {"1", "2"}) {  // as many cores as there happen to be here
-    const outcome it = run(lsched({"list", "--explain", "--json", "--ranks", "3", "--count", "2", "--tuning",
+    const outcome it = run(lsched({"list", "--explain", "--json", "-", "--ranks", "3", "--count", "2", "--tuning",
                                    table.path, "--ranks-per-core", per_core}));
     ASSERT_EQ(it.status, 0) << it.err;
     const bool is_mine = contains(text, std::string(" ranks 3 near ") + (per_core[0] == '1' ? "roomy" : "crowded"));
@@ -423,7 +423,7 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
 /// By halving, a tensor that lies with one rank needs no exchange of its sums.
 TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
   const auto predicted = [](words tensors) {
-    words ask{"list", "--explain", "--json", "--ranks", "8", "--count", "64"};
+    words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
     ask.insert(ask.end(), tensors.begin(), tensors.end());
     const outcome it = run(lsched(ask));
     EXPECT_EQ(it.status, 0) << it.err;
@@ -452,15 +452,15 @@ TEST(CommandShow, cuts_the_vector_of_an_adaptive_sum_into_tensors) {
 
 TEST(CommandBench, tuning_into_what_is_no_table_is_refused_before_anything_is_measured) {
   const temporary_file other("something else\n");
-  const outcome it = run(lsched({"bench", "tune", "--table", other.path}));
+  const outcome it = run(lsched({"bench", "tune", "--tuning", other.path}));
   EXPECT_NE(it.status, 0);
   EXPECT_TRUE(contains(it.err, "a tuning table begins with")) << it.err;
   EXPECT_EQ(content_of(other.path), "something else\n");
 }
 
 TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
-  const outcome it = run(lsched(
-      {"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller", "--cell-seconds", "0.01", "--json"}));
+  const outcome it = run(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller",
+                                 "--cell-seconds", "0.01", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 4u) << it.out;  // malloc, lsched_alloc
@@ -480,21 +480,21 @@ TEST(CommandBench, overlap_measures_each_way_in_each_phase) {
 TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   const std::string path = testing::TempDir() + "lsched-overlap-" + std::to_string(getpid()) + ".json";
   const outcome measured =
-      run(lsched({"bench", "overlap", "-n", "2", "--sizes", "1K", "--progress", "caller", "--compute", "sleep",
+      run(lsched({"bench", "overlap", "-n", "2", "--bytes", "1K", "--progress-by", "caller", "--compute-by", "sleep",
                   "--label", "cable", "--cell-seconds", "0.01", "--json", path}));
   ASSERT_EQ(measured.status, 0) << measured.err;
   const outcome it = run(lsched({"bench", "compare", path, path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
-  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 5) << it.out;  // a heading, malloc, lsched_alloc
+  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 15) << it.out;  // a heading, malloc, lsched_alloc: three lines each
   for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
 
 TEST(CommandBench, messages_are_measured_and_right) {
-  const words ask{"bench", "messages", "--sizes", "4,1K,100K", "--cell-seconds", "0.005", "--json"};
+  const words ask{"bench", "messages", "--bytes", "4,1K,100K", "--cell-seconds", "0.005", "--json", "-"};
   for (const char* ranks : {"2", "3"}) {
     words alone = ask;
-    alone.insert(alone.end(), {"-", "-n", ranks});
+    alone.insert(alone.end(), {"-n", ranks});
     const outcome it = run(lsched(alone));
     ASSERT_EQ(it.status, 0) << it.err;
     std::map<std::string, int> rows;
@@ -513,8 +513,8 @@ TEST(CommandBench, messages_are_measured_and_right) {
 
 TEST(CommandBench, adasum_is_measured_beside_the_sum_and_is_right) {
   const outcome it =
-      run(lsched({"bench", "adasum", "-n", "3", "--sizes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
-                  "auto,recursive_doubling,halving,linear", "--cell-seconds", "0.002", "--json"}));
+      run(lsched({"bench", "adasum", "-n", "3", "--bytes", "4,1K,100K", "--tensors", "1,5", "--algorithm",
+                  "auto,recursive_doubling,halving,linear", "--cell-seconds", "0.002", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   std::map<std::string, int> rows;
@@ -537,8 +537,8 @@ TEST(CommandBench, adasum_is_right_by_every_algorithm_on_any_nodes) {
       std::map<std::string, std::string> environment;
       if (*ranks_per_node != '\0') environment["LSCHED_RANKS_PER_NODE"] = ranks_per_node;
       const outcome it =
-          run(lsched({"bench", "adasum", "-n", ranks, "--sizes", "4,2K", "--tensors", "1,3", "--algorithm",
-                      "recursive_doubling,halving,linear,two_level", "--cell-seconds", "0.001", "--json"}),
+          run(lsched({"bench", "adasum", "-n", ranks, "--bytes", "4,2K", "--tensors", "1,3", "--algorithm",
+                      "recursive_doubling,halving,linear,two_level", "--cell-seconds", "0.001", "--json", "-"}),
               environment);
       EXPECT_EQ(it.status, 0) << ranks << " ranks, on a node " << ranks_per_node << it.err << it.out;
       std::size_t rows = 0;
@@ -558,8 +558,8 @@ TEST(CommandBench, sparse_counts_alone_and_measures_with_ranks) {
   for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
     words all = lsched({});
     all.insert(all.end(), launcher.begin(), launcher.end());
-    const words command = lsched(
-        {"bench", "sparse", "--n", "2000", "--density", "0.02", "--generator", "layered", "--period", "4", "--json"});
+    const words command = lsched({"bench", "sparse", "--count", "2000", "--density", "0.02", "--generator", "layered",
+                                  "--period", "4", "--json", "-"});
     if (launcher.empty()) all.clear();
     all.insert(all.end(), command.begin(), command.end());
     if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
@@ -593,7 +593,7 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
     if (launcher.empty()) all.clear();
     all.insert(all.end(), ask.begin(), ask.end());
     all.insert(all.end(), options.begin(), options.end());
-    all.emplace_back("--json");
+    all.insert(all.end(), {"--json", "-"});
     const outcome it = run(all);
     EXPECT_EQ(it.status, 0) << it.err;
     std::map<std::string, json> rows;
@@ -604,16 +604,16 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
   for (const char* ranks : {"1", "3"})
     for (const char* n : {"1", "3", "1000"}) {
       const words there{"run", "-n", ranks};
-      const json measured = rows_of(there, {"--n", n, "--buckets", "5", "--compute-us", "100"})["denseovlp"];
+      const json measured = rows_of(there, {"--count", n, "--buckets", "5", "--compute-us", "100"})["denseovlp"];
       EXPECT_EQ(measured["buckets"], std::min(5, std::stoi(n)));
       EXPECT_EQ(measured["compute_us"], 100);
       EXPECT_GE(measured["us_median"], 30) << "nothing was computed";
       const int size = std::stoi(ranks);
       EXPECT_GE(measured["words_recv_max"], 2.0 * std::stoi(n) * (size - 1) / size) << "no allreduce does with less";
-      EXPECT_EQ(rows_of(there, {"--n", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
-      EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--n", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
+      EXPECT_EQ(rows_of(there, {"--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
+      EXPECT_EQ(rows_of({}, {"--ranks", ranks, "--count", n})["denseovlp"]["buckets"], std::min(8, std::stoi(n)));
     }
-  auto counted = rows_of({}, {"--ranks", "4", "--n", "3200", "--buckets", "10"});  // every bucket in equal blocks
+  auto counted = rows_of({}, {"--ranks", "4", "--count", "3200", "--buckets", "10"});  // every bucket in equal blocks
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], counted["dense"]["words_recv_max"]);
   EXPECT_EQ(counted["denseovlp"]["words_recv_max"], 2 * 3200 * 3 / 4);
   EXPECT_EQ(counted["denseovlp"]["words_meta_max"], 10 * counted["dense"]["words_meta_max"].get<double>());
@@ -624,8 +624,8 @@ TEST(CommandBench, sparse_has_the_dense_allreduce_in_buckets) {
 TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
   for (const words& launcher : {words{}, words{"run", "-n", "3"}}) {
     words all = launcher.empty() ? words{} : lsched({"run", "-n", "3"});
-    const words command = lsched({"bench", "sparse", "--n", "2000", "--density", "0.02", "--algorithm", "oktopk",
-                                  "--policy", "all", "--reuse", "4", "--bucket", "1", "--json"});
+    const words command = lsched({"bench", "sparse", "--count", "2000", "--density", "0.02", "--algorithm", "oktopk",
+                                  "--boundaries", "all", "--reuse", "4", "--lists-at-once", "1", "--json", "-"});
     all.insert(all.end(), command.begin(), command.end());
     if (launcher.empty()) all.insert(all.end(), {"--ranks", "3"});
     const outcome it = run(all);
@@ -646,9 +646,10 @@ TEST(CommandBench, published_thresholds_are_shown_when_asked_for) {
 }
 
 TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says) {
-  const outcome it =
-      run(lsched({"bench", "partial", "-n", "3", "--skew", "rotating", "--skew-ms", "1", "--rounds", "6", "--bytes",
-                  "8", "--policy", "solo", "quorum(2)+every(4)", "quorum(3)", "full", "--stats", "--json"}));
+  const outcome it = run(
+      lsched({"bench",        "partial", "-n",      "3", "--skew",       "rotating", "--skew-us",          "1000",
+              "--iterations", "6",       "--bytes", "8", "--activation", "solo",     "quorum(2)+every(4)", "quorum(3)",
+              "full",         "--stats", "--json",  "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 4u) << it.out;
@@ -683,8 +684,8 @@ TEST(CommandBench, partial_rounds_have_as_many_contributors_as_their_policy_says
 
 TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
   const outcome it =
-      run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-ms", "0.5", "--rounds", "30", "--bytes",
-                  "64", "--policy", "solo", "majority+every(5)", "--barrier-free", "--json"}));
+      run(lsched({"bench", "partial", "-n", "3", "--skew", "k_of_p", "--skew-us", "500", "--iterations", "30",
+                  "--bytes", "64", "--activation", "solo", "majority+every(5)", "--barrier-free", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const auto lines = lines_of(it.out);
   ASSERT_EQ(lines.size(), 2u) << it.out;
@@ -696,7 +697,7 @@ TEST(CommandBench, without_barriers_every_contribution_arrives_once) {
 }
 
 TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
-  const outcome it = run(lsched({"bench", "engine", "--only", "kernels", "--cell-seconds", "0.001", "--json"}));
+  const outcome it = run(lsched({"bench", "engine", "--only", "kernels", "--cell-seconds", "0.001", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> cells;
   for (const json& line : lines_of(it.out)) {
@@ -716,7 +717,7 @@ TEST(CommandBench, kernels_have_a_line_for_every_type_and_level) {
 TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
   std::map<std::string, int> lines;
   for (const char* part : {"graphs", "commit"}) {
-    const outcome it = run(lsched({"bench", "engine", "--only", part, "--json"}));
+    const outcome it = run(lsched({"bench", "engine", "--only", part, "--json", "-"}));
     ASSERT_EQ(it.status, 0) << it.err;
     for (const json& line : lines_of(it.out)) {
       EXPECT_GT(line.value(line["bench"] == "commit" ? "us_median" : "ns_per_op", 0.0), 0) << line;
@@ -730,7 +731,7 @@ TEST(CommandBench, engine_has_a_line_for_every_graph_and_every_way_to_commit) {
 
 TEST(CommandBench, cost_has_a_right_line_for_every_way_to_spend_a_round) {
   const outcome it = run(lsched(
-      {"bench", "cost", "-n", "2", "--sizes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json"}));
+      {"bench", "cost", "-n", "2", "--bytes", "8,16K", "--cell-seconds", "0.002", "--seconds", "0.02", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> ways;
   for (const json& line : lines_of(it.out)) {
@@ -771,8 +772,8 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
 }
 
 TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
-  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "3", LSCHED_TEST_COMMAND, "bench", "messages", "--sizes", "4",
-                          "--cell-seconds", "0.01", "--json"});
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "3", LSCHED_TEST_COMMAND, "bench", "messages", "--bytes", "4",
+                          "--cell-seconds", "0.01", "--json", "-"});
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> rows;
   for (const json& line : lines_of(it.out)) {
@@ -785,8 +786,8 @@ TEST(CommandBench, messages_of_mpi_are_measured_beside_ours) {
 }
 
 TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
-  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--sizes", "1K",
-                          "--compute", "core", "--cell-seconds", "0.01", "--json"});
+  const outcome it = run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "overlap", "--bytes", "1K",
+                          "--compute-by", "core", "--cell-seconds", "0.01", "--json", "-"});
   ASSERT_EQ(it.status, 0) << it.err;
   std::map<std::string, int> ways;
   for (const json& line : lines_of(it.out))
@@ -833,7 +834,7 @@ TEST(Command, a_hangup_ends_it) {
 
 TEST(Command, output_that_finds_no_room_is_a_failure) {
   for (const std::string asked :
-       {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json", "simulate"}) {
+       {"--help", "list", "show barrier --ranks 3", "verify barrier --ranks 3 --json -", "simulate"}) {
     const std::string line = LSCHED_TEST_COMMAND " " + asked + " 2>&1 > /dev/full";
     std::FILE* told = popen(line.c_str(), "r");
     ASSERT_NE(told, nullptr);
@@ -845,7 +846,7 @@ TEST(Command, output_that_finds_no_room_is_a_failure) {
 }
 
 TEST(CommandInfo, json_tells_version_machine_and_environment) {
-  const outcome it = run(lsched({"info", "--json", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
+  const outcome it = run(lsched({"info", "--json", "-", "--ranks", "1000000"}), {{"LSCHED_IDLE", "yield"}});
   ASSERT_EQ(it.status, 0) << it.err;
   const json info = json::parse(it.out);
   EXPECT_EQ(info["version"], lsched_version());
@@ -865,7 +866,7 @@ TEST(CommandInfo, json_tells_version_machine_and_environment) {
 
 TEST(CommandInfo, says_where_arithmetic_would_run) {
   const auto lane = [](const char* wish, const char* ranks) {
-    const outcome it = run(lsched({"info", "--json", "--ranks", ranks}), {{"LSCHED_LANE", wish}});
+    const outcome it = run(lsched({"info", "--json", "-", "--ranks", ranks}), {{"LSCHED_LANE", wish}});
     EXPECT_EQ(it.err, "");
     return json::parse(it.out)["lane"];
   };
@@ -929,13 +930,13 @@ TEST(CommandInfo, is_silent_about_a_clean_environment) {
 
 TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
   for (const std::string ranks : {"1", "3", "6", "8"}) {
-    const outcome listed = run(lsched({"list", "--json", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
+    const outcome listed = run(lsched({"list", "--json", "-", "--ranks", ranks, "--count", "10", "--dtype", "f64"}));
     ASSERT_EQ(listed.status, 0) << listed.err;
     for (const json& entry : json::parse(listed.out)) {
       const auto collective = entry["collective"].get<std::string>();
       if (collective == "sparse_allreduce") continue;  // estimates
       const outcome shown = run(lsched({"show", collective, "--algorithm", entry["algorithm"], "--ranks", ranks,
-                                        "--all", "--count", "10", "--dtype", "f64", "--json"}));
+                                        "--all", "--count", "10", "--dtype", "f64", "--json", "-"}));
       ASSERT_EQ(shown.status, 0) << shown.err;
       std::uint64_t messages = 0;
       std::uint64_t bytes = 0;
@@ -952,7 +953,7 @@ TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
 }
 
 TEST(CommandList, says_why_an_algorithm_cannot) {
-  const outcome it = run(lsched({"list", "--json", "--dtype", "f32", "--op", "bxor"}));
+  const outcome it = run(lsched({"list", "--json", "-", "--dtype", "f32", "--op", "bxor"}));
   ASSERT_EQ(it.status, 0) << it.err;
   for (const json& entry : json::parse(it.out)) {
     if (entry["collective"] == "sparse_allreduce") continue;
@@ -967,7 +968,7 @@ TEST(CommandList, says_why_an_algorithm_cannot) {
 
 TEST(CommandList, sparse_allreduces_have_estimates) {
   const auto entries = [](words more) {
-    words ask{"list", "--json", "--ranks", "8", "--count", "10000"};
+    words ask{"list", "--json", "-", "--ranks", "8", "--count", "10000"};
     ask.insert(ask.end(), more.begin(), more.end());
     std::vector<json> found;
     for (const json& entry : json::parse(run(lsched(ask)).out))
@@ -1009,13 +1010,13 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
   EXPECT_EQ(text.out.rfind("libsched schedule 3\n", 0), 0u);
   EXPECT_TRUE(contains(text.out, "\nrank 5 of 6\n")) << text.out;
 
-  const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot"}));
+  const outcome dot = run(lsched({"show", "barrier", "--ranks", "3", "--all", "--dot", "-"}));
   std::size_t graphs = 0;
   for (auto at = dot.out.find("digraph"); at != std::string::npos; at = dot.out.find("digraph", at + 1)) ++graphs;
   EXPECT_EQ(graphs, 3u) << dot.out;
 
   const outcome parsed = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--rank", "2", "--activation",
-                                     "majority", "--seed", "9", "--json"}));
+                                     "majority", "--seed", "9", "--json", "-"}));
   ASSERT_EQ(parsed.status, 0) << parsed.err;
   const json program = json::parse(parsed.out);
   EXPECT_EQ(program["rank"], 2);
@@ -1025,7 +1026,7 @@ TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
 }
 
 TEST(CommandShow, writes_a_world_as_goal) {
-  const outcome text = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "--initiator", "2"}));
+  const outcome text = run(lsched({"show", "partial_allreduce", "--ranks", "3", "--goal", "-", "--initiator", "2"}));
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(text.out.rfind("num_ranks 3\n\nrank 0 {\n// libsched: partial_allreduce", 0), 0u) << text.out;
   EXPECT_TRUE(contains(text.out, "rank 2 alone calls")) << text.out;
@@ -1042,8 +1043,8 @@ TEST(CommandVerify, says_what_it_has_proved) {
 }
 
 TEST(CommandVerify, json_ends_with_the_totals) {
-  const outcome it =
-      run(lsched({"verify", "partial_allreduce", "--algorithm", "tree", "--ranks", "1,5", "--count", "0,7", "--json"}));
+  const outcome it = run(lsched(
+      {"verify", "partial_allreduce", "--algorithm", "tree", "--ranks", "1,5", "--count", "0,7", "--json", "-"}));
   EXPECT_EQ(it.status, 0) << it.err;
   std::vector<json> lines;
   std::istringstream text(it.out);
@@ -1060,8 +1061,8 @@ TEST(CommandVerify, proves_sparse_allreduces) {
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/gtopk, 2 ranks, count 100, k 7: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "proved  sparse_allreduce/oktopk, 3 ranks, count 100, k 7, reused: ")) << it.out;
   EXPECT_TRUE(contains(it.out, "\n16 worlds proved, 0 failed\n")) << it.out;
-  const outcome one = run(lsched(
-      {"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9", "--k", "0,3", "--json"}));
+  const outcome one = run(lsched({"verify", "sparse_allreduce", "--algorithm", "topka", "--ranks", "5", "--count", "9",
+                                  "--k", "0,3", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"("count":9,"k":3,"defers":false,"reuses":false,"holds":true)")) << one.out;
   EXPECT_TRUE(contains(one.out, R"({"verified":2,"failed":0})")) << one.out;
 }
@@ -1075,8 +1076,8 @@ TEST(CommandVerify, proves_partial_sparse_allreduces) {
   EXPECT_TRUE(contains(it.out, "proved  partial_sparse_allreduce/gtopk quorum(1), 2 ranks, count 100, k 7: "))
       << it.out;
   EXPECT_TRUE(contains(it.out, "\n96 worlds proved, 0 failed\n")) << it.out;
-  const outcome one = run(
-      lsched({"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json"}));
+  const outcome one = run(lsched(
+      {"verify", name, "--algorithm", "topka", "--ranks", "5", "--activation", "quorum(3)+every(4)", "--json", "-"}));
   EXPECT_TRUE(contains(one.out, R"_("activation":"quorum(3)+every(4)")_")) << one.out;
   EXPECT_TRUE(contains(one.out, R"({"verified":1,"failed":0})")) << one.out;
   const outcome text = run(lsched({"show", name, "--algorithm", "topka", "--activation", "quorum(2)", "--ranks", "3"}));
@@ -1103,8 +1104,9 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     EXPECT_TRUE(contains(verify({"--count", "5"}).out, "but 5 x f32 are promised"));
     EXPECT_TRUE(contains(verify({"--root", "1"}).err, "allreduce has no root"));
     EXPECT_EQ(verify({"--count", "1,2"}).status, 2);
-    EXPECT_TRUE(contains(verify({"--json"}).out, R"("promise":{"collective":"allreduce","algorithm":)"
-                                                 R"("recursive_doubling","op":"sum","dtype":"f32","count":1024})"));
+    EXPECT_TRUE(contains(verify({"--json", "-"}).out,
+                         R"("promise":{"collective":"allreduce","algorithm":)"
+                         R"("recursive_doubling","op":"sum","dtype":"f32","count":1024})"));
   }
   {
     std::string slip = world;
@@ -1141,7 +1143,7 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
       "op 0 nop\nexit 0\n");
   EXPECT_TRUE(
       contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
-  const outcome it = run(lsched({"verify", "--file", named.path, "--json"}));
+  const outcome it = run(lsched({"verify", "--file", named.path, "--json", "-"}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
 }
@@ -1160,7 +1162,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
     EXPECT_TRUE(contains(out, "\n1 world proved, 1 of them without a promise, 0 failed\n")) << out;
   }
   const temporary_file other(named("telepathy"));
-  const std::string lines = run(lsched({"verify", "--file", other.path, "--json"})).out;
+  const std::string lines = run(lsched({"verify", "--file", other.path, "--json", "-"})).out;
   EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
   EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
   const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
@@ -1173,7 +1175,7 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify", "--file"}, {"trace"}, {"simulate", "--goal"}, {"simulate", "--file"},
+    {"verify", "--file"}, {"trace"}, {"simulate", "--from-goal"}, {"simulate", "--file"},
         {"simulate", "--skew", "empirical", "--skew-file"}, {"simulate", "--cpu-noise", "trace", "--noise-file"},
         {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
@@ -1208,7 +1210,7 @@ TEST(CommandVerify, notes_are_told) {
   const outcome it = run(lsched({"verify", "--file", fragile.path}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
-  const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json"}));
+  const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json", "-"}));
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
 }
 
@@ -1241,7 +1243,7 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
   const auto begin = clock::now();
   const std::string text = on_terminal(lsched({"verify", "alltoall", "--ranks", "100-102", "--count", "1"}));
   const double seconds = std::chrono::duration<double>(clock::now() - begin).count();
-  const outcome listed = run(lsched({"list", "--json"}));
+  const outcome listed = run(lsched({"list", "--json", "-"}));
   ASSERT_EQ(listed.status, 0) << listed.err;
   const json entries = json::parse(listed.out);
   const auto algorithms = std::count_if(entries.begin(), entries.end(),
@@ -1277,7 +1279,7 @@ json last_line_of(const std::string& text) {
 }
 
 TEST(CommandSimulate, the_last_line_is_the_summary) {
-  const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--json"}));
+  const outcome it = run(lsched({"simulate", "--ranks", "64", "--bytes", "1024", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const json summary = last_line_of(it.out);
   EXPECT_EQ(summary["engine"], "events");
@@ -1287,7 +1289,7 @@ TEST(CommandSimulate, the_last_line_is_the_summary) {
 }
 
 TEST(CommandSimulate, json_has_the_time_of_every_rank) {
-  const std::string out = run(lsched({"simulate", "--collective", "reduce", "--ranks", "5", "--json"})).out;
+  const std::string out = run(lsched({"simulate", "--collective", "reduce", "--ranks", "5", "--json", "-"})).out;
   const json report = json::parse(out.substr(0, out.find('\n')))["report"];
   const auto finish = report["finish_ps"].get<std::vector<std::uint64_t>>();
   ASSERT_EQ(finish.size(), 5u);
@@ -1297,7 +1299,7 @@ TEST(CommandSimulate, json_has_the_time_of_every_rank) {
 
 TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
   const std::string path = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
-  const outcome it = run(lsched({"simulate", "--file", path, "--json"}));
+  const outcome it = run(lsched({"simulate", "--file", path, "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
   EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
@@ -1307,8 +1309,8 @@ TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
 }
 
 TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {
-  const outcome it =
-      run(lsched({"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json"}));
+  const outcome it = run(
+      lsched({"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json", "-"}));
   EXPECT_TRUE(contains(it.out, R"("bytes":8)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":0)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("signals":64)")) << it.out;
@@ -1316,26 +1318,27 @@ TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {
 
 TEST(CommandSimulate, a_sparse_allreduce_is_of_typical_lists) {
   words ask{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
-            "16",       "--count",      "100000",           "--k",         "500",    "--json"};
+            "16",       "--count",      "100000",           "--k",         "500",    "--json",
+            "-"};
   const outcome one = run(lsched(ask));
   ASSERT_EQ(one.status, 0) << one.err;
   EXPECT_TRUE(contains(one.out, R"("count":100000,"k":500)")) << one.out;
-  ask.insert(ask.end(), {"--instance", "2"});  // which does not look at boundaries
+  ask.insert(ask.end(), {"--round", "2"});  // which does not look at boundaries
   const double in_one_go = last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
   EXPECT_LT(in_one_go, last_line_of(one.out)["finish_us"].get<double>());
-  ask.insert(ask.end(), {"--bucket", "1"});  // a latency for each list
+  ask.insert(ask.end(), {"--lists-at-once", "1"});  // a latency for each list
   EXPECT_GT(last_line_of(run(lsched(ask)).out)["finish_us"].get<double>(), in_one_go + 13 * 2.5);
 }
 
 /// Ok-Topk below gTopk, below Topk-DSA, below TopkA, which is as slow as a dense one at about one rank in a density.
 TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
   const auto us = [](words what, const char* ranks) {
-    words ask{"simulate", "--json", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
+    words ask{"simulate", "--json", "-", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};
     ask.insert(ask.end(), what.begin(), what.end());
     return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
   };
   const auto sparse = [&](const char* algorithm, const char* ranks) {
-    return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--instance", "2"},
+    return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--round", "2"},
               ranks);
   };
   for (const char* ranks : {"32", "64", "128"}) {
@@ -1349,11 +1352,11 @@ TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
 }
 
 TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
-  const outcome it = run(lsched({"simulate", "--ranks", "1", "3", "--L", "0", "--o", "0", "--json"}));
+  const outcome it = run(lsched({"simulate", "--ranks", "1", "3", "--L", "0", "--o", "0", "--json", "-"}));
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "a message takes no time")) << it.err;
   const outcome late =
-      run(lsched({"simulate", "--ranks", "8", "1000", "--skew", "linear", "--skew-us", "1e10", "--json"}));
+      run(lsched({"simulate", "--ranks", "8", "1000", "--skew", "linear", "--skew-us", "1e10", "--json", "-"}));
   EXPECT_EQ(late.status, 1);
   EXPECT_TRUE(contains(late.err, "would begin at")) << late.err;
 }
@@ -1362,7 +1365,7 @@ TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
   const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
   words ask{"simulate", "--collective", "adasum", "--algorithm", "two_level", "--ranks", "6"};
   EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
-  ask.push_back("--json");
+  ask.insert(ask.end(), {"--json", "-"});
   const std::string out = run(lsched(ask)).out;
   EXPECT_EQ(json::parse(out.substr(0, out.find('\n')))["report"]["remark"], remark);
   ask.insert(ask.end(), {"--ranks-per-node", "3"});
@@ -1391,7 +1394,7 @@ TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
 
 TEST(CommandSimulate, any_generator_and_many_seeds) {
   const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
-                                 "9", "--seeds", "2", "--skew", "lognormal", "--json"}));
+                                 "9", "--seeds", "2", "--skew", "lognormal", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
   EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
@@ -1399,7 +1402,7 @@ TEST(CommandSimulate, any_generator_and_many_seeds) {
 
 TEST(CommandSimulate, counts_the_critical_path) {
   const outcome it =
-      run(lsched({"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "--critical-path"}));
+      run(lsched({"simulate", "--ranks", "16", "--bytes", "1000", "--S", "10", "--json", "-", "--critical-path"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(json::parse(it.out.substr(0, it.out.find('\n')))["report"]["critical_path"]["L"], 12);
 }
@@ -1425,12 +1428,12 @@ TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   const temporary_file file("");
   const outcome out =
       run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
-                  "--initiator", "3", "--skew", "linear", "--to-goal", file.path, "--json"}));
+                  "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
   ASSERT_EQ(out.status, 0) << out.err;
   std::ifstream written(file.path);
   const std::string text{std::istreambuf_iterator<char>(written), {}};
   EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
-  const outcome in = run(lsched({"simulate", "--goal", file.path, "--json"}));
+  const outcome in = run(lsched({"simulate", "--from-goal", file.path, "--json", "-"}));
   ASSERT_EQ(in.status, 0) << in.err;
   EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
 }
@@ -1443,7 +1446,7 @@ TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
       {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
   for (const auto& [text, complaint] : programs) {
     const temporary_file file(text);
-    const outcome it = run(lsched({"simulate", "--goal", file.path}));
+    const outcome it = run(lsched({"simulate", "--from-goal", file.path}));
     EXPECT_EQ(it.status, 1) << text;
     EXPECT_TRUE(contains(it.err, complaint)) << it.err;
   }
@@ -1451,11 +1454,11 @@ TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
 
 TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
   const temporary_file trace("# remark\n0\t1000\n10000\t5000000\n");
-  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json"}));
+  const outcome noisy = run(lsched({"simulate", "--cpu-noise", "trace", "--noise-file", trace.path, "--json", "-"}));
   ASSERT_EQ(noisy.status, 0) << noisy.err;
   EXPECT_GT(last_line_of(noisy.out)["finish_us"], 5000);
   const outcome late =
-      run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json"}));
+      run(lsched({"simulate", "--skew", "fixed", "--skew-ranks", "5", "2", "--skew-us", "7000", "--json", "-"}));
   ASSERT_EQ(late.status, 0) << late.err;
   EXPECT_GT(last_line_of(late.out)["finish_us"], 7000);
   const temporary_file torn("1000\n");
@@ -1463,7 +1466,7 @@ TEST(CommandSimulate, noise_traces_and_fixed_skew_are_read) {
 }
 
 TEST(CommandSimulate, figure_9_says_that_it_is_modelled) {
-  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json"}));
+  const outcome it = run(lsched({"simulate", "--fig9", "--ranks", "32", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   const json solo = last_line_of(it.out);
   EXPECT_EQ(solo["kind"], "modelled");
@@ -1485,7 +1488,7 @@ TEST(CommandSimulate, what_was_measured_stands_in_columns_of_its_own) {
   EXPECT_TRUE(contains(table.out, "|           7.25          2.5\n")) << table.out;
   EXPECT_EQ(std::count(table.out.begin(), table.out.end(), '|'), 2) << table.out;
   words lines = ask;
-  lines.emplace_back("--json");
+  lines.insert(lines.end(), {"--json", "-"});
   const std::string out = run(lsched(lines)).out;
   const json first = json::parse(out.substr(0, out.find('\n')));
   EXPECT_EQ(first["kind"], "measured");
@@ -1557,7 +1560,8 @@ TEST(CommandRun, tells_of_a_rank_that_was_killed) {
 
 /// Three ranks of a soak that would take for ever; before it joins, each does as `script` says.
 words endless_ranks(const std::string& script) {
-  return shell_ranks({"-n", "3"}, script + "; exec " + LSCHED_TEST_COMMAND + " soak --rounds 1000000000000 --progress");
+  return shell_ranks({"-n", "3"},
+                     script + "; exec " + LSCHED_TEST_COMMAND + " soak --iterations 1000000000000 --progress");
 }
 
 TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
@@ -1634,7 +1638,7 @@ TEST(CommandRun, no_rank_outlives_the_launcher) {
 }
 
 TEST(CommandRun, bind_gives_each_rank_one_core) {
-  const outcome it = run(shell_ranks({"-n", "3", "--bind"}, "nproc"));
+  const outcome it = run(shell_ranks({"-n", "3", "--pin"}, "nproc"));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(it.out, "1\n1\n1\n");
 }
@@ -1660,7 +1664,7 @@ class CommandStress : public testing::TestWithParam<std::tuple<const char*, int>
 
 TEST_P(CommandStress, violates_nothing) {
   const auto [policy, ranks] = GetParam();
-  expect_clean(run(lsched({"soak", "--policy", policy, "--ranks", std::to_string(ranks), "--rounds", "200",
+  expect_clean(run(lsched({"soak", "--activation", policy, "--ranks", std::to_string(ranks), "--iterations", "200",
                            "--delay-us", "100", "--seed", "7"})),
                policy, ranks);
 }
@@ -1673,8 +1677,8 @@ INSTANTIATE_TEST_SUITE_P(policies, CommandStress,
 
 TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_other) {
   for (const char* policy : {"quorum(2)", "all_of(2)+every(3)", "first_of(2)", "solo+every(2)", "full"}) {
-    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "100",
-                                   "--seed", "9", "--leave-early"}));
+    const outcome it = run(lsched({"soak", "--activation", policy, "--ranks", "3", "--iterations", "200", "--delay-us",
+                                   "100", "--seed", "9", "--leave-early"}));
     ASSERT_EQ(it.status, 0) << it.err;
     EXPECT_EQ(json::parse(it.out)["violations"], 0) << policy;
   }
@@ -1682,8 +1686,8 @@ TEST(CommandStress, quorums_and_bounds_hold_while_ranks_leave_one_after_the_othe
 
 TEST(CommandStress, ranks_that_are_stopped_now_and_then_violate_nothing) {
   for (const char* policy : {"solo", "quorum(2)", "full"}) {
-    const outcome it = run(lsched({"soak", "--policy", policy, "--ranks", "3", "--rounds", "200", "--delay-us", "200",
-                                   "--seed", "7", "--stops", "5"}));
+    const outcome it = run(lsched({"soak", "--activation", policy, "--ranks", "3", "--iterations", "200", "--delay-us",
+                                   "200", "--seed", "7", "--stops", "5"}));
     expect_clean(it, policy, 3);
     EXPECT_GT(json::parse(it.out)["stops"], 0) << policy;
   }
@@ -1710,7 +1714,7 @@ char state_of(pid_t process) {
 
 TEST(CommandStress, whatever_is_killed_while_ranks_are_stopped_leaves_nothing_behind) {
   const std::string seed = "7000" + std::to_string(getpid());  // nobody else's word
-  program it(lsched({"soak", "--ranks", "3", "--rounds", "1000000000000", "--delay-us", "200", "--seed", seed,
+  program it(lsched({"soak", "--ranks", "3", "--iterations", "1000000000000", "--delay-us", "200", "--seed", seed,
                      "--stops", "1", "--progress"}));
   ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
   const auto all = processes_with(seed);
@@ -1754,7 +1758,7 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
     EXPECT_TRUE(contains(asked.out, ", runs): in ")) << asked.out;
   }
   // Who is killed later than rank 1 may learn of its death, and its round is over then: all stand still before.
-  for (const json& each : json::parse(run(lsched({"postmortem", "--json", file.path})).out)["ranks"])
+  for (const json& each : json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"])
     kill(each["pid"].get<pid_t>(), SIGSTOP);
   it.send(SIGKILL);
   EXPECT_EQ(it.finish(), 128 + SIGKILL);
@@ -1762,23 +1766,24 @@ TEST(CommandPostmortem, finds_the_rank_that_others_wait_for_while_they_wait_and_
   EXPECT_TRUE(contains(after.out, ", ended): in ")) << after.out;
   EXPECT_FALSE(contains(after.out, ", runs)")) << after.out;
 
-  const json all = json::parse(run(lsched({"postmortem", "--json", file.path})).out);
+  const json all = json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out);
   ASSERT_EQ(all["ranks"].size(), 3u);
   EXPECT_EQ(all["ranks"][1]["pid"], victim);
   EXPECT_EQ(all["ranks"][1]["state"], "ended");
   EXPECT_FALSE(all["ranks"][1]["schedules"].empty());
-  const json trace = json::parse(run(lsched({"postmortem", "--trace", file.path})).out);
+  const json trace = json::parse(run(lsched({"postmortem", "--trace", "-", file.path})).out);
   EXPECT_TRUE(std::ranges::any_of(trace["traceEvents"], [](const json& event) { return event["ph"] == "X"; }));
 }
 
 /// A program among the ranks' that launches ranks of its own has a recording of its own, or none.
 TEST(CommandPostmortem, is_of_the_outer_launcher) {
   const temporary_file file("");
-  const outcome it = run(lsched({"run", "-n", "2", "/bin/sh", "-c",
-                                 LSCHED_TEST_COMMAND " run -n 1 true; exec " LSCHED_TEST_COMMAND " soak --rounds 10"}),
-                         {{"LSCHED_RECORDER", file.path}});
+  const outcome it =
+      run(lsched({"run", "-n", "2", "/bin/sh", "-c",
+                  LSCHED_TEST_COMMAND " run -n 1 true; exec " LSCHED_TEST_COMMAND " soak --iterations 10"}),
+          {{"LSCHED_RECORDER", file.path}});
   EXPECT_EQ(it.status, 0) << it.err;
-  EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", file.path})).out)["ranks"].size(), 2u);
+  EXPECT_EQ(json::parse(run(lsched({"postmortem", "--json", "-", file.path})).out)["ranks"].size(), 2u);
 }
 
 // Rank 1 has destroyed the schedule too early, rank 2 has not created it, and another process has its number by now.
@@ -1807,7 +1812,7 @@ TEST(CommandPostmortem, names_ranks_that_do_not_have_a_schedule) {
 
 TEST(CommandPostmortem, of_ranks_that_ended_well_says_so) {
   const temporary_file file("");
-  const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "10"}), {{"LSCHED_RECORDER", file.path}});
+  const outcome it = run(lsched({"soak", "--ranks", "2", "--iterations", "10"}), {{"LSCHED_RECORDER", file.path}});
   ASSERT_EQ(it.status, 0) << it.err;
   const outcome asked = run(lsched({"postmortem", file.path}));
   EXPECT_EQ(asked.status, 0) << asked.err;
@@ -1829,7 +1834,7 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
     EXPECT_TRUE(it.out.empty());
   }
   EXPECT_EQ(run(lsched({"postmortem"})).status, 2);
-  EXPECT_EQ(run(lsched({"postmortem", "--json", "--trace", file.path})).status, 2);
+  EXPECT_EQ(run(lsched({"postmortem", "--json", "-", "--trace", "-", file.path})).status, 2);
 }
 
 TEST(CommandRun, refuses_a_recorder_that_is_another_file_and_says_where_ranks_were_when_time_is_up) {
@@ -1839,7 +1844,7 @@ TEST(CommandRun, refuses_a_recorder_that_is_another_file_and_says_where_ranks_we
   EXPECT_TRUE(contains(refused.err, file.path)) << refused.err;
   EXPECT_TRUE(refused.out.empty());
   const outcome late =
-      run(shell_ranks({"-n", "2", "--timeout", "2"}, "exec " LSCHED_TEST_COMMAND " soak --rounds 1000000000000"));
+      run(shell_ranks({"-n", "2", "--timeout", "2"}, "exec " LSCHED_TEST_COMMAND " soak --iterations 1000000000000"));
   EXPECT_EQ(late.status, 124) << late.err;
   EXPECT_TRUE(contains(late.err, "lsched run: rank 1 (pid ")) << late.err;
   EXPECT_TRUE(contains(late.err, "partial_allreduce/recursive_doubling #1")) << late.err;
@@ -1859,7 +1864,7 @@ class endless_programs {
 
   /// The script, with PROGRAM in it replaced by a rank that is mostly asleep, and SLEEP by a program that is no rank.
   std::string fill_in(std::string script) const {
-    const std::string rank = LSCHED_TEST_COMMAND " soak --rounds 1000000000 --delay-us 1000000 --seed " + mark_;
+    const std::string rank = LSCHED_TEST_COMMAND " soak --iterations 1000000000 --delay-us 1000000 --seed " + mark_;
     for (const auto& [name, command] : {std::pair("PROGRAM", rank), std::pair("SLEEP", "sleep " + mark_)})
       for (auto at = script.find(name); at != std::string::npos; at = script.find(name))
         script.replace(at, std::strlen(name), command);
@@ -2030,7 +2035,7 @@ TEST(CommandWrapper, on_a_terminal_rank_0_reads_and_the_interrupt_key_ends_all) 
 }
 
 TEST(CommandJoin, a_world_of_the_launcher_is_used) {
-  const words soak{LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--delay", "busy"};
+  const words soak{LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--delay", "busy"};
   words command = lsched({"run", "-n", "2"});
   command.insert(command.end(), soak.begin(), soak.end());
   expect_clean(run(command), "solo", 2);
@@ -2043,7 +2048,7 @@ TEST(CommandJoin, a_world_of_the_launcher_is_used) {
 
 TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
   const std::string path = testing::TempDir() + "lsched-soak-" + std::to_string(getpid()) + ".json";
-  const outcome it = run(lsched({"soak", "--ranks", "2", "--rounds", "200", "--json", path}));
+  const outcome it = run(lsched({"soak", "--ranks", "2", "--iterations", "200", "--json", path}));
   EXPECT_EQ(it.out, "");
   std::FILE* file = std::fopen(path.c_str(), "r");
   ASSERT_NE(file, nullptr) << it.err;
@@ -2053,21 +2058,21 @@ TEST(CommandJoin, json_goes_to_the_file_that_was_named) {
   unlink(path.c_str());
   expect_clean({it.status, text, it.err}, "solo", 2);
 
-  const outcome nowhere = run(lsched({"soak", "--ranks", "3", "--rounds", "1", "--json", "/no/such/folder/file"}));
+  const outcome nowhere = run(lsched({"soak", "--ranks", "3", "--iterations", "1", "--json", "/no/such/folder/file"}));
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_FALSE(contains(nowhere.err, "PEER")) << nowhere.err;
   EXPECT_TRUE(contains(nowhere.err, "cannot write /no/such/folder/file")) << nowhere.err;
 }
 
 TEST(CommandJoin, contradictory_environments_are_errors) {
-  const outcome half = run(lsched({"soak", "--rounds", "1"}), {{"LSCHED_RUN_RANK", "0"}});
+  const outcome half = run(lsched({"soak", "--iterations", "1"}), {{"LSCHED_RUN_RANK", "0"}});
   EXPECT_EQ(half.status, 1);
   EXPECT_TRUE(contains(half.err, "only some are set")) << half.err;
-  const outcome stale = run(lsched({"soak", "--rounds", "1"}),
+  const outcome stale = run(lsched({"soak", "--iterations", "1"}),
                             {{"LSCHED_RUN_FD", "77"}, {"LSCHED_RUN_RANK", "0"}, {"LSCHED_RUN_SIZE", "2"}});
   EXPECT_EQ(stale.status, 1);
   EXPECT_TRUE(contains(stale.err, "lsched: LSCHED_ERR_")) << stale.err;
-  const outcome alone = run(lsched({"soak", "--rounds", "1", "--transport", "mpi"}));
+  const outcome alone = run(lsched({"soak", "--iterations", "1", "--transport", "mpi"}));
   EXPECT_EQ(alone.status, 1);
   EXPECT_TRUE(contains(alone.err, "MPI launcher")) << alone.err;
 }
@@ -2076,7 +2081,7 @@ TEST(CommandJoin, contradictory_environments_are_errors) {
 
 TEST(CommandJoin, a_launcher_of_another_mpi_is_named_instead_of_running_singletons) {
   const outcome it =
-      run(lsched({"soak", "--rounds", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
+      run(lsched({"soak", "--iterations", "1"}), {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}});
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "the launcher started 2 ranks, but MPI_COMM_WORLD has 1 rank")) << it.err;
 }
@@ -2086,7 +2091,7 @@ TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_
   const std::string said = file.path + ".err";  // MPI's launcher may lose what ranks say that end at once
   const auto soak = [&](const char* ranks, const char* transport) {
     return run({LSCHED_TEST_MPIEXEC, "-n", ranks, "/bin/sh", "-c", "exec \"$@\" 2> " + said + ".$PMI_RANK", "sh",
-                LSCHED_TEST_COMMAND, "soak", "--rounds", "20", "--transport", transport},
+                LSCHED_TEST_COMMAND, "soak", "--iterations", "20", "--transport", transport},
                {{"LSCHED_RECORDER", file.path}, {"LSCHED_RANKS_PER_NODE", "2"}});
   };
   ASSERT_EQ(soak("4", "auto").status, 0);
@@ -2108,8 +2113,8 @@ TEST(CommandPostmortem, of_an_mpi_world_has_a_file_for_each_node_and_is_refused_
 
 TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
   for (const std::string transport : {"auto", "mpi"}) {
-    const outcome it =
-        run({LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--rounds", "200", "--transport", transport});
+    const outcome it = run(
+        {LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "soak", "--iterations", "200", "--transport", transport});
     expect_clean(it, "solo", 2);
     EXPECT_EQ(json::parse(it.out)["transport"], transport == "mpi" ? "mpi" : "shm+mpi");
   }
@@ -2118,7 +2123,7 @@ TEST(CommandJoin, an_mpi_world_is_used_over_both_transports) {
 #else
 
 TEST(CommandJoin, ranks_of_mpi_are_refused_by_a_build_without_it) {
-  const outcome it = run(lsched({"soak", "--rounds", "1"}), {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
+  const outcome it = run(lsched({"soak", "--iterations", "1"}), {{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}});
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "built without MPI")) << it.err;
 }

@@ -336,15 +336,17 @@ int run_soak(const command_context& context, const soak_options& options) {
 void add_soak_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("soak", "Check partial allreduces round by round, for long");
   const auto options = std::make_shared<soak_options>();
-  command->add_option("--policy", options->policy, "Who starts a round")
+  command->add_option("--activation", options->policy, "Who starts a round")
       ->check(activation_words())
       ->capture_default_str();
   command->add_option("--algorithm", options->algorithm, "Behind the policy")
-      ->check(CLI::IsMember(algorithm_names("partial_allreduce")))
+      ->check(one_of(algorithm_names("partial_allreduce")))
       ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Calls of each rank")->check(whole_number(1))->capture_default_str();
+  command->add_option("--iterations", options->rounds, "Calls of each rank")
+      ->check(whole_number(1))
+      ->capture_default_str();
   command->add_option("--seed", options->seed, "Of delays, contributions and draws")->capture_default_str();
-  command->add_option("--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
+  command->add_option("-n,--ranks", options->world.ranks, "Ranks to start where no launcher has (default: 4)")
       ->check(whole_number(1, k_most_ranks));
   command->add_option("--count", options->count, "Integers in a contribution, at least 3")
       ->check(whole_number(soak_ledger::k_least_count, std::uint64_t{1} << 32))
@@ -353,7 +355,7 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->check(number(0, 1e9))
       ->capture_default_str();
   command->add_option("--delay", options->delay, "How to pause; auto sleeps from 50 us on and yields below")
-      ->check(CLI::IsMember({"auto", "busy", "sleep"}))
+      ->check(one_of({"auto", "busy", "sleep"}))
       ->capture_default_str();
   command
       ->add_option(
@@ -362,21 +364,21 @@ void add_soak_command(CLI::App& app, command_context& context) {
       ->check(number(0.1, 1e9))
       ->type_name("MS");
   command->add_option("--transport", options->world.transport, "mpi: all messages through MPI")
-      ->check(CLI::IsMember({"auto", "shm", "mpi"}))
+      ->check(one_of({"auto", "shm", "mpi"}))
       ->capture_default_str();
   command->add_option("--timeout", options->timeout_s, "Seconds without any progress that are a failure")
       ->check(number(0.001, 1e9))
       ->capture_default_str();
-  command->add_option("--json", options->json_file, "File for the result (\"-\", or nothing: standard output)")
-      ->expected(0, 1);
+  command->add_option("--json", options->json_file, "Write the result to FILE (default: -, standard output)")
+      ->type_name("FILE");
   command->add_flag("--leave-early", options->leaves_early,
-                    "Each rank leaves after a number of calls of its own, from half of --rounds on");
+                    "Each rank leaves after a number of calls of its own, from half of --iterations on");
   command->add_flag("--progress", options->progress, "Report every second where standard error is no terminal, too");
   command->footer(
       "Prints one JSON line when done; exit status 1 if any check failed.\n"
-      "Example:  lsched soak --policy majority --ranks 8 --rounds 1000000\n"
-      "          lsched soak --policy 'quorum(2)' --rounds 10000 --stops 50\n"
-      "          mpiexec.mpich -n 32 lsched soak --policy solo --transport mpi");
+      "Example:  lsched soak --activation majority --ranks 8 --iterations 1000000\n"
+      "          lsched soak --activation 'quorum(2)' --iterations 10000 --stops 50\n"
+      "          mpiexec.mpich -n 32 lsched soak --activation solo --transport mpi");
   command->callback(
       [&context, options] { context.action = [&context, options] { return run_soak(context, *options); }; });
 }

@@ -22,13 +22,12 @@ void add_fig9(CLI::App& bench, command_context& context) {
   const auto world = add_ranks_option(command, 32);
   const auto options = std::make_shared<bench::fig9_options>();
   command
-      .add_option("--iters", options->iterations,
+      .add_option("--iterations", options->iterations,
                   "Iterations of solo and majority, exactly, and at most of MPI "
                   "[64, fewer where they take too long]")
       ->check(whole_number(1));
   add_sizes_option(command, options->sizes);
-  command.add_option("--only", options->only, "Measure one of the three")
-      ->check(CLI::IsMember({"mpi", "solo", "majority"}));
+  command.add_option("--only", options->only, "Measure one of the three")->check(one_of({"mpi", "solo", "majority"}));
   add_value(command, "--buckets", options->buckets, "Of solo and majority: parts of the vector, all in one round",
             whole_number(1, 4096));
   add_output_options(command, *options, k_plots);
@@ -41,13 +40,19 @@ void add_partial(CLI::App& bench, command_context& context) {
       *bench.add_subcommand("partial", "Partial allreduces under late ranks, by policy: latency against contributors");
   const auto world = add_ranks_option(command, 8);
   const auto options = std::make_shared<bench::partial_options>();
-  command.add_option("--policy", options->policies, "What starts a round; several one after the other [solo … full]")
+  command
+      .add_option("--activation", options->policies, "What starts a round; several one after the other [solo … full]")
       ->check(activation_words());
   const auto skews = bench::partial_skews();
   add_value(command, "--skew", options->skew, "How late ranks are",
-            CLI::IsMember(std::vector<std::string>(skews.begin(), skews.end())));
-  add_value(command, "--skew-ms", options->skew_ms, "Their mean delay, over ranks and rounds", number(0, 1e5));
-  add_value(command, "--rounds", options->rounds, "Rounds of each policy", whole_number(1, 100'000'000));
+            one_of(std::vector<std::string>(skews.begin(), skews.end())));
+  command
+      .add_option_function<double>(
+          "--skew-us", [options](double us) { options->skew_ms = us / 1000; },
+          "Their mean delay, over ranks and rounds")
+      ->check(number(0, 1e8))
+      ->default_str("200");
+  add_value(command, "--iterations", options->rounds, "Rounds of each policy", whole_number(1, 100'000'000));
   command
       .add_option_function<std::string>(
           "--bytes", [options](const std::string& word) { options->bytes = bench::parse_size(word); },
@@ -56,7 +61,7 @@ void add_partial(CLI::App& bench, command_context& context) {
   command.add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
   command.add_flag("--stats", options->shows_arrivals, "Also when each rank called: who everybody is waiting for");
   add_output_options(command, *options, k_plots);
-  command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-ms 2 --plot partial.png");
+  command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-us 2000 --plot partial.png");
   run_in_world(command, context, world, options, bench::run_partial);
 }
 
@@ -69,13 +74,13 @@ void add_cost(CLI::App& bench, command_context& context) {
   command
       .add_option("--only", options->only,
                   "One part: rounds in step, offers alone, processor time beside computing, or of waiting")
-      ->check(CLI::IsMember({"balanced", "offer", "cpu", "idle"}));
+      ->check(one_of({"balanced", "offer", "cpu", "idle"}));
   add_seconds_option(command, "--cell-seconds", options->cell_seconds,
                      "Time for each way to spend a round, of each size");
   add_seconds_option(command, "--seconds", options->seconds,
                      "How long ranks compute with rounds, and without, for each size; and how late the last one is");
   add_output_options(command, *options, k_pins);
-  command.footer("Example:  lsched bench cost -n 2 --pin --sizes 8,64K,4M --json cost.jsonl");
+  command.footer("Example:  lsched bench cost -n 2 --pin --bytes 8,64K,4M --json cost.jsonl");
   run_in_world(command, context, world, options, bench::run_cost);
 }
 
@@ -96,17 +101,16 @@ void add_coll(CLI::App& bench, command_context& context) {
   auto* collectives = add_collectives_option(command, options->collectives);
   const auto file = std::make_shared<std::string>();
   auto* given = command.add_option("FILE", *file, "An algorithm file, timed beside all algorithms of its collective");
-  auto* algorithm =
-      add_value(command, "--algorithm", options->algorithm, "A name `lsched list` shows, auto, or all: each that can",
-                CLI::IsMember(algorithm_words()));
+  auto* algorithm = add_value(command, "--algorithm", options->algorithm,
+                              "A name `lsched list` shows, auto, or all: each that can", one_of(algorithm_words()));
   given->excludes(algorithm)->excludes(collectives);
   add_sizes_option(command, options->sizes);
-  add_value(command, "--iters", options->iterations, "Rounds of each cell, at most", whole_number(1));
+  add_value(command, "--iterations", options->iterations, "Rounds of each cell, at most", whole_number(1));
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell, at most");
   add_seconds_option(command, "--seconds", options->seconds, "Time for each collective, shared by its cells");
   add_output_options(command, *options, k_pins);
   command.footer(
-      "Example:  mpiexec.mpich -n 2 lsched bench coll --coll all --pin --json coll.jsonl\n"
+      "Example:  mpiexec.mpich -n 2 lsched bench coll --collective all --pin --json coll.jsonl\n"
       "          lsched bench docs/examples/my_ring.alg -n 3        (`coll` may be left out before a file)");
   command.parse_complete_callback([file, options] {
     if (file->empty()) return;
@@ -125,7 +129,7 @@ void add_adasum(CLI::App& bench, command_context& context) {
   add_value(command, "--tensors", options->tensors, "Into how many tensors the vector is cut", whole_number(1, 1 << 20))
       ->delimiter(',');
   add_value(command, "--algorithm", options->algorithms, "Of the adaptive sum; several are measured side by side",
-            CLI::IsMember(algorithm_names("adasum")))
+            one_of(algorithm_names("adasum")))
       ->delimiter(',');
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each row");
   add_output_options(command, *options, k_pins | k_plots);
@@ -139,7 +143,7 @@ bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sp
   bench::sparse_figures_options drawn{.figure = figure};
   drawn.plot = options.plot;
   drawn.json = options.json;
-  if (command.count("--n") > 0) drawn.n = options.n;
+  if (command.count("--count") > 0) drawn.n = options.n;
   if (command.count("--generator") > 0) drawn.generators = {options.generator};
   if (command.count("--iterations") > 0) drawn.iterations = options.rounds;
   return drawn;
@@ -153,20 +157,20 @@ void add_sparse(CLI::App& bench, command_context& context) {
   const auto options = std::make_shared<bench::sparse_options>();
   const auto figure = std::make_shared<std::string>();
   add_transport_option(command, *world);
-  add_value(command, "--n", options->n, "Elements of the vector", whole_number(1, 1ull << 32));
+  add_value(command, "--count", options->n, "Elements of the vector", whole_number(1, 1ull << 32));
   add_value(command, "--density", options->density, "k of n: which part of the elements is sent", number(0, 1));
   add_value(command, "--generator", options->generator, "How gradients are drawn; training: by --figure threshold",
-            CLI::IsMember(bench::sparse_figure_generators()));
+            one_of(bench::sparse_figure_generators()));
   command.add_option("--algorithm", options->algorithms, "Several are measured after each other [all]")
       ->delimiter(',')
-      ->check(CLI::IsMember(bench::sparse_algorithm_names()));
-  add_value(command, "--policy", options->policy,
+      ->check(one_of(bench::sparse_algorithm_names()));
+  add_value(command, "--boundaries", options->policy,
             "What owners of regions have room for, of oktopk; reused: with the paper's thresholds; all: all three",
-            CLI::IsMember({"strict", "defer", "both", "reused", "all"}));
+            one_of({"strict", "defer", "both", "reused", "all"}));
   add_value(command, "--period", options->period, "Rounds between two looks at regions", whole_number(1, 1 << 20));
-  add_value(command, "--reuse", options->reuse, "Rounds between two looks for thresholds, of --policy reused",
+  add_value(command, "--reuse", options->reuse, "Rounds between two looks for thresholds, of --boundaries reused",
             whole_number(1, 1 << 20));
-  add_value(command, "--bucket", options->bucket, "Lists that oktopk sends at a time; 0: all",
+  add_value(command, "--lists-at-once", options->bucket, "Lists that oktopk sends at a time; 0: all",
             whole_number(0, 1 << 20));
   add_value(command, "--iterations", options->rounds, "Rounds; 0: twice the period", whole_number(0, 1 << 30));
   add_value(command, "--buckets", options->buckets, "Of denseovlp, each with a schedule of its own",
@@ -175,7 +179,7 @@ void add_sparse(CLI::App& bench, command_context& context) {
             "Computing in every round, by which gradients become ready, the last bucket first; not if counted",
             number(0, 1e7));
   auto* drawn = command.add_option("--figure", *figure, "Instead a figure of the paper on Ok-Topk that is counts")
-                    ->check(CLI::IsMember(bench::sparse_figure_names()));
+                    ->check(one_of(bench::sparse_figure_names()));
   add_output_options(command, *options, k_plots);
   command.get_option("--plot")->needs(drawn);
   command.footer(
@@ -223,13 +227,14 @@ void add_tune(CLI::App& bench, command_context& context) {
   const auto options = std::make_shared<bench::tune_options>();
   add_collectives_option(command, options->measured.collectives);
   add_sizes_option(command, options->measured.sizes);
-  command.add_option("--table", options->table, "The table; rules that it holds for other worlds stay")
+  command.add_option("--tuning", options->table, "The table; rules that it holds for other worlds stay")
       ->type_name("FILE")
       ->capture_default_str();
   add_seconds_option(command, "--cell-seconds", options->measured.cell_seconds,
                      "Time for each algorithm, form and size, at most");
   command.footer(
-      "Example:  for n in 2 4 8; do lsched bench tune -n $n --coll all; done; export LSCHED_TUNING=lsched-tuning.txt");
+      "Example:  for n in 2 4 8; do lsched bench tune -n $n --collective all; done\n"
+      "          export LSCHED_TUNING=lsched-tuning.txt");
   command.callback([&context, world, options] {
     context.action = [&context, world, options] {
       return in_world(context, *world, [&](session& here) {
@@ -272,7 +277,7 @@ int overlap_in(session& here, const std::string& progress, bench::overlap_option
     passes.push_back({"apart", [&here, cores] { return reopen_apart(here, *cores); }, cores->application});
   if (passes.size() > 1 && !here.launched_by_mpi()) {
     passes.resize(1);
-    options.remark = "These ranks join their world once; without a progress thread: --progress caller.";
+    options.remark = "These ranks join their world once; without a progress thread: --progress-by caller.";
   }
   if (passes.empty()) throw command_failure("there is no second core for the progress threads");
   return bench::run_overlap(options, passes);
@@ -286,21 +291,21 @@ void add_overlap(CLI::App& bench, command_context& context) {
   const auto devices = bench::overlap_devices();
   const auto progress = std::make_shared<std::string>();
   add_sizes_option(command, options->sizes);
-  command.add_option("--compute", options->devices, "Where computing happens; a sleep stands for a device")
+  command.add_option("--compute-by", options->devices, "Where computing happens; a sleep stands for a device")
       ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(devices.begin(), devices.end())))
+      ->check(one_of(std::vector<std::string>(devices.begin(), devices.end())))
       ->capture_default_str();
   command.add_option("--compute-us", options->compute_us, "How long computing takes [as long as the allreduce alone]")
       ->check(number(0.1, 1e9));
   command
-      .add_option("--progress", *progress,
+      .add_option("--progress-by", *progress,
                   "One of the ways [all, under an MPI launcher]; apart: progress threads on cores of their own")
-      ->check(CLI::IsMember({"thread", "caller", "apart"}));
+      ->check(one_of({"thread", "caller", "apart"}));
   add_transport_option(command, *world);
   command.add_option("--label", options->transport, "What results call that which the ranks talk through");
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Time for each cell");
   add_output_options(command, *options, k_pins);
-  command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --sizes 64K,1M --json overlap.jsonl");
+  command.footer("Example:  mpiexec.mpich -n 2 lsched bench overlap --bytes 64K,1M --json overlap.jsonl");
   command.callback([&context, world, options, progress] {
     context.action = [&context, world, options, progress] {
       const lsched_config config = config_with(progress->empty() ? "thread" : *progress);
@@ -314,7 +319,7 @@ void add_engine(CLI::App& bench, command_context& context) {
   CLI::App& command = *bench.add_subcommand(
       "engine", "What takes time in one process: ops, making schedules, a lane, kernels; and what memory allows");
   const auto options = std::make_shared<bench::engine_options>();
-  command.add_option("--only", options->only, "One part")->check(CLI::IsMember(bench::engine_parts()));
+  command.add_option("--only", options->only, "One part")->check(one_of(bench::engine_parts()));
   add_seconds_option(command, "--cell-seconds", options->cell_seconds, "Of kernels: time for each, type and level");
   add_output_options(command, *options);
   command.footer("Example:  lsched bench engine --only graphs --json engine.jsonl");
@@ -332,8 +337,8 @@ void add_baselines() {
 }
 
 void add_bench_command(CLI::App& app, command_context& context) {
-  CLI::App& command = *app.add_subcommand(
-      "bench", "Measure: fig9, partial, cost, coll, messages, adasum, sparse, tune, compare, overlap, engine, cuda");
+  CLI::App& command =
+      *app.add_subcommand("bench", "Measure this machine: collectives, messages, costs, figures of papers");
   command.require_subcommand(1);
   for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_messages, add_adasum, add_sparse, add_tune,
                     add_compare, add_overlap, add_engine, add_cuda})

@@ -62,7 +62,7 @@ launch_request request_of(const cuda_step& step, const bench::cuda_options& opti
   launch_request request;
   request.title = "lsched bench cuda";
   request.path = "/proc/self/exe";
-  request.words = {"lsched", "bench", "cuda", "--part", step.part, "--seconds", std::to_string(seconds),
+  request.words = {"lsched", "bench", "cuda", "--only", step.part, "--seconds", std::to_string(seconds),
                    "--json", json};
   if (step.ranks != 0) request.words.insert(request.words.end(), {"--ranks", std::to_string(step.ranks)});
   if (step.as_threads) request.words.emplace_back("--threads");
@@ -138,7 +138,7 @@ void add_cuda(CLI::App& bench, command_context& context) {
   std::vector<std::string> parts;
   for (const bench::cuda_part& each : bench::cuda_parts()) parts.emplace_back(each.name);
   CLI::Option* const part =
-      command.add_option("--part", options->part, "One part [all, one after the other]")->check(CLI::IsMember(parts));
+      command.add_option("--only", options->part, "One part [all, one after the other]")->check(one_of(parts));
   command.add_option("-n,--ranks", options->ranks, "Ranks of a part that has them")
       ->check(whole_number(1, 64))
       ->capture_default_str()
@@ -149,7 +149,7 @@ void add_cuda(CLI::App& bench, command_context& context) {
   add_output_options(command, *options);
   command.footer(
       "Examples:  lsched bench cuda --json cuda.jsonl\n"
-      "           lsched bench cuda --part allreduce --ranks 4 --threads");
+      "           lsched bench cuda --only allreduce --ranks 4 --threads");
   command.callback([&context, world, options] {
     context.action = [&context, world, options] {
       if (options->part.empty()) return run_all(*options);

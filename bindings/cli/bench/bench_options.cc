@@ -23,25 +23,19 @@ std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_
 
 void add_transport_option(CLI::App& command, session_options& world) {
   command.add_option("--transport", world.transport, "What the ranks talk through; mpi: everything through MPI")
-      ->check(CLI::IsMember({"auto", "shm", "mpi"}))
+      ->check(one_of({"auto", "shm", "mpi"}))
       ->capture_default_str();
 }
 
 void add_output_options(CLI::App& command, bench::output_options& options, unsigned which) {
   if ((which & k_pins) != 0)
-    command.add_flag("--pin", options.pin, "Bind the application thread of rank r to the r-th core, round robin");
+    command.add_flag("--pin", options.pin, "Pin rank r to the r-th core this process may use, round robin");
   if ((which & k_plots) != 0)
-    command.add_option("--plot", options.plot, "Draw the results with gnuplot")->type_name("FILE.png");
+    command.add_option("--plot", options.plot, "Draw the results with gnuplot, into a file .png")->type_name("FILE");
   command
-      .add_option_function<std::vector<std::string>>(
-          "--json",
-          [&json = options.json](const std::vector<std::string>& words) {
-            json = words.empty() || words[0].empty() ? "-" : words[0];
-          },
-          "Write one JSON line per result to FILE; without FILE to standard output, and the tables to "
-          "standard error")
-      ->expected(0, 1)
-      ->type_name("[FILE]");
+      .add_option("--json", options.json,
+                  "Write one JSON line per result to FILE; with - to standard output, and tables to standard error")
+      ->type_name("FILE");
 }
 
 void add_seconds_option(CLI::App& command, const char* flags, double& seconds, const char* help) {
@@ -67,7 +61,7 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
   for (const std::uint64_t bytes : sizes) defaults += (defaults.empty() ? "" : ",") + bench::size_text(bytes);
   command
       .add_option_function<std::vector<std::string>>(
-          "--sizes",
+          "--bytes",
           [&sizes](const std::vector<std::string>& words) {
             sizes.clear();
             for (const std::string& word : words) sizes.push_back(bench::parse_size(word));
@@ -82,7 +76,7 @@ CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>&
   for (const bench::exercise_kind& kind : bench::exercises()) names.emplace_back(kind.name);
   return command
       .add_option_function<std::vector<std::string>>(
-          "--coll",
+          "--collective",
           [&collectives](const std::vector<std::string>& words) {
             collectives.clear();
             for (const bench::exercise_kind& kind : bench::exercises())
@@ -92,7 +86,7 @@ CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>&
           },
           "Collectives, or all [allreduce]")
       ->delimiter(',')
-      ->check(CLI::IsMember(names));
+      ->check(one_of(names));
 }
 
 int in_world(const command_context& context, const session_options& options,

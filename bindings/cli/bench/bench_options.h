@@ -20,7 +20,7 @@ std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_
                                                   bool is_beside_mpi = false);
 void add_transport_option(CLI::App& command, session_options& world);
 
-/// `--json`; alone, or with "-": standard output. And those that the benchmark has of `--pin` and `--plot`.
+/// `--json`; "-" is standard output. And those that the benchmark has of `--pin` and `--plot`.
 enum : unsigned { k_pins = 1, k_plots = 2 };
 void add_output_options(CLI::App& command, bench::output_options& options, unsigned which = 0);
 
@@ -34,10 +34,10 @@ void add_seconds_option(CLI::App& command, const char* flags, double& seconds, c
 
 /// "64", "4K", "1M"
 CLI::Validator size_word();
-/// `--sizes 64,4K,1M`
+/// `--bytes 64,4K,1M`
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 
-/// `--coll bcast,allgather`, or all.
+/// `--collective bcast,allgather`, or all.
 CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
 /// Adds `compare` to the commands of `bench`.

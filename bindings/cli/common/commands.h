@@ -27,6 +27,8 @@ struct command_context {
 /// Algorithms that are no part of the library become known by name.
 void add_baselines();
 void add_bench_command(CLI::App& app, command_context& context);
+void add_completion_command(CLI::App& app, command_context& context);
+void add_help_command(CLI::App& app, command_context& context);
 void add_info_command(CLI::App& app, command_context& context);
 void add_list_command(CLI::App& app, command_context& context);
 void add_postmortem_command(CLI::App& app, command_context& context);

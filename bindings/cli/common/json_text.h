@@ -3,8 +3,11 @@
 
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "bindings/wrapped_text.h"
 
 namespace lsched::cli {
 
@@ -25,9 +28,9 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
 }
 
 /// A line for each member.
-inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "") {
+inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "", std::FILE* to = stdout) {
   for (const auto& [name, value] : object.items())
-    std::printf("%s%s: %s\n", indent, name.c_str(), text_of(value).c_str());
+    std::fprintf(to, "%s%s\n", indent, wrapped(name + ": " + text_of(value), std::strlen(indent) + 2).c_str());
 }
 
 }  // namespace lsched::cli

@@ -125,7 +125,7 @@ class world_launcher {
         segment_(require(shm_segment::create(request.ranks, require(bytes_in_environment("LSCHED_REGION")),
                                              usable_cores(), recorder_in_environment()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
-      throw command_failure(system_text("--bind: cannot read the allowed cores"));
+      throw command_failure(system_text("--pin: cannot read the allowed cores"));
     for (const std::string& word : request_.words) words_.push_back(const_cast<char*>(word.c_str()));
     words_.push_back(nullptr);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw command_failure(system_text("prctl"));
@@ -218,7 +218,7 @@ class world_launcher {
       cpu_set_t only;
       CPU_ZERO(&only);
       CPU_SET(core, &only);
-      if (sched_setaffinity(0, sizeof only, &only) != 0) return "--bind";
+      if (sched_setaffinity(0, sizeof only, &only) != 0) return "--pin";
     }
     setrlimit(RLIMIT_NOFILE, &descriptors_);
     gate_.restore();

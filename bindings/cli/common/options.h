@@ -25,6 +25,14 @@ struct option_group {
   CLI::Option* add(const char* option, Value& value, const char* text, const CLI::Validator& check) const {
     return add(option, value, text)->check(check)->capture_default_str();
   }
+  /// An option that names a file.
+  CLI::Option* add_file(const char* option, std::string& path, const char* text) const {
+    return add(option, path, text)->type_name("FILE");
+  }
+  /// `--json FILE`: see print_to (printed_to.h). `what`: "one object", "lines".
+  CLI::Option* add_json(std::string& path, const std::string& what) const {
+    return add_file("--json", path, ("Write JSON instead of text to FILE (- is standard output): " + what).c_str());
+  }
   CLI::Option* add_flag(const char* option, bool& value, const char* text) const {
     return grouped(command.add_flag(option, value, text));
   }
@@ -37,7 +45,7 @@ struct option_group {
     const auto set = [&values, &value](const std::string& word) {
       value = *std::ranges::find_if(values, [&](auto each) { return name_of(each) == word; });
     };
-    return grouped(command.add_option_function<std::string>(option, set, text))->check(CLI::IsMember(names));
+    return grouped(command.add_option_function<std::string>(option, set, text))->check(one_of(names));
   }
   template <class Values, class Value>
   CLI::Option* add_choice_with_default(const char* option, const Values& values, Value& value, const char* text) const {

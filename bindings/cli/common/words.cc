@@ -8,6 +8,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/requests/requests.h"
+#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -43,9 +44,20 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
 
+CLI::Validator one_of(std::vector<std::string> words) {
+  std::string listed;
+  for (const std::string& word : words) listed += (listed.empty() ? "{" : ",") + word;
+  listed += "}";
+  const auto check = [words = std::move(words), listed](const std::string& word) {
+    if (std::ranges::find(words, word) != words.end()) return std::string();
+    return "\"" + word + "\" is none of " + listed + suggestion_for(word, words);
+  };
+  return {[check](std::string& word) { return check(word); }, listed, ""};
+}
+
 void add_request_options(CLI::App& command, request_options& request) {
   const option_group group{command};
-  group.add("--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
+  group.add("-n,--ranks", request.ranks, "Size of the world", whole_number(1, k_most_ranks));
   group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
             whole_number(0, k_max_count));
   group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");

@@ -27,6 +27,9 @@ std::optional<std::uint64_t> whole_number_in(std::string_view word);
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
 CLI::Validator number(double least, double most);
 
+/// Accepts these words; of another it says which one was probably meant.
+CLI::Validator one_of(std::vector<std::string> words);
+
 /// --k and --density of sparse allreduces; not both.
 struct sparse_data {
   std::optional<std::uint64_t> k;

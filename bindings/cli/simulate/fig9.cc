@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bindings/cli/common/date_of.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/picture/builders.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/gnuplot.h"
 #include "bindings/input_file.h"
@@ -188,8 +190,9 @@ void print(const fig9_request& request, const fig9_points& points, const fig9_po
   }
 }
 
-void plot(const picture& png, const fig9_request& request, const fig9_points& points, const fig9_points& measured) {
-  std::array both{plot_diagram{"set logscale xy 10\nset format xy '%g'\nset key outside top center horizontal\n"
+void plot(const picture& png, const fig9_request& request, const fig9_points& points, const fig9_points& measured,
+          const std::string& measured_in) {
+  std::array both{plot_diagram{"set logscale xy 10\nset format xy '%g'\n"
                                "set ylabel 'latency, mean over ranks [ms]'\n"},
                   plot_diagram{"set ylabel 'active processes (NAP)'\nset xlabel 'ranks'\n"}};
   const auto add = [&](const std::string& name, const std::string& style, const fig9_point& point) {
@@ -208,7 +211,11 @@ void plot(const picture& png, const fig9_request& request, const fig9_points& po
   std::ostringstream title;
   title << "Allreduce under linear skew of " << static_cast<double>(request.skew) / k_ps_per_ms << " ms per rank, "
         << request.bytes << " B: lines are modelled" << (measured.empty() ? "" : ", points measured");
-  if (const auto why = png.draw(title.str(), both)) throw command_failure(why->text);
+  std::vector<std::string> caveats{"Modelled: " + words_for_machine({.where = request.where}) +
+                                   ". Majority: mean over initiators. MPI stands for any synchronous allreduce."};
+  if (!measured.empty())
+    caveats.push_back("Measured: " + measured_in + ", written on " + date_of({measured_in}) + "; MPI has no NAP.");
+  if (const auto why = png.draw(title.str(), both, caveats)) throw command_failure(why->text);
 }
 
 }  // namespace
@@ -227,12 +234,12 @@ int predict_fig9(const simulate_options& options, bool has_ranks) {
   fig9_points points;
   for (const rank ranks : request.ranks)
     for (const fig9_curve& curve : k_curves) points.push_back(predict(request, ranks, curve));
-  if (options.as_json)
+  if (!options.json.empty())
     for (const fig9_points& kind : {measured, points})
       for (const fig9_point& point : kind) std::printf("%s\n", describe(point).dump().c_str());
   else
     print(request, points, measured);
-  if (!options.plot.empty()) plot(png, request, points, measured);
+  if (!options.plot.empty()) plot(png, request, points, measured, options.measured);
   return 0;
 }
 

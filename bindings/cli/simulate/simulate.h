@@ -36,13 +36,13 @@ struct simulate_options {
   std::uint64_t seed = 1, seeds = 1;
 
   bool critical_path = false;
-  std::string trace;
+  std::string trace, svg;
   rank trace_ranks = 64;
   bool fig9 = false;
   std::string plot;
   std::string measured;
   bool calibrate = false;
-  bool as_json = false;
+  std::string json;
 };
 
 void add_simulate_options(CLI::App& command, simulate_options& options);

@@ -1,6 +1,7 @@
 // `lsched simulate`: how long a collective takes on a machine that need not exist.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +12,10 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
+#include "bindings/cli/common/output_file.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/goal/goal_player.h"
+#include "bindings/cli/picture/builders.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "ops/counted.h"
@@ -78,21 +82,21 @@ json describe(const simulate_options& options, const simulated_run& run, const s
 }
 
 /// For people, or two lines of JSON, of which the second is the summary that others read.
-void print(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
+void print(const simulate_options& options, const simulated_run& run, const simulation_report& report, std::FILE* to) {
   json details = describe(options, run, report);
   json summary = summary_of(run, report);
-  if (options.as_json) {
+  if (!options.json.empty()) {
     details["finish_ps"] = report.finish;  // by rank
-    std::printf("%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
+    std::fprintf(to, "%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
     return;
   }
   const std::string subject = path_of(options).empty() ? std::to_string(run.bytes) + " B" : path_of(options);
-  std::printf("%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
-              subject.c_str(), static_cast<unsigned long long>(run.seed));
+  std::fprintf(to, "%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
+               subject.c_str(), static_cast<unsigned long long>(run.seed));
   for (const char* said : {"ranks", "bytes", "goal", "file", "seed"}) details.erase(said);
   for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
-  print_lines(details, "  ");
-  print_lines(summary, "  ");
+  print_lines(details, "  ", to);
+  print_lines(summary, "  ", to);
 }
 
 // --- GOAL --------------------------------------------------------------------------------------------------
@@ -112,43 +116,36 @@ result<goal_export> exported(const simulate_options& options, const simulated_ru
 
 // --- files beside the report -------------------------------------------------------------------------------
 
-/// A file that is created before the work begins, so that nobody works for one that cannot be written.
-class output_file {
- public:
-  explicit output_file(std::string path) : path_(std::move(path)), stream_(path_, std::ios::binary) {
-    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
-  }
-  void write(const std::string& content) {
-    stream_ << content;
-    stream_.close();
-    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));
-  }
-
- private:
-  std::string path_;
-  std::ofstream stream_;
-};
-
-/// A trace, a GOAL program: of one run.
+/// A trace, a picture, a GOAL program: of one run.
 class simulation_files {
  public:
   simulation_files(const simulate_options& options, std::size_t runs) : options_(options) {
-    if (options.trace.empty() && options.to_goal.empty()) return;
-    if (runs != 1)
-      throw CLI::ValidationError(options.trace.empty() ? "--to-goal" : "--trace", "a file is of one simulation");
-    if (!options.trace.empty()) trace_.emplace(options.trace);
-    if (!options.to_goal.empty()) goal_.emplace(options.to_goal);
-    if (!goal_) record_.ranks = options.trace_ranks;
+    const auto open = [runs](const char* option, const std::string& path, std::optional<output_file>& file) {
+      if (path.empty()) return;
+      if (runs != 1) throw CLI::ValidationError(option, "a file is of one simulation");
+      file.emplace(path);
+    };
+    open("--goal", options.to_goal, goal_);
+    open("--trace", options.trace, trace_);
+    open("--svg", options.svg, svg_);
+    if (!goal_ && !svg_) record_.ranks = options.trace_ranks;
   }
 
   /// To be filled in; null if no file is wanted.
-  simulation_record* record() { return trace_ || goal_ ? &record_ : nullptr; }
+  simulation_record* record() { return trace_ || goal_ || svg_ ? &record_ : nullptr; }
+
+  /// Whether one of them is written to standard output; the report then is not.
+  bool own_stdout() const {
+    return std::ranges::any_of(std::array{&trace_, &goal_, &svg_},
+                               [](const auto* file) { return *file && (*file)->is_stdout(); });
+  }
 
   void write(const simulated_run& run, const simulation_report& report) {
     if (goal_) {
       const goal_export made = require(exported(options_, run, record_));
       goal_->write(to_goal_text(made.program, made.remark));
     }
+    if (svg_) write_svg(run, report);
     if (trace_) write_trace(run, report);
   }
 
@@ -156,9 +153,7 @@ class simulation_files {
   void write_trace(const simulated_run& run, const simulation_report& report) {
     record_.ranks = options_.trace_ranks;
     const auto events = trace_of(record_, report, run.model);
-    const std::string name =
-        path_of(options_).empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
-    trace_context context{.names = {{0, name}}, .remark = "simulated"};
+    trace_context context{.names = {{0, subject()}}, .remark = "simulated"};
     if (run.ranks > options_.trace_ranks) {
       context.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(run.ranks) +
                         " ranks; arrows from and to others are missing";
@@ -170,8 +165,23 @@ class simulation_files {
     trace_->write(to_trace_json(events, context));
   }
 
+  std::string subject() const {
+    return path_of(options_).empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
+  }
+
+  void write_svg(const simulated_run& run, const simulation_report& report) {
+    picture_words words{.title = subject() + ", " + counted(run.ranks, "rank"), .most_ranks = options_.trace_ranks};
+    if (path_of(options_).empty()) words.title += ", " + std::to_string(run.bytes) + " B a rank";
+    if (run.starts.policy != activation_policy::none) words.caption.push_back("activation " + words_for(run.starts));
+    std::vector<schedule_ptr> shown;
+    const schedule_generator generate = generator_of(options_, run);
+    for (rank r = 0; r < std::min(run.ranks, options_.trace_ranks); ++r)
+      shown.push_back(require(generate({r, run.ranks})));
+    svg_->write(to_svg(picture_of_round(record_, report, run.model, shown, words)));
+  }
+
   const simulate_options& options_;
-  std::optional<output_file> trace_, goal_;
+  std::optional<output_file> trace_, goal_, svg_;
   simulation_record record_;
 };
 
@@ -217,7 +227,7 @@ int run_all(const simulate_options& options) {
       },
       [&](std::size_t i, const simulation_report& report) {
         files.write(runs[i], report);
-        print(options, runs[i], report);
+        print(options, runs[i], report, files.own_stdout() ? stderr : stdout);
       });
   return 0;
 }
@@ -235,7 +245,8 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
     context.action = [options, has_ranks = command->count("--ranks") > 0] {
-      if (options->calibrate) return calibrate(options->as_json);
+      print_to(options->json);
+      if (options->calibrate) return calibrate(!options->json.empty());
       return options->fig9 ? predict_fig9(*options, has_ranks) : run_all(*options);
     };
   });

@@ -79,7 +79,7 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   group
       .grouped(command.add_option_function<std::string>("--semantics", set_rules,
                                                         "Whose rules: libsched, or LogGOPSim's main line"))
-      ->check(CLI::IsMember({"libsched", "loggopsim"}))
+      ->check(one_of({"libsched", "loggopsim"}))
       ->default_str("libsched");
 }
 
@@ -87,7 +87,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Skew and noise"};
   start_skew& skew = options.model.skew;
   cpu_noise& noise = options.model.noise;
-  group.add_choice_with_default("--skew,--noise", k_skews, skew.kind, "When ranks begin");
+  group.add_choice_with_default("--skew", k_skews, skew.kind, "When ranks begin");
   add_time(group, "--skew-us", skew.scale, k_ps_per_us,
            "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
   group.add("--sigma", skew.sigma, "Of lognormal skew", number(0, 10));
@@ -107,7 +107,7 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   group.add("--speed-cv", noise.pace.cv, "Spread of the ranks' speeds, normal around 1", number(0, 1));
   group.add("--slow-share", noise.pace.slow_share, "Share of the ranks that are slow all the time", number(0, 1));
   group.add("--slow-factor", noise.pace.slow_factor, "How many times slower those are", number(1, 1e6));
-  group.add("--instance", options.model.instance, "Which of many rounds: other draws, another turn of rotating skew",
+  group.add("--round", options.model.instance, "Which of many rounds: other draws, another turn of rotating skew",
             whole_number(1));
   group.add("--seed", options.seed, "Of all draws", whole_number(0));
   group.add("--seeds", options.seeds, "Simulate so many seeds from --seed on", whole_number(1, 1'000'000));
@@ -158,7 +158,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--k", is_sparse, "--collective sparse_allreduce"},
                {"--density", is_sparse, "--collective sparse_allreduce"},
                {"--period", is_sparse, "--collective sparse_allreduce"},
-               {"--bucket", is_sparse, "--collective sparse_allreduce"},
+               {"--lists-at-once", is_sparse, "--collective sparse_allreduce"},
                {"--level", !options.is_loggopsims, k_our_rules},
                {"--cpu-noise", !options.is_loggopsims, k_our_rules},
                {"--jitter-us", !options.is_loggopsims, k_our_rules},
@@ -166,9 +166,11 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--slow-share", !options.is_loggopsims, k_our_rules},
                {"--critical-path", !options.is_loggopsims, k_our_rules},
                {"--trace", !options.is_loggopsims, k_our_rules},
-               {"--to-goal", !options.is_loggopsims || options.goal.empty(), k_schedules},
+               {"--svg", !options.is_loggopsims, k_our_rules},
+               {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"},
+               {"--goal", !options.is_loggopsims || options.goal.empty(), k_schedules},
                {"--skew", !options.is_loggopsims || options.goal.empty(), k_schedules},
-               {"--instance", !options.is_loggopsims || options.goal.empty(), k_schedules},
+               {"--round", !options.is_loggopsims || options.goal.empty(), k_schedules},
                {"--seeds", !options.is_loggopsims || options.goal.empty(), k_schedules}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
@@ -252,23 +254,24 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                              "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "
                              "recursive_doubling auto")
                         ->capture_default_str();
-  auto* ranks = group.add("--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
+  auto* ranks = group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
   auto* bytes = group.add("--bytes", options.bytes, "Bytes a rank contributes", whole_number(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
   add_sparse_options(command, options.sparse);
-  group.add("--period", options.period, "Rounds between two looks at oktopk's boundaries; --instance 1 is one",
+  group.add("--period", options.period, "Rounds between two looks at oktopk's boundaries; --round 1 is one",
             whole_number(1, k_longest_period));
-  group.add("--bucket", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all", any_rank);
+  group.add("--lists-at-once", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all", any_rank);
   auto* ranks_per_node =
       group
           .add("--ranks-per-node", options.ranks_per_node,
                "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
           ->check(ranks_up_to_most);
-  auto* goal = group.add("--goal", options.goal, "Simulate a GOAL program instead");
-  auto* file = group.add("--file", options.file,
-                         "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` prints them");
+  auto* goal = group.add_file("--from-goal", options.goal, "Simulate a GOAL program instead");
+  auto* file =
+      group.add_file("--file", options.file,
+                     "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` prints them");
   auto* to_goal =
-      group.add("--to-goal", options.to_goal, "Write the round that is simulated, as it went there, as GOAL text");
+      group.add_file("--goal", options.to_goal, "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
   auto* initiator = group.add("--initiator", options.model.initiator, "Whose call counts with majority", any_rank);
   add_machine_options(command, options);
@@ -277,21 +280,22 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   for (CLI::Option* other : {file, initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
-  auto* trace = group.add("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
-  group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, the trace shows", ranks_up_to_most)
-      ->needs(trace);
+  auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
+  auto* svg = group.add_file("--svg", options.svg, "Draw what every rank does, and the critical path, as SVG");
+  group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, --trace and --svg show",
+            ranks_up_to_most);
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
-  group.add("--plot", options.plot, "Draw that figure (gnuplot)")->needs(fig9);
+  group.add_file("--plot", options.plot, "Draw that figure with gnuplot, into a file .png")->needs(fig9);
   group
       .add("--measured", options.measured,
            "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
       ->needs(fig9);
   auto* calibrate =
       group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
-  for (CLI::Option* other : {trace, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
+  for (CLI::Option* other : {trace, svg, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
-  group.add_flag("--json", options.as_json, "Print JSON lines; the last is the summary");
+  group.add_json(options.json, "lines; the last is the summary");
 }
 
 }  // namespace lsched::cli

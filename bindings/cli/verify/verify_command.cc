@@ -10,6 +10,7 @@
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
+#include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/cli/verify/verify_plan.h"
 #include "bindings/input_file.h"
@@ -18,6 +19,7 @@
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "ops/counted.h"
+#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -34,7 +36,7 @@ struct verify_command_options {
   bool in_place = false;
   bool all = false;
   bool sample = false;
-  bool as_json = false;
+  std::string json;
 };
 
 /// An option that takes a list like "1-65,96,100", of numbers within the limits.
@@ -228,7 +230,8 @@ int verify_file(const verify_command_options& options) {
   const std::string words = is_promised ? "promised as " + words_for(promise) : words_for_none(name);
   const std::string text = escaped(name) + ", " + counted(world.size(), "rank") + ", " + words;
   if (options.requires_promise && !is_promised) throw command_failure(options.file + ": " + text);
-  reporter out(options.as_json, 1);
+  print_to(options.json);
+  reporter out(!options.json.empty(), 1);
   out.report({text,
               {{"world", text}, {"ranks", world.size()}, {"promised", is_promised}, {"promise", describe(promise)}},
               is_promised},
@@ -260,7 +263,9 @@ void check_options(const verify_command_options& options) {
   throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
                              "\"" + (has_collective ? wish.algorithm : collective) +
                                  "\" is none that `lsched list` shows" +
-                                 (has_collective && !collective.empty() ? " for " + collective : ""));
+                                 (has_collective && !collective.empty() ? " for " + collective : "") +
+                                 (has_collective ? suggestion_for(wish.algorithm, algorithm_names(collective))
+                                                 : suggestion_for(collective, collective_names())));
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
@@ -279,7 +284,8 @@ int verify_all(const verify_command_options& options) {
   const verify_plan all = plan(options.wish);
   const std::vector<verify_case>& cases = all.worlds;
   if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objection);
-  reporter out(options.as_json, cases.size());
+  print_to(options.json);
+  reporter out(!options.json.empty(), cases.size());
   verify_memo known;
   const auto prove = [&](std::size_t i) {
     verify_options how = options_of(cases[i]);
@@ -303,12 +309,12 @@ void add_verify_command(CLI::App& app, command_context& context) {
   verify_wish& wish = options->wish;
   const option_group group{*command};
   group.add("COLLECTIVE|FILE", wish.collective, "A collective that `lsched list` shows, or an algorithm file");
-  auto* file =
-      group.add("--file", options->file, "A file with the schedules of all ranks, as `lsched show --all` prints it");
+  auto* file = group.add_file("--file", options->file,
+                              "A file with the schedules of all ranks, as `lsched show --all` prints it");
   group
       .add("--promise", options->promised,
            "The collective that the file's outputs are held against (default: the one it is named after)")
-      ->check(CLI::IsMember(collective_names()))
+      ->check(one_of(collective_names()))
       ->needs(file);
   group
       .add_choice("--op", k_all_reductions, options->by_caller.what,
@@ -329,7 +335,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
   group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
       ->needs(file);
   file->excludes(group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str());
-  file->excludes(add_numbers(group, "--ranks", wish.sizes, 1, k_most_ranks,
+  file->excludes(add_numbers(group, "-n,--ranks", wish.sizes, 1, k_most_ranks,
                              "Sizes of the world, like 1-65,96,100 (default: as --all)"));
   add_numbers(group, "--count", wish.counts, 0, k_max_count,
               "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000; of a file: its own)");
@@ -347,16 +353,18 @@ void add_verify_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, UINT64_MAX));
   auto* all = group.add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   group.add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
-  group.add_flag("--json", options->as_json, "Print JSON lines: one per world, then the totals");
+  group.add_json(options->json, "lines: one per world, then the totals");
   command->footer(
-      "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks, every\n"
-      "contribution is in every result exactly once, no two ops race for memory, and the costs are those declared.\n"
-      "Sends wait for their receives, unless --slots or --eager say what is buffered.\n"
-      "Of a file whose collective is not known nothing is promised of the outputs: choose one with --promise. What it\n"
-      "was asked for is read off the file unless you say so: --op, --dtype, --count, --root.\n"
+      "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks,\n"
+      "every contribution is in every result exactly once, no two ops race for memory, and the costs are\n"
+      "those declared. Sends wait for their receives, unless --slots or --eager say what is buffered.\n"
+      "Of a file whose collective is not known nothing is promised of the outputs: choose one with\n"
+      "--promise. What it was asked for is read off the file unless you say so: --op, --dtype, --count,\n"
+      "--root.\n"
       "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
-      "          lsched show allreduce --ranks 3 --all > world.sched; lsched verify --file world.sched --op sum");
+      "          lsched show allreduce --ranks 3 --all > world.sched\n"
+      "          lsched verify --file world.sched --op sum");
   command->callback([&context, options] {
     take_file(*options);
     check_options(*options);

@@ -1,7 +1,7 @@
 # cmake -DLSCHED=program -P bench.cmake: `lsched bench cuda` under the fake driver. Every part ends well, nothing is left
 # out, results are right, each line is JSON, and each says that its numbers are not of a GPU.
 cmake_minimum_required(VERSION 3.21...3.25)
-execute_process(COMMAND ${LSCHED} bench cuda --quick --seconds 60 --json OUTPUT_VARIABLE lines RESULT_VARIABLE status)
+execute_process(COMMAND ${LSCHED} bench cuda --quick --seconds 60 --json - OUTPUT_VARIABLE lines RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "exit status ${status}:\n${lines}")
 endif()

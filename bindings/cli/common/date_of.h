@@ -1,0 +1,28 @@
+// The date of what was measured: files do not say it.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <string>
+#include <vector>
+
+namespace lsched::cli {
+
+/// When the newest of the files was written: "2026-11-27".
+inline std::string date_of(const std::vector<std::string>& paths) {
+  std::time_t newest = 0;
+  for (const std::string& path : paths) {
+    struct stat found {};
+    if (stat(path.c_str(), &found) == 0) newest = std::max(newest, found.st_mtime);
+  }
+  std::tm day{};
+  std::array<char, 32> text{};
+  gmtime_r(&newest, &day);
+  std::strftime(text.data(), text.size(), "%Y-%m-%d", &day);
+  return text.data();
+}
+
+}  // namespace lsched::cli

@@ -1,0 +1,42 @@
+// A file that a command writes beside, or instead of, its ordinary output.
+#pragma once
+
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "bindings/cli/common/errors.h"
+#include "bindings/input_file.h"
+
+namespace lsched::cli {
+
+/// Created before the work begins, so that nobody works for a file that cannot be written. "-" is standard output.
+/// Throws command_failure.
+class output_file {
+ public:
+  explicit output_file(std::string path) : path_(std::move(path)) {
+    if (is_stdout()) return;
+    stream_.open(path_, std::ios::binary);
+    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
+  }
+
+  /// Once. Standard output is flushed, and its errors told, when the command ends.
+  void write(const std::string& content) {
+    if (is_stdout()) {
+      std::fwrite(content.data(), 1, content.size(), stdout);
+      return;
+    }
+    stream_ << content;
+    stream_.close();
+    if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));
+  }
+
+  bool is_stdout() const { return path_ == "-"; }
+
+ private:
+  std::string path_;
+  std::ofstream stream_;
+};
+
+}  // namespace lsched::cli

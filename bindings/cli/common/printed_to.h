@@ -1,0 +1,28 @@
+// Where a command prints: standard output, or the file of an option such as `--json FILE`.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "bindings/cli/common/errors.h"
+#include "bindings/input_file.h"
+
+namespace lsched::cli {
+
+/// What is printed from here on goes into the file. "-", or nothing: to standard output, as before. Called before the
+/// work begins, so that nobody works for a file that cannot be written. Throws command_failure.
+inline void print_to(const std::string& path) {
+  if (path.empty() || path == "-") return;
+  std::fflush(stdout);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be written: " + reason_of(errno));
+  const int answer = dup2(file, STDOUT_FILENO);
+  close(file);
+  if (answer < 0) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": no descriptor: " + reason_of(errno));
+}
+
+}  // namespace lsched::cli

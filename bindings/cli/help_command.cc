@@ -1,0 +1,92 @@
+// `lsched help` and `lsched completion`: what the command line is, for people, man and shells.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/options.h"
+#include "bindings/cli/common/output_file.h"
+#include "bindings/cli/help/description.h"
+
+namespace lsched::cli {
+namespace {
+
+struct help_options {
+  std::vector<std::string> words;
+  std::string man;
+  bool as_table = false;
+  std::string shell;
+};
+
+int write_man_pages(const described_command& root, const std::string& folder) {
+  std::error_code why;
+  std::filesystem::create_directories(folder, why);
+  if (why) throw command_failure(LSCHED_ERR_ARGUMENT, folder + ": cannot be made: " + why.message());
+  for (const described_command* command : all_commands(root)) {
+    std::string name = command->name;
+    std::ranges::replace(name, ' ', '-');
+    output_file(folder + "/" + name + ".1").write(man_page(*command, lsched_version()));
+  }
+  return 0;
+}
+
+int print_options(const described_command& root) {
+  const auto flaws = flaws_of_names(root);
+  for (const std::string& flaw : flaws) std::fprintf(stderr, "lsched: %s\n", flaw.c_str());
+  std::fputs(options_page(root).c_str(), stdout);
+  return flaws.empty() ? 0 : 1;
+}
+
+int help(const CLI::App& app, const help_options& options) {
+  const described_command root = describe_command(app);
+  if (!options.man.empty()) return write_man_pages(root, options.man);
+  if (options.as_table) return print_options(root);
+  const described_command* command = &root;
+  for (const std::string& word : options.words) {
+    const auto next = std::ranges::find(command->commands, word, &described_command::word);
+    if (next == command->commands.end())
+      throw command_failure("there is no command \"" + command->name.substr(7) + " " + word + "\"");
+    command = &*next;
+  }
+  std::fputs(help_text(*command).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+void add_help_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("help", "Explain a command; write man pages, or the table of all options");
+  const auto options = std::make_shared<help_options>();
+  const option_group group{*command};
+  auto* words = group.add("COMMAND", options->words, "Such as: bench coll")->type_name("");
+  auto* man = group.add("--man", options->man, "Write man pages of all commands there")->type_name("FOLDER");
+  group.add_flag("--options", options->as_table, "Print the table of all options, in Markdown")
+      ->excludes(man)
+      ->excludes(words);
+  man->excludes(words);
+  command->footer("Example:  lsched help bench coll\n          lsched help --man ~/.local/share/man/man1");
+  command->callback([&app, &context, options] { context.action = [&app, options] { return help(app, *options); }; });
+}
+
+void add_completion_command(CLI::App& app, command_context& context) {
+  CLI::App* command = app.add_subcommand("completion", "Print what makes a shell complete the words of lsched");
+  const auto options = std::make_shared<help_options>();
+  option_group{*command}
+      .add("SHELL", options->shell, "Which shell")
+      ->required()
+      ->check(one_of({"bash", "zsh", "fish"}));
+  command->footer(
+      "Example:  lsched completion bash > ~/.local/share/bash-completion/completions/lsched\n"
+      "          lsched completion zsh > ~/.zfunc/_lsched      # with ~/.zfunc in $fpath before compinit\n"
+      "          lsched completion fish > ~/.config/fish/completions/lsched.fish");
+  command->callback([&app, &context, options] {
+    context.action = [&app, options] {
+      std::fputs(completion(describe_command(app), options->shell).c_str(), stdout);
+      return 0;
+    };
+  });
+}
+
+}  // namespace lsched::cli

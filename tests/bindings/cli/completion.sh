@@ -1,0 +1,35 @@
+# completion.sh LSCHED: what the completion for bash offers; shells that are there read their own without an error.
+set -eu
+lsched=$1
+source <("$lsched" completion bash)
+
+# offers WORD... : what completes the last of the words
+offers() {
+  COMP_WORDS=(lsched "$@") COMP_CWORD=$#
+  COMPREPLY=()
+  _lsched
+  echo "${COMPREPLY[*]}"
+}
+
+# expect WANTED WORD...
+expect() {
+  local wanted=$1 found
+  shift
+  found=$(offers "$@")
+  [ "$found" = "$wanted" ] || { echo "lsched $*: \"$found\" instead of \"$wanted\"" >&2; exit 1; }
+}
+
+expect "verify" ver
+expect "cost coll compare" bench co
+expect "f16 f32 f64" list --dtype f
+expect "--ranks --ranks-per-node --rank" show allreduce --rank
+expect "" list --dtype q
+[[ " $(offers show --s) " == *" --svg "* ]]
+[[ " $(offers bench sparse --) " == *" --boundaries "* ]]
+if (expect "wrong" ver) 2>/dev/null; then echo "expect() cannot fail" >&2; exit 1; fi
+
+for shell in zsh fish; do
+  "$lsched" completion $shell >/dev/null
+  command -v $shell >/dev/null || continue
+  "$lsched" completion $shell | $shell -n
+done

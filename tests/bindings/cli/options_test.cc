@@ -1,0 +1,151 @@
+// The command line as one tool: help, suggestions, names of options, messages about the environment.
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "ops/nearest_word.h"
+
+namespace {
+
+struct answer {
+  int status = -1;
+  std::string text;  ///< both streams
+};
+
+/// A shell's words; "lsched" is the command under test.
+answer run(const std::string& words) {
+  const std::string folder = std::filesystem::path(LSCHED_TEST_COMMAND).parent_path();
+  std::FILE* const pipe = popen(("PATH=" + folder + ":$PATH; { " + words + "; } 2>&1").c_str(), "r");
+  if (pipe == nullptr) return {};
+  answer made;
+  std::array<char, 4096> piece{};
+  for (std::size_t got = 0; (got = std::fread(piece.data(), 1, piece.size(), pipe)) > 0;)
+    made.text.append(piece.data(), got);
+  const int how = pclose(pipe);
+  made.status = WIFEXITED(how) ? WEXITSTATUS(how) : -1;
+  return made;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The first line that is too wide for a terminal.
+std::string too_wide(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::size_t columns = 0;
+    for (const char letter : line) columns += (letter & 0xc0) != 0x80;
+    if (columns > 100) return line;
+  }
+  return "";
+}
+
+TEST(options, suggestions_count_what_has_to_change) {
+  EXPECT_EQ(lsched::edit_distance("ring", "ring"), 0u);
+  EXPECT_EQ(lsched::edit_distance("rng", "ring"), 1u);
+  EXPECT_EQ(lsched::edit_distance("rnig", "ring"), 1u);  // neighbours change places
+  EXPECT_EQ(lsched::edit_distance("", "ring"), 4u);
+  EXPECT_EQ(lsched::edit_distance("kitten", "sitting"), 3u);
+  const std::vector<std::string> known{"list", "info", "show"};
+  EXPECT_EQ(lsched::nearest_word("lits", known), "list");
+  EXPECT_EQ(lsched::nearest_word("bench", known), "");
+}
+
+TEST(options, mistyped_words_are_answered_with_the_nearest) {
+  for (const auto& [words, wanted] : std::vector<std::pair<std::string, std::string>>{
+           {"lsched lits", "did you mean list?"},
+           {"lsched list --rnaks 3", "did you mean --ranks?"},
+           {"lsched list --count=3 --dtpye=f32", "did you mean --dtype?"},
+           {"lsched list --dtype f23", "did you mean f32?"},
+           {"lsched verify allreduce --algorithm rnig", "did you mean ring?"},
+           {"lsched verify alreduce", "did you mean allreduce?"}}) {
+    const answer it = run(words);
+    EXPECT_EQ(it.status, 2) << words;
+    EXPECT_TRUE(contains(it.text, wanted)) << words << ": " << it.text;
+  }
+  const answer unknown = run("lsched show allreduce --algorithm rnig");
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_TRUE(contains(unknown.text, "did you mean ring?")) << unknown.text;
+  EXPECT_FALSE(contains(run("lsched list --xyzzy").text, "did you mean"));
+}
+
+TEST(options, a_world_warns_of_misspelt_variables_once) {
+  const std::string soak = "lsched run -n 3 lsched soak --iterations 5 --json /dev/null";
+  const answer it = run("LSCHED_PROGRES=caller LSCHED_XYZZY=1 " + soak);
+  EXPECT_EQ(it.status, 0);
+  EXPECT_EQ(it.text,
+            "libsched [rank 0] warning: LSCHED_PROGRES is not a variable of libsched; did you mean LSCHED_PROGRESS?\n"
+            "libsched [rank 0] warning: LSCHED_XYZZY is not a variable of libsched\n");
+  EXPECT_EQ(run("LSCHED_LOG=error LSCHED_PROGRES=caller " + soak).text, "");
+  EXPECT_TRUE(contains(run("LSCHED_LOG=info " + soak).text, "libsched [rank 2] info: libsched "));
+  const answer wrong = run("LSCHED_LOG=loud lsched soak --ranks 1 --iterations 5");
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_TRUE(contains(wrong.text, "LSCHED_LOG is \"loud\", none of error, warning, info")) << wrong.text;
+}
+
+TEST(options, no_line_of_help_is_too_wide) {
+  std::string text = run("for command in '' info list show run postmortem simulate trace help completion soak verify"
+                         " bench; do lsched $command --help; done")
+                         .text;
+  if (LSCHED_HAVE_BENCH)
+    text += run("for part in fig9 partial cost coll messages adasum sparse tune compare overlap engine cuda; do"
+                " lsched bench $part --help; done")
+                .text;
+  EXPECT_GT(text.size(), 10'000u);
+  EXPECT_EQ(too_wide(text), "");
+  EXPECT_EQ(too_wide(std::string(101, 'x')), std::string(101, 'x'));
+}
+
+TEST(options, no_line_of_ordinary_output_is_too_wide) {
+  for (const char* words : {"lsched list", "lsched list --explain --ranks 8", "lsched info",
+                            "lsched simulate --critical-path", "lsched verify allreduce --ranks 2-3 --count 1"}) {
+    const answer it = run(words);
+    EXPECT_EQ(it.status, 0) << words;
+    EXPECT_EQ(too_wide(it.text), "") << words;
+  }
+  if (LSCHED_HAVE_BENCH) {
+    EXPECT_EQ(too_wide(run("lsched bench overlap --bytes 64 --cell-seconds 0.001").text), "");
+    EXPECT_EQ(too_wide(run("lsched bench sparse --ranks 2 --count 100").text), "");
+  }
+}
+
+TEST(options, man_pages_cover_every_command) {
+  const std::string folder = testing::TempDir() + "lsched-man-" + std::to_string(getpid());
+  ASSERT_EQ(run("lsched help --man " + folder).status, 0);
+  for (const char* page : {"lsched", "lsched-run", "lsched-verify", "lsched-completion"}) {
+    std::ifstream file(folder + "/" + page + ".1");
+    std::stringstream text;
+    text << file.rdbuf();
+    EXPECT_TRUE(text.str().starts_with(".TH " + std::string(page) + " 1 ")) << page;
+    EXPECT_TRUE(contains(text.str(), ".SH NAME\n")) << page;
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(run("lsched help --man /proc/nowhere").status, 1);
+  EXPECT_EQ(run("lsched help show").text, run("lsched show --help").text);
+}
+
+TEST(options, json_goes_into_the_file_that_is_named) {
+  const std::string file = testing::TempDir() + "lsched-json-" + std::to_string(getpid());
+  for (const char* words : {"info", "list", "show barrier", "simulate", "verify barrier --ranks 2"}) {
+    const std::string command = "lsched " + std::string(words) + " --json ";
+    EXPECT_EQ(run(command + file).text, "") << words;
+    std::ifstream written(file);
+    const int first = written.get();
+    EXPECT_TRUE(first == '{' || first == '[') << words;
+    EXPECT_EQ(run(command + "-").text.front(), static_cast<char>(first)) << words;
+    const answer nowhere = run(command + "/nowhere/at/all");
+    EXPECT_EQ(nowhere.status, 1) << words;
+    EXPECT_TRUE(contains(nowhere.text, "/nowhere/at/all: cannot be written")) << nowhere.text;
+  }
+  std::filesystem::remove(file);
+}
+
+}  // namespace
