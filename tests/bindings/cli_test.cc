@@ -486,7 +486,8 @@ TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   const outcome it = run(lsched({"bench", "compare", path, path}));
   unlink(path.c_str());
   ASSERT_EQ(it.status, 0) << it.err;
-  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 15) << it.out;  // a heading, malloc, lsched_alloc: three lines each
+  // a heading, malloc and lsched_alloc of both files, three lines each
+  EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 15) << it.out;
   for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
 
