@@ -763,7 +763,7 @@ TEST(CommandBench, a_sweep_under_an_mpi_launcher_can_be_compared) {
   const std::string path = testing::TempDir() + "lsched-coll-" + std::to_string(getpid()) + ".json";
   words ask{LSCHED_TEST_MPIEXEC, "-n", "2", LSCHED_TEST_COMMAND, "bench", "coll"};
   ask.insert(ask.end(), k_short_sweep.begin(), k_short_sweep.end());
-  ask.push_back(path);
+  ask.back() = path;
   const outcome swept = run(ask);
   ASSERT_EQ(swept.status, 0) << swept.err;
   const outcome it = run(lsched({"bench", "compare", path}));

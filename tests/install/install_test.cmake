@@ -27,7 +27,8 @@ file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched.hpp
   include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_messages.hpp include/lsched_partition.hpp
-  include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE)
+  include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched share/man/man1/lsched-run.1
+  share/bash-completion/completions/lsched ${DOCDIR}/LICENSE)
 if(MPI_PROGRAM)
   separate_arguments(MPIEXEC UNIX_COMMAND "${MPIEXEC}")
   list(APPEND files ${LIBDIR}/libsched_mpi.so.${soversion} ${LIBDIR}/libsched_mpi.so include/lsched_mpi.h)
