@@ -13,7 +13,7 @@ SOURCES := git ls-files -co --exclude-standard -- '*.cc' '*.cu' '*.h' '*.hpp' '*
 # $(call within,seconds): makes ctest stop, and fail, after that long.
 within = --stop-time $$(date -d '+$(1) seconds' +%T)
 
-.PHONY: help demo test test-torch wheel docs headers sanitize soak portability bench-peers bench-overlap gpu gpu-bundle \
+.PHONY: help demo test test-torch wheel docs headers sanitize soak newcomer portability bench-peers bench-overlap gpu gpu-bundle \
   format tidy clean packages build
 
 help: ## this text
@@ -78,6 +78,9 @@ sanitize: packages ## the sampled tests under address, undefined and thread sani
 soak: build ## the long tests, full matrices; hours
 	@cd build && LSCHED_TEST_FULL=1 $(CTEST) --timeout 14400
 	@build/bin/lsched soak
+
+newcomer: ## as root: what the pages tell three newcomers to do, each in a fresh Debian (half an hour)
+	@.ci/newcomer
 
 portability: packages ## other compilers, the oldest CMake, the library alone, packages, arm64; hours: NAMES
 	@.ci/portability $(NAMES)

@@ -62,6 +62,14 @@ struct missing_point {
   double x = 0;
 };
 
+/// Whether one of the curves hides the other.
+inline bool coincide(const plot_curve& one, const plot_curve& other) {
+  constexpr double k_seen = 0.003;
+  return one.points.size() > 1 && std::ranges::equal(one.points, other.points, [](const auto& x, const auto& y) {
+           return x.first == y.first && std::abs(x.second - y.second) <= k_seen * std::abs(y.second);
+         });
+}
+
 inline bool is_drawable(double y, bool is_log) { return std::isfinite(y) && (!is_log || y > 0); }
 
 /// In the order of curves.
@@ -171,6 +179,12 @@ class picture {
         if (missing.find(where.str()) == std::string::npos) missing += where.str();
       }
     std::vector<std::string> all = caveats, lines;
+    for (const plot_diagram& diagram : diagrams)
+      for (std::size_t i = 0; i < diagram.curves.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j)
+          if (coincide(diagram.curves[j], diagram.curves[i]))
+            all.push_back("One line hides another: " + diagram.curves[j].name + ", and " + diagram.curves[i].name +
+                          ".");
     if (!missing.empty()) all.push_back("× no value: " + missing + ".");
     for (const std::string& note : all) {
       std::istringstream text(wrapped(note, 0, k_note_columns));

@@ -17,6 +17,7 @@
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/help/description.h"
+#include "bindings/selection_environment.h"
 #include "ops/nearest_word.h"
 
 namespace lsched::cli {
@@ -40,10 +41,17 @@ class described_help : public CLI::FormatterBase {
   }
 };
 
-void add_commands(CLI::App& app, command_context& context) {
+/// Before commands ask for names. What cannot be loaded is no reason not to say so in `lsched info`.
+void add_algorithms() {
 #if LSCHED_HAVE_BENCH
-  add_baselines();  // before commands ask for names
+  add_baselines();
 #endif
+  if (const auto why = load_algorithm_files())
+    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", why->text.c_str());
+}
+
+void add_commands(CLI::App& app, command_context& context) {
+  add_algorithms();
   add_info_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);

@@ -268,7 +268,7 @@ void draw_figure(int ranks, const partial_options& options, reporter& out) {
       unsimulated += (unsimulated.empty() ? "" : ", ") + row.at("policy").get<std::string>();
     else
       figure.named("simulated", "points pointtype 6 pointsize 1.8").points.emplace_back(contributors, simulated);
-    figure.settings += text("set label '%s' at %.4f,%.6f center offset 0,-1 font 'sans,8'\n",
+    figure.settings += text("set label '%s' at %.4f,%.6f left offset 0.8,0.5 rotate by 25 font 'sans,8'\n",
                             row.at("policy").get<std::string>().c_str(), contributors, ms);
   }
   out.draw(text("Partial allreduce, %d ranks: what waiting buys", ranks), std::span(&figure, 1),

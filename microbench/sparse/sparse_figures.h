@@ -83,7 +83,6 @@ void report_balance(const sparse_figures_options& options, const tell_progress& 
 void report_thresholds(const sparse_figures_options& options, const tell_progress& tell, reporter& out);
 
 /// gnuplot's settings for a diagram over numbers of ranks.
-inline constexpr const char* k_plot_by_ranks =
-    "set logscale x 2\nset xlabel 'ranks'\n";
+inline constexpr const char* k_plot_by_ranks = "set logscale x 2\nset xlabel 'ranks'\n";
 
 }  // namespace lsched::bench

@@ -1,4 +1,5 @@
 """check_blocks.py PAGE --build BUILD [--python PYTHON] [--torch]: does what a page says, and compares.
+   check_blocks.py --script PAGE...: prints what the pages say as a bash script, with what installs (.ci/newcomer).
 
 Every fenced block of a page has a comment before it that says what becomes of it:
 
@@ -202,15 +203,36 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
     return problems
 
 
+def script_of(page: pathlib.Path) -> str:
+    """Files and commands in the order of the page; only what needs a cluster, a GPU or a long time is left out."""
+    lines = [f"# --- {page}"]
+    for block in blocks_of(page.read_text()):
+        if block.what == "file":
+            lines.append(f"cat > {block.detail} <<'end of the file'\n{block.text}end of the file")
+        elif block.what == "run" and block.detail == "fails":
+            lines.append(f"if (set -e\n{block.text}); then echo 'this did not fail'; exit 1; fi")
+        elif block.what == "run" or block.detail == "installs":
+            lines.append(block.text)
+        elif block.what == "not run":
+            lines.append(f"# {block.detail}: line {block.line}")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("page", type=pathlib.Path)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("page", type=pathlib.Path, nargs="+")
+    parser.add_argument("--script", action="store_true", help="print a script and do nothing")
+    parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--torch", action="store_true")
     parser.add_argument("--counts", action="store_true", help="also say how many blocks there are of each kind")
     given = parser.parse_args()
-    sys.exit("\n".join(check(given.page, given)) or 0)
+    if given.script:
+        print("set -e\n" + "\n".join(map(script_of, given.page)), end="")
+        return
+    if given.build is None:
+        parser.error("--build is missing")
+    sys.exit("\n".join(problem for page in given.page for problem in check(page, given)) or 0)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched_must.h
   include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_messages.hpp
-  include/lsched_partition.hpp include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE)
+  include/lsched_partition.hpp include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE
+  share/man/man1/lsched.1 share/man/man1/lsched-bench-coll.1 share/bash-completion/completions/lsched)
 if(MPI_PROGRAM)
   separate_arguments(MPIEXEC UNIX_COMMAND "${MPIEXEC}")
   list(APPEND files ${LIBDIR}/libsched_mpi.so.${soversion} ${LIBDIR}/libsched_mpi.so include/lsched_mpi.h)

@@ -211,8 +211,10 @@ void plot(const picture& png, const fig9_request& request, const fig9_points& po
   std::ostringstream title;
   title << "Allreduce under linear skew of " << static_cast<double>(request.skew) / k_ps_per_ms << " ms per rank, "
         << request.bytes << " B: lines are modelled" << (measured.empty() ? "" : ", points measured");
-  std::vector<std::string> caveats{"Modelled: " + words_for_machine({.where = request.where}) +
-                                   ". Majority: mean over initiators. MPI stands for any synchronous allreduce."};
+  std::vector<std::string> caveats{
+      "Modelled: " +
+      words_for_machine({.where = request.where, .skew = {.kind = skew_kind::linear, .scale = request.skew}}) +
+      ". Majority: mean over initiators. MPI stands for any synchronous allreduce."};
   if (!measured.empty())
     caveats.push_back("Measured: " + measured_in + ", written on " + date_of({measured_in}) + "; MPI has no NAP.");
   if (const auto why = png.draw(title.str(), both, caveats)) throw command_failure(why->text);
