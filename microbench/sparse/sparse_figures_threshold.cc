@@ -283,14 +283,14 @@ threshold_figure count_thresholds(const sparse_figures_options& options, const t
     selections predicted, adjusted;
     const std::array pictured{round_for_picture(0.125, options.iterations),
                               round_for_picture(0.875, options.iterations)};
-    const auto look = [&, rule = rule](rank r, round_no round, std::span<const float> values, float threshold) {
-      if (rule == reuse_rule::exact) {
+    const auto look = [&, its = rule](rank r, round_no round, std::span<const float> values, float threshold) {
+      if (its == reuse_rule::exact) {
         const gaussian_list guess = gaussian.guess(values);
         if (r == 0) predicted.begin_round(), adjusted.begin_round();
         predicted.add(guess.predicted, k, size);
         adjusted.add(guess.count, k, size);
       }
-      if (rule == reuse_rule::reused && r == 0 && std::ranges::count(pictured, round) > 0)
+      if (its == reuse_rule::reused && r == 0 && std::ranges::count(pictured, round) > 0)
         made.pictures.push_back(picture_of(values, threshold, k, gaussian, round));
     };
     for (round_no round = 1; round <= options.iterations; ++round) {

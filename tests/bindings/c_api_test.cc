@@ -1213,10 +1213,10 @@ TEST(c_partial, results_are_divided_and_what_a_round_was_is_told_in_the_same_byt
                                                         {LSCHED_DIVIDE_BY_OFFERS, 3}};
   for (const auto& [by, value] : expected) {
     std::array<lsched_round_report, 3> told{};
-    world.each([&, by = by, value = value](lsched_world* runtime, int32_t r) {
+    world.each([&, divisor = by, wanted = value](lsched_world* runtime, int32_t r) {
       lsched_partial_desc desc = describe_partial(2, "full");
       desc.dtype = LSCHED_F64;
-      desc.divisor = by;
+      desc.divisor = divisor;
       lsched_schedule* const schedule = create(runtime, desc);
       const std::vector<double> mine(2, 2.0 + r);
       lsched_ticket ticket{};
@@ -1224,7 +1224,7 @@ TEST(c_partial, results_are_divided_and_what_a_round_was_is_told_in_the_same_byt
       std::vector<double> result(2, -1);
       lsched_report report{.struct_size = sizeof report};
       EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, nullptr), LSCHED_OK);
-      EXPECT_EQ(result, std::vector<double>(2, value));
+      EXPECT_EQ(result, std::vector<double>(2, wanted));
       told[static_cast<std::size_t>(r)] = report.last;
       destroy(schedule);
     });

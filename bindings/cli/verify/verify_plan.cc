@@ -54,13 +54,13 @@ bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, cons
 }
 
 /// The same where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world of some
-/// size.
+/// size; of an algorithm that was read from a file a small one, for its costs are counted.
 bool is_quadratic(const algorithm& how) {
-  constexpr rank k_size = 1024;
-  const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
-  const extents of_one = how.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
-  return has_quadratic_cost(how, k_size, with(k_size), {}) ||
-         std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
+  const rank size = how.custom == nullptr ? 1024 : 32;
+  const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, size, count, dtype::f32, kernel::sum); };
+  const extents of_one = how.of->extents_of({.self = size - 1, .size = size}, with(1));
+  return has_quadratic_cost(how, size, with(wide(size)), {}) ||
+         std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= wide(size) / 4;
 }
 
 /// Without repetitions, ascending.

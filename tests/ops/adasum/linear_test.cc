@@ -289,7 +289,8 @@ TEST(linear, scaled_add_rounds_as_promised_on_every_target_at_every_count) {
     for (const std::size_t count : counts()) {
       const elements a = values.draw(count);
       const elements b = values.draw(count);
-      const auto [x, y] = k_coefficients[count % k_coefficients.size()];
+      const double x = k_coefficients[count % k_coefficients.size()][0];
+      const double y = k_coefficients[count % k_coefficients.size()][1];
       const elements best = scaled_add(type, x, a, y, b);
       for (std::size_t i = 0; i < count; ++i) expect_same(type, best[i], scaled_sum(type, x, a[i], y, b[i]));
       on_every_target([&] { ASSERT_EQ(scaled_add(type, x, a, y, b), best) << x << ' ' << y << ' ' << count; });
