@@ -25,8 +25,7 @@ struct show_options {
   rank self = 0;
   bool all = false;
   std::uint64_t seed = 1;
-  std::string dot, json, goal, svg;  ///< files
-  bool as_algorithm_file = false;
+  std::string dot, json, goal, svg, algorithm_file;  ///< files
   goal_scenario scenario;
 };
 
@@ -107,8 +106,9 @@ int show_goal(const show_options& options) {
 }
 
 /// The text of an algorithm file, or what an MSCCL program becomes as one.
-int show_algorithm_file(const std::string& path) {
-  std::fputs(algorithm_text_of(path).c_str(), stdout);
+int show_algorithm_file(const show_options& options) {
+  print_to(options.algorithm_file);
+  std::fputs(algorithm_text_of(options.collective).c_str(), stdout);
   return 0;
 }
 
@@ -160,8 +160,8 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* dot = group.add_file("--dot", options->dot, "Write Graphviz instead of the text form");
   auto* json = group.add_json(options->json, "one object; with --all, an array of them");
   auto* goal = group.add_file("--goal", options->goal, "Write one round of all ranks as GOAL text (LogGOPSim)");
-  auto* algorithm_file = group.add_flag("--algorithm-file", options->as_algorithm_file,
-                                        "Print the algorithm file that an MSCCL program becomes");
+  auto* algorithm_file = group.add_file("--algorithm-file", options->algorithm_file,
+                                        "Write the algorithm file that an MSCCL program becomes");
   json->excludes(dot);
   for (auto* other : {dot, json, goal}) algorithm_file->excludes(other);
   goal->excludes(dot)->excludes(json)->excludes(self);
@@ -176,7 +176,7 @@ void add_show_command(CLI::App& app, command_context& context) {
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
   command->callback([&context, options] {
     context.action = [options] {
-      if (options->as_algorithm_file) return show_algorithm_file(options->collective);
+      if (!options->algorithm_file.empty()) return show_algorithm_file(*options);
       take_file(*options);
       return show(*options);
     };

@@ -47,6 +47,7 @@ const std::vector<option_meaning>& vocabulary() {
       {"--plot", "file for a plot as PNG"},
       {"--dot", "file for Graphviz; - is standard output"},
       {"--goal", "file for GOAL text; - is standard output"},
+      {"--algorithm-file", "file for the text of an algorithm; - is standard output"},
       {"--trace", "file for a trace; - is standard output"},
       {"--trace-ranks", "how many ranks are traced or drawn"},
       {"--file", "file that schedules are read from"},
