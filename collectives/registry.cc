@@ -96,7 +96,7 @@ postcondition promise_of(const algorithm& how, rank size, const shape& data, con
   promise.data = data_of(*how.of, size, data);
   for (promised_range& range : promise.ranges) range.is_in_rank_order &= !how.needs.needs_commutative;
   if (how.expression_of != nullptr) set_expressions(how, size, data, promise);
-  promise.round_cost = cost_of_round(how, size, data, starts);
+  if (how.custom == nullptr || how.dense != nullptr) promise.round_cost = cost_of_round(how, size, data, starts);
   return promise;
 }
 

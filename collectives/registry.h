@@ -14,7 +14,8 @@ namespace lsched {
 /// The buffers of all ranks.
 promised_data data_of(const collective& of, rank size, const shape& data);
 
-/// All that an algorithm promises of a world: buffers, contents and cost.
+/// All that an algorithm promises of a world: buffers, contents and cost. One that was read from a file promises no
+/// cost: its costs are counted.
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
 /// All of them, collectives side by side. What is added later is not among them; entries last as long as the process.

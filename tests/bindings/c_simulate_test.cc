@@ -198,7 +198,7 @@ TEST(c_simulate, the_command_says_the_same) {
     std::ofstream(path) << text;
     desc = describe(text);
     desc.compute = 0.5;
-    EXPECT_EQ(ask(desc).figures.last_ps, told_by_command("simulate --compute 0.5 --file " + path));
+    EXPECT_EQ(ask(desc).figures.last_ps, told_by_command("simulate --compute 0.5 " + path));
     std::remove(path.c_str());
   }
 }

@@ -42,6 +42,7 @@ using nlohmann::json;
 using words = std::vector<std::string>;
 
 constexpr std::chrono::seconds k_limit = 60s;
+constexpr const char* k_scan = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
 
 /// A program under test. It never outlives its limit, nor this object.
 class program {
@@ -206,19 +207,19 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
       {{"simulate", "--ranks", "2", "--from-goal", "/dev/null"}, "--from-goal"},
-      {{"simulate", "--ranks", "2", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--from-goal", "/dev/null", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--ranks-per-node", "2", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--activation", "solo", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--fig9", "--file", "/dev/null"}, "--file"},
-      {{"simulate", "--initiator", "3", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "no such rank"},
-      {{"simulate", "--initiator", "1", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched"}, "not majority"},
-      {{"simulate", "--collective", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
+      {{"simulate", k_scan, "--ranks", "2"}, "--ranks: a file of schedules has its own"},
+      {{"simulate", k_scan, "--from-goal", "/dev/null"}, "--from-goal"},
+      {{"simulate", k_scan, "--ranks-per-node", "2"}, "--ranks-per-node: a file of schedules"},
+      {{"simulate", "--activation", "solo", k_scan}, "--activation: a file of schedules"},
+      {{"simulate", k_scan, "--fig9"}, "--fig9"},
+      {{"simulate", "--initiator", "3", k_scan}, "no such rank"},
+      {{"simulate", "--initiator", "1", k_scan}, "not majority"},
+      {{"simulate", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
         "4"},
        "no such rank"},
       {{"simulate", "--initiator", "3"}, "--activation majority"},
-      {{"simulate", "--collective", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
-      {{"simulate", "--activation", "full"}, "a partial --collective"},
+      {{"simulate", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
+      {{"simulate", "--activation", "full"}, "a partial collective"},
       {{"simulate", "--semantics", "loggopsim", "--jitter-us", "8"}, "--semantics libsched"},
       {{"simulate", "--skew-us", "5"}, "--skew"},
       {{"simulate", "--skew", "empirical"}, "--skew-file"},
@@ -227,10 +228,10 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--slow-factor", "2"}, "--slow-share"},
       {{"simulate", "--fig9", "--skew", "uniform"}, "does not heed --skew"},
       {{"simulate", "--fig9", "--seeds", "2"}, "does not heed --seeds"},
-      {{"simulate", "--fig9", "--collective", "barrier"}, "does not heed --collective"},
+      {{"simulate", "barrier", "--fig9"}, "does not heed COLLECTIVE"},
       {{"simulate", "--fig9", "--bytes", "8", "64"}, "one size"},
       {{"simulate", "--calibrate", "--ranks", "2"}, "does not heed --ranks"},
-      {{"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--bytes", "1"}, "8 bytes"},
+      {{"simulate", "barrier", "--algorithm", "dissemination", "--bytes", "1"}, "8 bytes"},
       {{"simulate", "--level", "4:nan:1:1:1"}, "times in ns from 0 to 1e12"},
       {{"simulate", "--level", "2.7:1:1:1:1"}, "a whole number of ranks"},
       {{"simulate", "--seed", "-1"}, "--seed"},
@@ -247,8 +248,8 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\" is none that `lsched list` shows for allreduce"},
       {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is none"},
       {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
-      {{"verify", "--file", LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched", "--ranks", "4"},
-       "--file excludes --ranks"},
+      {{"verify", k_scan, "--ranks", "4"}, "--ranks: a file of schedules has its own"},
+      {{"verify", "allreduce", "--in-place"}, "--in-place: is of a file of schedules"},
       {{"verify", "allreduce", "--ranks", "5-1"}, "\"5-1\" is not a list of numbers and ranges"},
       {{"verify", "allreduce", "--ranks", "1-"}, "--ranks"},
       {{"verify", "allreduce", "--count", "1,,2"}, "--count"},
@@ -306,11 +307,11 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "sparse", "--figure", "1"}, "--figure"},
       {{"bench", "sparse", "--plot", "sparse.png"}, "--figure"},
       {{"bench", "sparse", "--generator", "training"}, "--generator"},
-      {{"simulate", "--count", "5"}, "--collective sparse_allreduce"},
-      {{"simulate", "--period", "5"}, "--collective sparse_allreduce"},
-      {{"simulate", "--lists-at-once", "5"}, "--collective sparse_allreduce"},
-      {{"simulate", "--collective", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
-      {{"simulate", "--collective", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
+      {{"simulate", "--count", "5"}, "sparse_allreduce"},
+      {{"simulate", "--period", "5"}, "sparse_allreduce"},
+      {{"simulate", "--lists-at-once", "5"}, "sparse_allreduce"},
+      {{"simulate", "sparse_allreduce", "--bytes", "8"}, "--bytes"},
+      {{"simulate", "sparse_allreduce", "--k", "8", "--density", "0.1"}, "--density"},
       {{"verify", "allreduce", "--k", "5"}, "--k"},
       {{"verify", "sparse_allreduce", "--algorithm", "ring"}, "--algorithm"},
       {{"bench", "compare"}, "FILE"},
@@ -823,7 +824,7 @@ TEST(Command, a_hangup_ends_it) {
   const std::string path = testing::TempDir() + "lsched-hangup-" + std::to_string(getpid());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   signal(SIGHUP, SIG_DFL);  // nohup's children inherit that it is ignored
-  program it(lsched({"verify", "--file", path}));
+  program it(lsched({"verify", path}));
   int end = -1;  // opens when the command reads
   for (const auto deadline = clock::now() + k_limit; end < 0 && clock::now() < deadline; usleep(1000))
     end = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -1091,10 +1092,10 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
       run(lsched({"show", "allreduce", "--algorithm", "recursive_doubling", "--ranks", "3", "--all"})).out;
   {
     const temporary_file good(world);
-    const outcome it = run(lsched({"verify", "--file", good.path}));
+    const outcome it = run(lsched({"verify", good.path}));
     EXPECT_EQ(it.status, 0) << it.err << it.out;
     EXPECT_TRUE(contains(it.out, "promised as allreduce/recursive_doubling of sum of 1024 x f32: ")) << it.out;
-    const words file{"verify", "--file", good.path};
+    const words file{"verify", good.path};
     const auto verify = [&](words more) {
       more.insert(more.begin(), file.begin(), file.end());
       return run(lsched(more));
@@ -1118,12 +1119,12 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
     for (auto word = slip.find(" in_place"); word != std::string::npos; word = slip.find(" in_place"))
       slip.erase(word, std::strlen(" in_place"));  // follows from the rest
     const temporary_file bad(slip);
-    const outcome it = run(lsched({"verify", "--file", bad.path}));
+    const outcome it = run(lsched({"verify", bad.path}));
     EXPECT_EQ(it.status, 1) << it.out;
     EXPECT_TRUE(contains(it.out, "the contribution of rank 0 is in it 2 times")) << it.out << it.err;
   }
   const temporary_file torn(world.substr(0, world.size() / 2));
-  const outcome it = run(lsched({"verify", "--file", torn.path}));
+  const outcome it = run(lsched({"verify", torn.path}));
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "line ")) << it.err;
 }
@@ -1131,7 +1132,7 @@ TEST(CommandVerify, proves_a_file_and_finds_the_slip_in_another) {
 TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
   for (const std::string& content : {std::string(), std::string("# nothing\n"), std::string("\x7f\x45\0\xff\n", 5)}) {
     const temporary_file strange(content);
-    const outcome it = run(lsched({"verify", "--file", strange.path}));
+    const outcome it = run(lsched({"verify", strange.path}));
     EXPECT_EQ(it.status, 1);
     EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
@@ -1142,9 +1143,8 @@ TEST(CommandVerify, a_name_that_no_terminal_should_see_is_escaped) {
   const temporary_file named(
       "libsched schedule 2\nname \"\\x1b[31mred\\xff\"\nrank 0 of 1\nflags\nactivation none seed 0\n"
       "op 0 nop\nexit 0\n");
-  EXPECT_TRUE(
-      contains(run(lsched({"verify", "--file", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
-  const outcome it = run(lsched({"verify", "--file", named.path, "--json", "-"}));
+  EXPECT_TRUE(contains(run(lsched({"verify", named.path})).out, "proved  \\x1b[31mred\\xff, 1 rank, nothing"));
+  const outcome it = run(lsched({"verify", named.path, "--json", "-"}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, R"("world":"\\x1b[31mred\\xff, 1 rank)")) << it.out;
 }
@@ -1157,26 +1157,26 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
   };
   {
     const temporary_file mistyped(named("partial_allreduce_x"));
-    const std::string out = run(lsched({"verify", "--file", mistyped.path})).out;
+    const std::string out = run(lsched({"verify", mistyped.path})).out;
     EXPECT_TRUE(contains(out, "nothing promised of its outputs (if it is meant to be partial_allreduce: --promise"))
         << out;
     EXPECT_TRUE(contains(out, "\n1 world proved, 1 of them without a promise, 0 failed\n")) << out;
   }
   const temporary_file other(named("telepathy"));
-  const std::string lines = run(lsched({"verify", "--file", other.path, "--json", "-"})).out;
+  const std::string lines = run(lsched({"verify", other.path, "--json", "-"})).out;
   EXPECT_TRUE(contains(lines, "nothing promised of its outputs\"")) << lines;
   EXPECT_TRUE(contains(lines, R"({"verified":1,"failed":0,"unpromised":1})")) << lines;
-  const std::string told = run(lsched({"verify", "--file", other.path, "--promise", "allreduce"})).out;
+  const std::string told = run(lsched({"verify", other.path, "--promise", "allreduce"})).out;
   EXPECT_TRUE(contains(told, "\n0 worlds proved, 1 failed")) << told;
-  const outcome required = run(lsched({"verify", "--file", other.path, "--require-promise"}));
+  const outcome required = run(lsched({"verify", other.path, "--require-promise"}));
   EXPECT_EQ(required.status, 1);
   EXPECT_TRUE(contains(required.err, "nothing promised of its outputs")) << required.err;
-  EXPECT_TRUE(contains(run(lsched({"verify", "--file", other.path, "--op", "sum"})).err, "names no collective"));
+  EXPECT_TRUE(contains(run(lsched({"verify", other.path, "--op", "sum"})).err, "names no collective"));
 }
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify", "--file"}, {"trace"}, {"simulate", "--from-goal"}, {"simulate", "--file"},
+    {"verify"}, {"trace"}, {"simulate", "--from-goal"}, {"simulate"},
         {"simulate", "--skew", "empirical", "--skew-file"}, {"simulate", "--cpu-noise", "trace", "--noise-file"},
         {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
@@ -1208,10 +1208,10 @@ TEST(CommandVerify, notes_are_told) {
       "op 2 signal_recv from 1 tag 0 then 3\nop 3 compute f32 b1[0 +6] = copy b0[0 +6] then 4\nop 4 nop\nexit 4\n"
       "libsched schedule 2\nname \"fragile\"\nrank 1 of 2\nflags\nactivation none seed 0\n"
       "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
-  const outcome it = run(lsched({"verify", "--file", fragile.path}));
+  const outcome it = run(lsched({"verify", fragile.path}));
   EXPECT_EQ(it.status, 0) << it.err;
   EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
-  const outcome lines = run(lsched({"verify", "--file", fragile.path, "--json", "-"}));
+  const outcome lines = run(lsched({"verify", fragile.path, "--json", "-"}));
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
 }
 
@@ -1290,7 +1290,7 @@ TEST(CommandSimulate, the_last_line_is_the_summary) {
 }
 
 TEST(CommandSimulate, json_has_the_time_of_every_rank) {
-  const std::string out = run(lsched({"simulate", "--collective", "reduce", "--ranks", "5", "--json", "-"})).out;
+  const std::string out = run(lsched({"simulate", "reduce", "--ranks", "5", "--json", "-"})).out;
   const json report = json::parse(out.substr(0, out.find('\n')))["report"];
   const auto finish = report["finish_ps"].get<std::vector<std::uint64_t>>();
   ASSERT_EQ(finish.size(), 5u);
@@ -1299,26 +1299,26 @@ TEST(CommandSimulate, json_has_the_time_of_every_rank) {
 }
 
 TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
-  const std::string path = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
-  const outcome it = run(lsched({"simulate", "--file", path, "--json", "-"}));
+  const std::string path = k_scan;
+  const outcome it = run(lsched({"simulate", path, "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_DOUBLE_EQ(last_line_of(it.out)["finish_us"].get<double>(), 11.084);  // two messages of 8 bytes
   EXPECT_TRUE(contains(it.out, R"("file":")" + path + R"(")")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":2)")) << it.out;
-  const outcome seeds = run(lsched({"simulate", "--file", path, "--skew", "uniform", "--seeds", "3"}));
+  const outcome seeds = run(lsched({"simulate", path, "--skew", "uniform", "--seeds", "3"}));
   EXPECT_TRUE(contains(seeds.out, path + ", seed 3")) << seeds.out;
 }
 
 TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {
   const outcome it = run(
-      lsched({"simulate", "--collective", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json", "-"}));
+      lsched({"simulate", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json", "-"}));
   EXPECT_TRUE(contains(it.out, R"("bytes":8)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":0)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("signals":64)")) << it.out;
 }
 
 TEST(CommandSimulate, a_sparse_allreduce_is_of_typical_lists) {
-  words ask{"simulate", "--collective", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
+  words ask{"simulate", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
             "16",       "--count",      "100000",           "--k",         "500",    "--json",
             "-"};
   const outcome one = run(lsched(ask));
@@ -1339,7 +1339,7 @@ TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
     return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
   };
   const auto sparse = [&](const char* algorithm, const char* ranks) {
-    return us({"--collective", "sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--round", "2"},
+    return us({"sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--round", "2"},
               ranks);
   };
   for (const char* ranks : {"32", "64", "128"}) {
@@ -1364,7 +1364,7 @@ TEST(CommandSimulate, prints_what_is_done_before_it_says_what_cannot_be) {
 
 TEST(CommandSimulate, remarks_on_an_adaptive_sum_that_is_a_mean) {
   const std::string remark = "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
-  words ask{"simulate", "--collective", "adasum", "--algorithm", "two_level", "--ranks", "6"};
+  words ask{"simulate", "adasum", "--algorithm", "two_level", "--ranks", "6"};
   EXPECT_TRUE(contains(run(lsched(ask)).out, "remark: " + remark));
   ask.insert(ask.end(), {"--json", "-"});
   const std::string out = run(lsched(ask)).out;
@@ -1394,7 +1394,7 @@ TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
 }
 
 TEST(CommandSimulate, any_generator_and_many_seeds) {
-  const outcome it = run(lsched({"simulate", "--collective", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
+  const outcome it = run(lsched({"simulate", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
                                  "9", "--seeds", "2", "--skew", "lognormal", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
@@ -1428,7 +1428,7 @@ TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
 TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   const temporary_file file("");
   const outcome out =
-      run(lsched({"simulate", "--collective", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+      run(lsched({"simulate", "partial_allreduce", "--ranks", "5", "--activation", "majority",
                   "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
   ASSERT_EQ(out.status, 0) << out.err;
   std::ifstream written(file.path);

@@ -17,6 +17,7 @@ constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
 // --- options -----------------------------------------------------------------------------------------------
 
 struct simulate_options {
+  std::vector<schedule_ptr> given{};  ///< out of `file`
   std::string collective = "allreduce";
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
@@ -67,7 +68,7 @@ struct simulated_run {
   std::uint64_t seed = 0;
   simulation model{};
   activation starts{};                    ///< of a partial collective
-  std::span<const schedule_ptr> given{};  ///< of --file and --goal
+  std::span<const schedule_ptr> given{};  ///< of a file of schedules, or of --from-goal
   const goal* program = nullptr;          ///< of --goal, under LogGOPSim's rules
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of a sparse allreduce
@@ -81,7 +82,7 @@ struct given_world {
   rank ranks() const { return static_cast<rank>(program ? program->ranks.size() : schedules.size()); }
 };
 
-/// Of --file or --goal. Throws command_failure.
+/// Of a file of schedules, or of --from-goal. Throws command_failure.
 given_world given_to(const simulate_options& options);
 
 /// A run for each number of ranks, size and seed; of what is `given`, which outlives the runs, for each seed. Throws

@@ -241,7 +241,7 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
       "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal\n"
-      "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate --file world.sched");
+      "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate world.sched");
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
     context.action = [options, has_ranks = command->count("--ranks") > 0] {

@@ -150,15 +150,15 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--alpha", noise == noise_kind::pareto, "--cpu-noise pareto"},
                {"--cosched", noise == noise_kind::trace, "--cpu-noise trace"},
                {"--slow-factor", options.model.noise.pace.slow_share > 0, "--slow-share"},
-               {"--activation", is_partial, "a partial --collective"},
+               {"--activation", is_partial, "a partial collective"},
                // Of a file, the schedules say their policy: run_of looks.
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
-               {"--count", is_sparse, "--collective sparse_allreduce"},
-               {"--k", is_sparse, "--collective sparse_allreduce"},
-               {"--density", is_sparse, "--collective sparse_allreduce"},
-               {"--period", is_sparse, "--collective sparse_allreduce"},
-               {"--lists-at-once", is_sparse, "--collective sparse_allreduce"},
+               {"--count", is_sparse, "sparse_allreduce"},
+               {"--k", is_sparse, "sparse_allreduce"},
+               {"--density", is_sparse, "sparse_allreduce"},
+               {"--period", is_sparse, "sparse_allreduce"},
+               {"--lists-at-once", is_sparse, "sparse_allreduce"},
                {"--level", !options.is_loggopsims, k_our_rules},
                {"--cpu-noise", !options.is_loggopsims, k_our_rules},
                {"--jitter-us", !options.is_loggopsims, k_our_rules},
@@ -186,14 +186,16 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
 void take_file(const CLI::App& command, simulate_options& options) {
   if (!is_path(options.collective)) return;
-  const given_file given = read_given(options.collective);
+  given_file given = read_given(options.collective);
   const std::string path = std::exchange(options.collective, given.collective);
   if (given.is_algorithm()) {
     options.algorithm = given.algorithm;
     return;
   }
   options.file = path;
-  for (const char* const other : {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"})
+  options.given = std::move(given.world);
+  for (const char* const other : {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation",
+                                  "--from-goal", "--fig9", "--calibrate"})
     if (is_given(command, other)) throw CLI::ValidationError(other, "a file of schedules has its own");
 }
 
@@ -246,7 +248,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   const CLI::Validator any_rank = whole_number(0, k_most_simulated_ranks);
   auto* collective =
       group
-          .add("COLLECTIVE|FILE,--collective", options.collective,
+          .add("COLLECTIVE|FILE", options.collective,
                "A collective that `lsched list` shows, an algorithm file, or a file with the schedules of all ranks")
           ->capture_default_str();
   auto* algorithm = group
@@ -267,17 +269,13 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
                "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
           ->check(ranks_up_to_most);
   auto* goal = group.add_file("--from-goal", options.goal, "Simulate a GOAL program instead");
-  auto* file =
-      group.add_file("--file", options.file,
-                     "Simulate the schedules of a file instead, of all ranks, as `lsched show --all` prints them");
   auto* to_goal =
       group.add_file("--goal", options.to_goal, "Write the round that is simulated, as it went there, as GOAL text");
   auto* policy = group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
   auto* initiator = group.add("--initiator", options.model.initiator, "Whose call counts with majority", any_rank);
   add_machine_options(command, options);
-  for (CLI::Option* other : {collective, algorithm, ranks, bytes, ranks_per_node, policy})
-    goal->excludes(other), file->excludes(other);
-  for (CLI::Option* other : {file, initiator, command.get_option("--compute")}) goal->excludes(other);
+  for (CLI::Option* other : {collective, algorithm, ranks, bytes, ranks_per_node, policy}) goal->excludes(other);
+  for (CLI::Option* other : {initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
@@ -293,7 +291,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       ->needs(fig9);
   auto* calibrate =
       group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
-  for (CLI::Option* other : {trace, svg, file, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
+  for (CLI::Option* other : {trace, svg, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
   group.add_json(options.json, "lines; the last is the summary");
 }

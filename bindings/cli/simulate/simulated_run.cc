@@ -65,7 +65,7 @@ void complete(simulated_run& run, const simulate_options& options) {
 }  // namespace
 
 given_world given_to(const simulate_options& options) {
-  if (!options.file.empty()) return {require(parse_world(require(content_of(options.file))), options.file), {}};
+  if (!options.file.empty()) return {options.given, {}};
   if (options.goal.empty()) return {};
   if (options.is_loggopsims) return {{}, read_goal(options.goal)};
   return {import_goal_file(options.goal), {}};

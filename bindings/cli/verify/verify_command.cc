@@ -28,9 +28,10 @@ using json = nlohmann::ordered_json;
 
 struct verify_command_options {
   verify_wish wish{};
-  std::string file;
-  std::string promised;  ///< the collective, of the file
-  asked by_caller{};     ///< all else of that
+  std::string file;                   ///< of schedules; empty: they are made
+  std::vector<schedule_ptr> given{};  ///< in that file
+  std::string promised;               ///< the collective, of the file
+  asked by_caller{};                  ///< all else of that
   bool requires_promise = false;
   buffering buffers{};
   bool in_place = false;
@@ -220,7 +221,7 @@ json describe(const world_promise& promise) {
 /// Of the schedules of all ranks, as `lsched show --all` prints them, against what promise_for() says. Throws
 /// command_failure, with line and column.
 int verify_file(const verify_command_options& options) {
-  const auto world = require(parse_world(require(content_of(options.file))), options.file);
+  const std::vector<schedule_ptr>& world = options.given;
   asked by_caller = options.by_caller;
   by_caller.collective = options.promised;
   if (!options.wish.counts.empty()) by_caller.count = options.wish.counts.front();
@@ -250,7 +251,7 @@ void check_options(const verify_command_options& options) {
   const int wishes =
       (collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
   if (wishes != 1)
-    throw CLI::ValidationError("COLLECTIVE", "name a collective or choose --file, --all or --sample: one of these");
+    throw CLI::ValidationError("COLLECTIVE", "name a collective or a file, or choose --all or --sample: one of these");
   if (!wish.items.empty() && !collective.empty() && !is_sparse(collective))
     throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
   bool is_known = false;
@@ -272,12 +273,25 @@ void check_options(const verify_command_options& options) {
 void take_file(verify_command_options& options) {
   if (!is_path(options.wish.collective)) return;
   const std::string path = options.wish.collective;
-  const given_file given = read_given(path);
+  given_file given = read_given(path);
   options.wish.collective = given.collective;
   if (given.is_algorithm())
     options.wish.algorithm = given.algorithm;
   else
     options.file = path;
+  options.given = std::move(given.world);
+}
+
+/// Options that mean something of one kind of what is proved.
+void check_heeded(const CLI::App& command, const verify_command_options& options) {
+  const bool is_file = !options.file.empty();
+  const auto refuse = [&](const char* name, const char* why) {
+    if (command.get_option(name)->count() > 0) throw CLI::ValidationError(name, why);
+  };
+  for (const char* const name : {"--algorithm", "--ranks", "--k", "--activation"})
+    if (is_file) refuse(name, "a file of schedules has its own");
+  for (const char* const name : {"--promise", "--root", "--require-promise", "--in-place"})
+    if (!is_file) refuse(name, "is of a file of schedules");
 }
 
 int verify_all(const verify_command_options& options) {
@@ -308,40 +322,31 @@ void add_verify_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<verify_command_options>();
   verify_wish& wish = options->wish;
   const option_group group{*command};
-  group.add("COLLECTIVE|FILE", wish.collective, "A collective that `lsched list` shows, or an algorithm file");
-  auto* file = group.add_file("--file", options->file,
-                              "A file with the schedules of all ranks, as `lsched show --all` prints it");
+  group.add("COLLECTIVE|FILE", wish.collective,
+            "A collective that `lsched list` shows, an algorithm file, or a file with the schedules of all ranks");
   group
       .add("--promise", options->promised,
            "The collective that the file's outputs are held against (default: the one it is named after)")
-      ->check(one_of(collective_names()))
-      ->needs(file);
-  group
-      .add_choice("--op", k_all_reductions, options->by_caller.what,
-                  "The reduction it is held against (default: its own)")
-      ->needs(file);
-  group
-      .add_choice("--dtype", k_all_dtypes, options->by_caller.type,
-                  "The type of the elements it is held against (default: its own)")
-      ->needs(file);
+      ->check(one_of(collective_names()));
+  group.add_choice("--op", k_all_reductions, options->by_caller.what,
+                   "How contributions combine (default: sum; of a file of schedules, what they say)");
+  group.add_choice("--dtype", k_all_dtypes, options->by_caller.type,
+                   "Type of the elements (default: f32; of a file of schedules, what they say)");
   group
       .add("--root", options->by_caller.root,
            "The root it is held against, of collectives that have one (default: its own)")
-      ->check(whole_number(0, k_most_ranks - 1))
-      ->needs(file);
-  group
-      .add_flag("--require-promise", options->requires_promise, "Fail where nothing is promised of the file's outputs")
-      ->needs(file);
-  group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says")
-      ->needs(file);
-  file->excludes(group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str());
-  file->excludes(add_numbers(group, "-n,--ranks", wish.sizes, 1, k_most_ranks,
-                             "Sizes of the world, like 1-65,96,100 (default: as --all)"));
+      ->check(whole_number(0, k_most_ranks - 1));
+  group.add_flag("--require-promise", options->requires_promise,
+                 "Fail where nothing is promised of the file's outputs");
+  group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says");
+  group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str();
+  add_numbers(group, "-n,--ranks", wish.sizes, 1, k_most_ranks,
+              "Sizes of the world, like 1-65,96,100 (default: as --all)");
   add_numbers(group, "--count", wish.counts, 0, k_max_count,
               "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000; of a file: its own)");
-  file->excludes(add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)"));
-  file->excludes(group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
-                     ->check(activation_words()));
+  add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)");
+  group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
+      ->check(activation_words());
   group
       .add("--slots", options->buffers.slots,
            "Assume so many buffers for messages from each rank to each other (default: none, or with --eager any "
@@ -364,10 +369,13 @@ void add_verify_command(CLI::App& app, command_context& context) {
       "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched\n"
-      "          lsched verify --file world.sched --op sum");
-  command->callback([&context, options] {
+      "          lsched verify world.sched --op sum");
+  command->callback([&context, options, command] {
     take_file(*options);
+    check_heeded(*command, *options);
     check_options(*options);
+    options->wish.type = options->by_caller.type.value_or(options->wish.type);
+    options->wish.what = options->by_caller.what.value_or(options->wish.what);
     if (options->sample && options->wish.sizes.empty()) options->wish.sizes = sample_sizes();
     context.action = [options] { return options->file.empty() ? verify_all(*options) : verify_file(*options); };
   });

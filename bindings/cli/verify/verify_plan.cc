@@ -47,20 +47,21 @@ bool is_partial(const verify_case& world) { return world.starts.policy != activa
 
 // --- dense algorithms --------------------------------------------------------------------------------------
 
-/// About P^2 messages.
+/// About P^2 messages. Of an algorithm that was read from a file nobody has counted them.
 bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, const activation& starts) {
+  if (how.custom != nullptr) return false;
   const cost total = cost_of_round(how, size, data, starts);
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
 /// The same where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world of some
-/// size; of an algorithm that was read from a file a small one, for its costs are counted.
+/// size; one that was read from a file may be.
 bool is_quadratic(const algorithm& how) {
-  const rank size = how.custom == nullptr ? 1024 : 32;
-  const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, size, count, dtype::f32, kernel::sum); };
-  const extents of_one = how.of->extents_of({.self = size - 1, .size = size}, with(1));
-  return has_quadratic_cost(how, size, with(wide(size)), {}) ||
-         std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= wide(size) / 4;
+  constexpr rank k_size = 1024;
+  const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
+  const extents of_one = how.of->extents_of({.self = k_size - 1, .size = k_size}, with(1));
+  return how.custom != nullptr || has_quadratic_cost(how, k_size, with(k_size), {}) ||
+         std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
 /// Without repetitions, ascending.
@@ -126,7 +127,7 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
            how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
         for (const rank root : roots_for(how, size)) {
           verify_case next{.dense = &how, .size = size, .count = count, .starts = starts};
-          next.data = typical_shape(*how.of, size, count, dtype::f32, kernel::sum);
+          next.data = typical_shape(*how.of, size, count, wish.type, wish.what);
           next.data.root = root;
           add_variants(all, wish, next);
         }

@@ -30,6 +30,8 @@ struct verify_wish {
   std::vector<rank> sizes{};
   std::vector<std::uint64_t> counts{};
   std::vector<std::uint64_t> items{};  ///< k of sparse allreduces
+  dtype type = dtype::f32;
+  kernel what = kernel::sum;  ///< of collectives that reduce
 };
 
 /// Whether an algorithm of that name can be meant.
