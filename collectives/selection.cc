@@ -264,7 +264,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
     if (how.needs.by_name_only && !next.error)
       next.error = failure{.code = status::constraint,
                            .text = "its results are not those of the others: only for who asks for it by name"};
-    if (!next.error && how.custom != nullptr) next.error = how.custom->doubt(place.size, same);
+    if (!next.error && how.custom != nullptr) next.error = how.custom->doubt(how, place.size, same);
     if (next.error) continue;
     next.predicted_ns = predicted_ns(how, place.size, same, alike, around);
     next.hops = cost_of_round(how, place.size, same, alike).hops;

@@ -9,6 +9,7 @@
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/output_file.h"
 #include "bindings/cli/help/description.h"
+#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -46,8 +47,11 @@ int help(const CLI::App& app, const help_options& options) {
   const described_command* command = &root;
   for (const std::string& word : options.words) {
     const auto next = std::ranges::find(command->commands, word, &described_command::word);
-    if (next == command->commands.end())
-      throw command_failure("there is no command \"" + command->name.substr(7) + " " + word + "\"");
+    if (next == command->commands.end()) {
+      std::vector<std::string> known;
+      for (const described_command& each : command->commands) known.push_back(each.word());
+      throw command_failure("there is no command \"" + command->name + " " + word + "\"" + suggestion_for(word, known));
+    }
     command = &*next;
   }
   std::fputs(help_text(*command).c_str(), stdout);

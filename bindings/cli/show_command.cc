@@ -151,7 +151,7 @@ void add_show_command(CLI::App& app, command_context& context) {
       .add("COLLECTIVE|FILE", options->collective,
            "A collective that `lsched list` shows, an algorithm file, or a file of schedules")
       ->required();
-  group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  auto* algorithm = group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   add_request_options(*command, options->request);
   const CLI::Validator any_rank = whole_number(0, k_most_ranks);
   auto* self = group.add("--rank", options->self, "Whose schedule", any_rank);
@@ -174,7 +174,9 @@ void add_show_command(CLI::App& app, command_context& context) {
   group.add("--compute", options->scenario.ns_per_byte, "GOAL: reduction or copy, ns per byte", number(1e-6, 1e6));
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
-  command->callback([&context, options] {
+  command->callback([&context, options, algorithm] {
+    if (is_path(options->collective) && algorithm->count() > 0)
+      throw CLI::ValidationError("--algorithm", "a file has its own");
     context.action = [options] {
       if (!options->algorithm_file.empty()) return show_algorithm_file(*options);
       take_file(*options);

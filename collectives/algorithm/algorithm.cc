@@ -187,6 +187,13 @@ std::optional<failure> validate_data(const collective& of, const constraints& ne
   return std::nullopt;
 }
 
+/// Whether messages mix contributions, so that there is no partial variant, only a proof can say.
+std::optional<failure> validate_custom(const algorithm& how, rank size, const shape& data) {
+  if (how.custom == nullptr) return std::nullopt;
+  if (auto why = how.custom->validate(size, data)) return why;
+  return how.dense == nullptr ? std::nullopt : how.custom->doubt(how, size, data);
+}
+
 std::optional<failure> validate_start(const collective& of, const activation& starts, rank size) {
   if (of.activates && starts.policy == activation_policy::none)
     return argument(
@@ -202,8 +209,7 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
   if (auto why = validate_place(place)) return why;
   if (auto why = validate_data(*how.of, how.needs, place, data)) return why;
   if (auto why = validate_start(*how.of, starts, place.size)) return why;
-  if (how.custom != nullptr)
-    if (auto why = how.custom->validate(place.size, in_units(data))) return why;
+  if (auto why = validate_custom(how, place.size, in_units(data))) return why;
   if (place.size < 2 || data.tensors.size() <= how.most_tensors) return std::nullopt;
   const std::size_t tensors = tensors_of(data).size();
   if (tensors <= how.most_tensors) return std::nullopt;

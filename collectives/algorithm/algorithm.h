@@ -52,6 +52,8 @@ fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id outpu
   return Writer(to, data, input, output, entry).write();
 }
 
+struct algorithm;
+
 /// A generator that has data of its own, as one that was read from a file; of algorithms that are no part of the
 /// library.
 class custom_generator {
@@ -62,8 +64,8 @@ class custom_generator {
   virtual cost cost_of(rank size, const shape& data) const = 0;
   /// Why it cannot serve a request that others can.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
-  /// Why "auto" must not take it: what the proof of the request found.
-  virtual std::optional<failure> doubt(rank size, const shape& data) const = 0;
+  /// Why "auto" must not take `how`, which is of this generator, dense or partial: what the proof of the request found.
+  virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
 /// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.

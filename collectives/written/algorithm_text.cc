@@ -8,8 +8,10 @@
 namespace lsched::written {
 namespace {
 
-constexpr int k_most_levels = 32;  ///< of statements in statements
+constexpr int k_most_levels = 32;      ///< of statements in statements
+constexpr int k_longest_chain = 4096;  ///< of else if
 constexpr std::size_t k_most_scratches = 64;
+constexpr std::size_t k_most_names = 256;
 constexpr std::size_t k_longest_name = 64;
 
 bool can_be_written(const collective& of) {
@@ -71,8 +73,16 @@ class reader {
   void expect_symbol(std::string_view text) { expect(text, token::symbol); }
   void end_line() {
     if (error_ || from_.next().what == token::end) return;
-    if (from_.next().what != token::end_of_line) return fail_at_word("the end of the line");
+    if (from_.next().what != token::end_of_line) return fail_at_word("the end of the line" + hint(from_.next().text));
     from_.advance();
+  }
+
+  /// For who comes from another language.
+  static std::string hint(std::string_view word) {
+    if (word == "=") return " (values are compared by ==)";
+    if (word == "%") return " (the rest of a division is mod)";
+    if (word == "&" || word == "|") return " (both and either are and, or)";
+    return "";
   }
 
   std::string quoted() {
@@ -108,7 +118,7 @@ class reader {
     }
     from_.advance();
     end_line();
-    names_ = {"P"};
+    names_ = {"P"};  // of head lines: what all ranks agree on
   }
 
   /// False: the statements begin.
@@ -141,6 +151,7 @@ class reader {
   }
 
   void name(std::size_t at) {
+    if (!out_.name.empty()) return fail(at, "this is said twice");
     out_.name = quoted();
     const bool fits = std::ranges::all_of(out_.name, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
@@ -152,12 +163,13 @@ class reader {
 
   void collective_line() {
     const token word = from_.next();
+    if (out_.of != nullptr) return fail(word.at, "this is said twice");
     from_.advance();
     out_.of = find_collective(word.text);
     if (out_.of == nullptr) return fail(word.at, "there is no collective " + shown(word));
     if (!can_be_written(*out_.of))
       fail(word.at, failure{status::unsupported, shown(word) + " cannot be written in an algorithm file"});
-    if (out_.of->is_rooted) names_ = {"P", "r", "root"};
+    if (out_.of->is_rooted) names_ = {"P", "", "root"};
   }
 
   void once(expression& where, std::size_t at) {
@@ -276,8 +288,10 @@ class reader {
   void name_variable(statement& made) {
     const token word = from_.next();
     if (error_) return;
-    if (!is_name(word) || std::ranges::find(names_, word.text) != names_.end())
-      return fail_at_word("a name that is not taken");
+    const bool is_taken = std::ranges::find(names_, word.text) != names_.end() ||
+                          std::ranges::find(out_.scratches, word.text, &scratch::name) != out_.scratches.end();
+    if (!is_name(word) || is_taken) return fail_at_word("a name that is not taken");
+    if (names_.size() == k_most_names) return fail(word.at, "this is more than 256 names at one place");
     made.name = word.text;
     from_.advance();
   }
@@ -313,16 +327,17 @@ class reader {
     expect("end");
   }
 
-  void branch(statement& made, int level) {
+  void branch(statement& made, int level, int chain = 0) {
     made.what = statement::kind::branch;
     made.values.push_back(value());
     end_line();
     made.body = statements(level + 1);
     if (take("else")) {
       if (is_next("if")) {  // its end is ours
+        if (chain == k_longest_chain) return fail(from_.next().at, "this chain is too long");
         made.rest.push_back({.at = from_.next().at});
         from_.advance();
-        return branch(made.rest.back(), level + 1);
+        return branch(made.rest.back(), level, chain + 1);
       }
       end_line();
       made.rest = statements(level + 1);

@@ -151,7 +151,8 @@ class expression_reader {
 
   std::string known() const {
     std::string all = "use";
-    for (const std::string& name : names_) all += (&name == &names_.front() ? " " : ", ") + name;
+    for (const std::string& name : names_)
+      if (!name.empty()) all += (&name == &names_.front() ? " " : ", ") + name;
     return all;
   }
 

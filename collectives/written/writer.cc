@@ -44,7 +44,7 @@ class written_part : ordered_part {
     if (!count_chunks()) return {};
     lay_out();
     names_.resize(values_.size());
-    run(how_.body);
+    if (!is_refused_) run(how_.body);
     return is_refused_ ? fragment{} : finish(how_.is_holding);
   }
 
@@ -101,6 +101,15 @@ class written_part : ordered_part {
     return begins;
   }
 
+  std::vector<std::uint64_t> begins_of(const written::scratch& declared) {
+    if (!declared.count.exists()) return begins_of(declared.like == k_in ? how_.of->input.of : how_.of->output.of);
+    const std::int64_t chunks = value(declared.count);
+    if (chunks < 0 || chunks > k_most_chunks) refuse(declared.at, counted(chunks, "chunk") + ": use 0 to 65536");
+    std::vector<std::uint64_t> begins(is_refused_ ? 1 : static_cast<std::size_t>(chunks) + 1);
+    for (std::size_t i = 0; i < begins.size(); ++i) begins[i] = i * (count() / chunks_);
+    return begins;
+  }
+
   /// In place, chunks that are the same memory are the same cells. A count of 1 tells where, whatever the count is.
   void lay_out() {
     vectors_.resize(k_scratch + how_.scratches.size());
@@ -108,6 +117,8 @@ class written_part : ordered_part {
     layout& out = vectors_[k_out];
     in = {.buffer = input(), .begins = begins_of(how_.of->input.of)};
     out = {.buffer = output(), .begins = begins_of(how_.of->output.of)};
+    for (std::size_t i = 0; i < how_.scratches.size(); ++i)
+      vectors_[k_scratch + i].begins = begins_of(how_.scratches[i]);
     if (!in_place()) {
       in.cell = new_cells(wide_of(in));
       out.cell = new_cells(wide_of(out));
@@ -126,15 +137,6 @@ class written_part : ordered_part {
   const layout& vector_at(std::size_t number) {
     layout& vector = vectors_[number];
     if (number < k_scratch || vector.buffer != k_no_buffer || is_refused_) return vector;
-    const written::scratch& declared = how_.scratches[number - k_scratch];
-    if (declared.count.exists()) {
-      const std::int64_t chunks = value(declared.count);
-      if (chunks < 0 || chunks > k_most_chunks) refuse(declared.at, counted(chunks, "chunk") + ": use 0 to 65536");
-      vector.begins.assign(is_refused_ ? 1 : static_cast<std::size_t>(chunks) + 1, 0);
-      for (std::size_t i = 0; i < vector.begins.size(); ++i) vector.begins[i] = i * (count() / chunks_);
-    } else {
-      vector.begins = begins_of(declared.like == k_in ? how_.of->input.of : how_.of->output.of);
-    }
     const stretch made = scratch(vector.begins.back(), wide_of(vector));
     vector.buffer = made.at.buffer();
     vector.cell = made.cell;

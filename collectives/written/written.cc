@@ -34,21 +34,27 @@ class written_algorithm final : public custom_generator {
   fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const override {
     return written::write(text_, to, data, input, output, entry);
   }
-  cost cost_of(rank size, const shape& data) const override { return proof_of(size, data).round; }
+  cost cost_of(rank size, const shape& data) const override { return proof_of(false, size, data).round; }
   std::optional<failure> validate(rank size, const shape& data) const override;
-  std::optional<failure> doubt(rank size, const shape& data) const override { return proof_of(size, data).error; }
+  std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const override {
+    return proof_of(how.dense != nullptr, size, data).error;
+  }
 
  private:
   static constexpr std::size_t k_most_proofs = 256;
+  static constexpr rank k_most_proved = 256;  ///< which takes some seconds
   struct proved {
+    bool is_partial = false;
     rank size = 0;
     shape data;
     proof found;
   };
 
   algorithm described() const;
-  proof proof_of(rank size, const shape& data) const;
+  proof proof_of(bool is_partial, rank size, const shape& data) const;
   proof prove(rank size, const shape& data) const;
+  proof prove_partial(rank size, const shape& data) const;
+  proof judged(const algorithm& how, rank size, const shape& data, const activation& starts) const;
 
   const written::algorithm_text text_;
   const algorithm dense_;
@@ -91,40 +97,61 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
   return std::nullopt;
 }
 
-proof written_algorithm::proof_of(rank size, const shape& data) const {
-  shape whole = data;  // buckets are requests of this kind, too
-  whole.buckets.clear();
-  if (!text_.of->has_means) whole.is_mean = false;
-  const std::lock_guard lock(guard_);
-  const auto known =
-      std::ranges::find_if(proofs_, [&](const proved& one) { return one.size == size && one.data == whole; });
-  if (known != proofs_.end()) {
-    proofs_.splice(proofs_.begin(), proofs_, known);
-  } else {
-    if (proofs_.size() == k_most_proofs) proofs_.pop_back();
-    proofs_.push_front({size, whole, prove(size, whole)});
+/// Proofs are made without the lock: two threads may make one twice.
+proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data) const {
+  shape request = data;
+  if (!is_partial) request.buckets.clear();  // each is a request of this kind
+  const auto known = [&] {
+    const auto found = std::ranges::find_if(proofs_, [&](const proved& one) {
+      return one.is_partial == is_partial && one.size == size && one.data == request;
+    });
+    if (found != proofs_.end()) proofs_.splice(proofs_.begin(), proofs_, found);
+    return found != proofs_.end();
+  };
+  {
+    const std::lock_guard lock(guard_);
+    if (known()) return proofs_.front().found;
   }
-  return proofs_.front().found;
+  const proof made = is_partial ? prove_partial(size, request) : prove(size, request);
+  const std::lock_guard lock(guard_);
+  if (!known()) {
+    if (proofs_.size() == k_most_proofs) proofs_.pop_back();
+    proofs_.push_front({is_partial, size, request, made});
+  }
+  return made;
 }
 
-/// A cost of which a schedule that cannot be made has none.
-proof written_algorithm::prove(rank size, const shape& data) const {
-  postcondition promise = dense_.of->contents_of(size, data);
-  promise.data = data_of(*dense_.of, size, data);
+/// The schedules of all ranks, and what their proof finds.
+proof written_algorithm::judged(const algorithm& how, rank size, const shape& data, const activation& starts) const {
+  if (size > k_most_proved)
+    return {failure{status::constraint, text_.name + " is proved for " + std::to_string(k_most_proved) +
+                                            " ranks at most, and there are " + std::to_string(size)}};
+  postcondition promise = how.of->contents_of(size, data);
+  promise.data = data_of(*how.of, size, data);
   for (promised_range& range : promise.ranges) range.is_in_rank_order &= text_.is_in_rank_order;
-  proof made;
-  for (const bool in_place : {false, true}) {
-    if (in_place && (!dense_.needs.in_place || size == 1)) continue;
-    shape request = data;
-    request.in_place = in_place;
-    const auto world = generate_world(dense_, size, request);
-    if (!world) return {world.error(), made.round};
-    const verification answer = verify(*world, promise, {.in_place = aliasing_of(*dense_.of, size, request)});
-    if (!answer.holds())
-      return {failure{status::constraint, text_.name + " is refused by its proof: " + answer.findings.front().text},
-              answer.round_cost};
-    if (!in_place) made.round = answer.round_cost;
-  }
+  const auto world = generate_world(how, size, data, starts);
+  if (!world) return {world.error()};
+  const verification answer = verify(*world, promise, {.in_place = aliasing_of(*how.of, size, data)});
+  if (answer.holds()) return {std::nullopt, answer.round_cost};
+  return {failure{status::constraint, text_.name + " is refused by its proof: " + answer.findings.front().text},
+          answer.round_cost};
+}
+
+proof written_algorithm::prove(rank size, const shape& data) const {
+  shape request = data;
+  request.in_place = false;
+  const proof apart = judged(dense_, size, request, {});
+  request.in_place = true;
+  if (apart.error || !dense_.needs.in_place || size == 1) return apart;
+  return {judged(dense_, size, request, {}).error, apart.round};
+}
+
+/// Whatever starts a round, the ops behind it are the same, and any rank may have nothing to contribute.
+proof written_algorithm::prove_partial(rank size, const shape& data) const {
+  algorithm unproved = *partial_;
+  unproved.custom = nullptr;  // or to make its schedules would ask for this proof
+  proof made = judged(unproved, size, data, {.policy = activation_policy::solo});
+  if (made.error) made.error->text = "the partial form of " + made.error->text;
   return made;
 }
 

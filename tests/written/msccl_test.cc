@@ -103,6 +103,8 @@ TEST(msccl, what_is_wrong_has_a_place) {
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: it sends, and send is -1");
   EXPECT_EQ(refusal(with(R"(<step type="s" depid="0" deps="1"/><step type="s"/>)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: what it depends on never comes");
+  EXPECT_EQ(refusal(with(R"(<step s="1" type="nop"/><step s="1" type="nop"/>)")),
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: steps are not numbered from 0 to 1");
   EXPECT_EQ(refusal(with(R"(</tb><tb send="1" chan="0">)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another one has this peer and channel");
 }

@@ -204,6 +204,35 @@ TEST(written, what_is_exchanged_arrives_elsewhere_and_is_copied) {
   EXPECT_NE(objection(swap("stuck", "recv from"), 2, data).find("progress: "), std::string::npos);
 }
 
+/// Bruck's allgather packs blocks of several ranks: where one of them may be absent, the proof refuses.
+TEST(written, messages_that_mix_contributions_have_no_partial_form) {
+  added(file("packed", "allgather",
+             "needs P == 4\nscratch t like out\nt[0] = copy in\n"
+             "send t[0] to (r - 1) mod 4\nt[1] = recv from (r + 1) mod 4\n"
+             "send t[0 .. 1] to (r - 2) mod 4\nt[2 .. 3] = recv from (r + 2) mod 4\n"
+             "for i in 0 .. 3\n  out[(r + i) mod 4] = copy t[i]\nend\n"));
+  shape data{.count = 3, .type = dtype::f32};
+  EXPECT_EQ(objection(*find("allgather", "packed"), 4, data), "");
+  data.what = kernel::sum;  // of contributions that come too late
+  const algorithm& partial = *find("partial_allgather", "packed");
+  const std::string told = objection(partial, 4, data, {.policy = activation_policy::solo});
+  EXPECT_NE(told.find("CONSTRAINT: the partial form of packed is refused by its proof: "), std::string::npos) << told;
+  for (const candidate& one : candidates(k_partial_allgather, {0, 4}, data, {.policy = activation_policy::solo}, {}))
+    if (one.how->name == "packed") {
+      EXPECT_TRUE(one.error);
+    }
+}
+
+/// Memory for arrivals is used again after some thousands, and has room for the longest.
+TEST(written, many_arrivals_of_unequal_length) {
+  const algorithm& how = added(file("many", "allreduce",
+                                    "needs P == 2\nscratch few chunks 1\nscratch lot chunks 4\nchunks 4\n"
+                                    "for i in 1 .. 8300\n  send in[0] to 1 - r\n  few = copy recv from 1 - r\nend\n"
+                                    "send in to 1 - r\nlot = copy recv from 1 - r\n"));
+  const auto made = how.generate({0, 2}, {.count = 16, .type = dtype::f32, .what = kernel::sum});
+  EXPECT_TRUE(made) << made.error().text;
+}
+
 // --- "auto" --------------------------------------------------------------------------------------------------
 
 /// A rank sends to nobody: the fastest of all, and no allreduce.
@@ -260,6 +289,13 @@ TEST(written, what_is_wrong_has_a_place) {
       {file("x", "allreduce", "for P in 0 .. 1\nend\n"),
        "ARGUMENT: line 4, column 5: expected a name that is not taken"},
       {file("x", "allreduce", "for s in 0 .. 1\n"), "ARGUMENT: line 5, column 1: expected 'end'"},
+      {file("x", "allreduce", "if P = 1\nend\n"),
+       "line 4, column 6: expected the end of the line (values are compared by ==)"},
+      {file("x", "allreduce", "chunks r + 1\n"), "line 4, column 8: there is no 'r' here: use P"},
+      {file("x", "reduce", "needs r == 0\n"), "line 4, column 7: there is no 'r' here: use P, root"},
+      {file("x", "allreduce", "name \"y\"\n"), "line 4, column 1: this is said twice"},
+      {file("x", "allreduce", "scratch s like in\nfor s in 0 .. 1\nend\n"),
+       "line 5, column 5: expected a name that is"},
       {file("x", "allreduce", "end\n"), "ARGUMENT: line 4, column 1: expected a statement but found 'end'"},
       {file("x", "allreduce", "let a = a\n"), "ARGUMENT: line 4, column 9: there is no 'a' here"},
       {file("x", "allreduce", "let a = 99999999999999999999\n"), "ARGUMENT: line 4, column 9: '99999999999999999999'"},

@@ -112,10 +112,11 @@ void add_coll(CLI::App& bench, command_context& context) {
   command.footer(
       "Example:  mpiexec.mpich -n 2 lsched bench coll --collective all --pin --json coll.jsonl\n"
       "          lsched bench docs/examples/my_ring.alg -n 3        (`coll` may be left out before a file)");
-  command.parse_complete_callback([file, options] {
+  command.parse_complete_callback([file, options, world] {
     if (file->empty()) return;
     options->collectives.assign(1, *file);
     take_algorithm_file(options->collectives.front(), options->algorithm);
+    expect_proof(options->collectives.front(), options->algorithm, world->ranks == 0 ? 2 : world->ranks);
     options->algorithm = "all";
   });
   run_in_world(command, context, world, options, bench::run_coll);

@@ -3,6 +3,8 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/msccl/msccl.h"
 #include "bindings/input_file.h"
+#include "bindings/requests/requests.h"
+#include "collectives/registry.h"
 #include "collectives/written/written.h"
 #include "libsched/schedule/schedule_file.h"
 
@@ -31,6 +33,15 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
     throw command_failure(LSCHED_ERR_ARGUMENT, path + ": holds schedules of a world, and this takes an algorithm file");
   collective = given.collective;
   algorithm = given.algorithm;
+}
+
+void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks) {
+  constexpr std::uint64_t k_blocks = 64;  // a multiple of what most algorithms cut a vector into
+  const lsched::algorithm* const how = find(collective, algorithm);
+  if (how == nullptr || how->custom == nullptr) return;
+  const shape data = typical_shape(*how->of, ranks, k_blocks * wide(ranks), dtype::f32, kernel::sum);
+  if (validate(*how, {0, ranks}, data)) return;
+  if (const auto why = how->custom->doubt(*how, ranks, data)) throw command_failure(*why);
 }
 
 }  // namespace lsched::cli

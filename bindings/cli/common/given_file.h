@@ -28,4 +28,8 @@ given_file read_given(const std::string& path);
 /// its name. Throws command_failure, for a file of schedules, too.
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
+/// Before an algorithm is run whose ranks might wait for each other for ever. Throws command_failure with what the
+/// proof of a typical request has found; says nothing of requests that the algorithm does not serve.
+void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks);
+
 }  // namespace lsched::cli

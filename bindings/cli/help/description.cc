@@ -41,7 +41,7 @@ std::string without_brackets(std::string text) {
 }
 
 /// The text, and behind it what the parser knows: "(from 1 to 9; default 4; not with --all)".
-std::string text_of(const CLI::Option& option, const type_words& type) {
+std::string words_of(const CLI::Option& option, const type_words& type) {
   std::string more;
   const auto add = [&](const std::string& words) { more += (more.empty() ? "" : "; ") + words; };
   if (!type.limits.empty()) add(type.limits);
@@ -63,7 +63,7 @@ std::string text_of(const CLI::Option& option, const type_words& type) {
 
 described_option describe(const CLI::Option& option) {
   const type_words type = read_type(option);
-  described_option made{.text = text_of(option, type), .choices = type.choices, .group = option.get_group()};
+  described_option made{.text = words_of(option, type), .choices = type.choices, .group = option.get_group()};
   for (const std::string& name : option.get_snames()) made.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) made.names.push_back("--" + name);
   made.is_positional = made.names.empty();

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <pugixml.hpp>
 #include <set>
@@ -15,6 +16,7 @@
 namespace lsched::cli {
 namespace {
 
+constexpr int k_most_moved = 1 << 22;  ///< chunks, by all steps together
 constexpr int k_most_gpus = 1024, k_most_blocks = 4096, k_most_chunks = 1 << 16, k_most_steps = 1 << 20;
 
 enum class memory : char { input = 'i', output = 'o', scratch = 's' };
@@ -129,12 +131,31 @@ class xml_reader {
     block.from = number(node, "recv", -1, last, -1);
     block.channel = number(node, "chan", 0, 255, 0);
     const std::string place = place_;
+    std::vector<int> numbered;
     for (const pugi::xml_node each : node.children("step")) {
       if (error_) return;
       place_ = place + "step " + std::to_string(block.steps.size()) + ": ";
       if (++steps_ > k_most_steps) fail("too many steps");
+      const int number_of_step = number(each, "s", 0, k_most_steps - 1, static_cast<int>(block.steps.size()));
+      numbered.push_back(number_of_step);
       block.steps.push_back(read_step(each, block));
     }
+    place_ = place;
+    sort_by(numbered, block.steps);
+  }
+
+  /// Steps come in any order, and their numbers are 0, 1, 2, …
+  void sort_by(const std::vector<int>& numbered, std::vector<step>& steps) {
+    std::vector<step> sorted(steps.size());
+    std::vector<bool> is_there(steps.size());
+    for (std::size_t i = 0; i < steps.size() && !error_; ++i) {
+      const auto place = static_cast<std::size_t>(numbered[i]);
+      if (place >= steps.size() || is_there[place])
+        return fail("steps are not numbered from 0 to " + std::to_string(steps.size() - 1));
+      is_there[place] = true;
+      sorted[place] = std::move(steps[i]);
+    }
+    if (!error_) steps = std::move(sorted);
   }
 
   step read_step(const pugi::xml_node& node, const thread_block& block) {
@@ -147,6 +168,8 @@ class xml_reader {
     constexpr std::array k_kinds{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};
     if (std::ranges::find(k_kinds, made.kind) == k_kinds.end()) fail("there is no type \"" + made.kind + "\"");
     if (made.kind != "nop" && count == 0) fail("it moves no chunk");
+    if ((chunks_ += count) > k_most_moved)
+      fail("the program moves more than " + std::to_string(k_most_moved) + " chunks");
     if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0) fail("it receives, and recv is -1");
     if (made.kind.back() == 's' && block.to < 0) fail("it sends, and send is -1");
     return made;
@@ -163,6 +186,7 @@ class xml_reader {
   program out_;
   std::string place_;
   int steps_ = 0;
+  int chunks_ = 0;  ///< that steps have moved
   std::optional<failure> error_{};
 };
 
@@ -305,11 +329,16 @@ class algorithm_writer {
   }
 
   void note_read(const vector_range& of) {
-    for (int i = 0; i < of.count; ++i) read_.emplace(of.vector, of.first + i);
+    std::vector<bool>& chunks = read_[of.vector];
+    chunks.resize(std::max(chunks.size(), static_cast<std::size_t>(of.first + of.count)));
+    std::fill_n(chunks.begin() + of.first, of.count, true);
   }
   bool was_read(const vector_range& of) const {
-    for (int i = 0; i < of.count; ++i)
-      if (read_.contains({of.vector, of.first + i})) return true;
+    const auto known = read_.find(of.vector);
+    if (known == read_.end()) return false;
+    const auto end = std::min(known->second.size(), static_cast<std::size_t>(of.first + of.count));
+    for (auto i = static_cast<std::size_t>(of.first); i < end; ++i)
+      if (known->second[i]) return true;
     return false;
   }
 
@@ -351,7 +380,7 @@ class algorithm_writer {
   bool needs_work_ = false;  ///< the input is written, or the output lies in it
   int self_ = 0;
   int forwarded_so_far_ = 0;
-  std::set<std::pair<std::string, int>> read_{};  ///< chunks that this rank has read
+  std::map<std::string, std::vector<bool>> read_{};  ///< by vector, whether this rank has read a chunk
   std::string text_;
 };
 

@@ -189,6 +189,7 @@ void take_file(const CLI::App& command, simulate_options& options) {
   given_file given = read_given(options.collective);
   const std::string path = std::exchange(options.collective, given.collective);
   if (given.is_algorithm()) {
+    if (is_given(command, "--algorithm")) throw CLI::ValidationError("--algorithm", "the file is of one algorithm");
     options.algorithm = given.algorithm;
     return;
   }

@@ -30,6 +30,7 @@ struct verify_command_options {
   verify_wish wish{};
   std::string file;                   ///< of schedules; empty: they are made
   std::vector<schedule_ptr> given{};  ///< in that file
+  bool is_given_algorithm = false;    ///< the collective's place held an algorithm file
   std::string promised;               ///< the collective, of the file
   asked by_caller{};                  ///< all else of that
   bool requires_promise = false;
@@ -275,6 +276,7 @@ void take_file(verify_command_options& options) {
   const std::string path = options.wish.collective;
   given_file given = read_given(path);
   options.wish.collective = given.collective;
+  options.is_given_algorithm = given.is_algorithm();
   if (given.is_algorithm())
     options.wish.algorithm = given.algorithm;
   else
@@ -290,6 +292,7 @@ void check_heeded(const CLI::App& command, const verify_command_options& options
   };
   for (const char* const name : {"--algorithm", "--ranks", "--k", "--activation"})
     if (is_file) refuse(name, "a file of schedules has its own");
+  if (options.is_given_algorithm) refuse("--algorithm", "the file is of one algorithm");
   for (const char* const name : {"--promise", "--root", "--require-promise", "--in-place"})
     if (!is_file) refuse(name, "is of a file of schedules");
 }
