@@ -1207,7 +1207,7 @@ LSCHED_CHECKED lsched_status lsched_schedule_load(lsched_world* world, const cha
 
 /** Registers the algorithm of an algorithm file (docs/reference/algorithm_file.md) for the rest of the process: from
  * now on it has its name for `algorithm` in every desc, takes part in "auto" where its schedules are proved, and has a
- * partial form if its collective has one. The variable LSCHED_ALGORITHM_FILES does the same when a world is opened. A
+ * partial form where that is proved. The variable LSCHED_ALGORITHM_FILES does the same when a world is opened. A
  * text that was registered before is accepted again. All ranks must register the same texts, before they create.
  * `text` has `bytes` bytes, needs no NUL, and is not kept.
  * Thread: any.  Blocks: never.  Errors: ARGUMENT (the diagnostic names line, column and reason); UNSUPPORTED (another

@@ -126,12 +126,10 @@ proof written_algorithm::judged(const algorithm& how, rank size, const shape& da
   if (size > k_most_proved)
     return {failure{status::constraint, text_.name + " is proved for " + std::to_string(k_most_proved) +
                                             " ranks at most, and there are " + std::to_string(size)}};
-  postcondition promise = how.of->contents_of(size, data);
-  promise.data = data_of(*how.of, size, data);
-  for (promised_range& range : promise.ranges) range.is_in_rank_order &= text_.is_in_rank_order;
   const auto world = generate_world(how, size, data, starts);
   if (!world) return {world.error()};
-  const verification answer = verify(*world, promise, {.in_place = aliasing_of(*how.of, size, data)});
+  const verification answer =
+      verify(*world, promise_of(how, size, data, starts), {.in_place = aliasing_of(*how.of, size, data)});
   if (answer.holds()) return {std::nullopt, answer.round_cost};
   return {failure{status::constraint, text_.name + " is refused by its proof: " + answer.findings.front().text},
           answer.round_cost};
