@@ -34,6 +34,7 @@ json describe(region place) { return {{"buffer", place.buffer()}, {"offset", pla
 json describe(const schedule& program, op_id id) {
   const op& o = program.ops()[id];
   json entry{{"id", id}, {"kind", name_of(o.kind)}, {"need", o.need}};
+  if (program.line_of(id) != 0) entry["line"] = program.line_of(id);
   if (is_communication(o.kind)) {
     entry["peer"] = o.peer;
     entry["tag"] = o.tag;

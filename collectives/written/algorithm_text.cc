@@ -59,6 +59,13 @@ class reader {
     fail(from_.next().at, "expected " + expected + " but found " + shown(from_.next()));
   }
 
+  /// Places are asked for in the order of the text.
+  std::uint32_t line_of(std::size_t at) {
+    for (; counted_ < at; ++counted_)
+      if (text_[counted_] == '\n') ++line_;
+    return line_;
+  }
+
   bool is_next(std::string_view text, token::kind what = token::word) const {
     return !error_ && from_.next().what == what && from_.next().text == text;
   }
@@ -209,7 +216,7 @@ class reader {
   }
 
   statement one_statement(int level) {
-    statement made{.at = from_.next().at};
+    statement made{.at = from_.next().at, .line = line_of(from_.next().at)};
     if (take("send"))
       send(made);
     else if (take("let"))
@@ -335,7 +342,7 @@ class reader {
     if (take("else")) {
       if (is_next("if")) {  // its end is ours
         if (chain == k_longest_chain) return fail(from_.next().at, "this chain is too long");
-        made.rest.push_back({.at = from_.next().at});
+        made.rest.push_back({.at = from_.next().at, .line = line_of(from_.next().at)});
         from_.advance();
         return branch(made.rest.back(), level, chain + 1);
       }
@@ -347,6 +354,8 @@ class reader {
 
   const std::string_view text_;
   scanner from_;
+  std::size_t counted_ = 0;  ///< of the text, for lines
+  std::uint32_t line_ = 1;   ///< of that place
   variable_names names_{};
   algorithm_text out_{};
   std::optional<failure> error_{};

@@ -37,6 +37,7 @@ struct operand {
 struct statement {
   enum class kind : std::uint8_t { send, receive, copy, combine, let, loop, branch } what = kind::send;
   std::size_t at = 0;                     ///< in the text
+  std::uint32_t line = 0;                 ///< of the text, from 1 on
   chunks target{};                        ///< what is sent, or written
   std::vector<operand> operands{};        ///< receive, copy: one; combine: of the lower rank's and the higher rank's
   message to{};                           ///< send

@@ -45,6 +45,7 @@ class written_part : ordered_part {
     lay_out();
     names_.resize(values_.size());
     if (!is_refused_) run(how_.body);
+    to_.set_line(0);
     return is_refused_ ? fragment{} : finish(how_.is_holding);
   }
 
@@ -220,6 +221,7 @@ class written_part : ordered_part {
       if (is_refused_) return;
       if (++statements_ > k_most_statements)
         return refuse(one.at, "these are more statements than a schedule can have");
+      to_.set_line(one.line);
       run(one);
     }
     known_ = known;

@@ -26,7 +26,7 @@ builder::builder(world place, std::string name) {
 }
 
 void builder::fail(status code, std::string text, op_id where, rank peer) {
-  if (error() == nullptr) error_ = {code, std::move(text), peer, where};
+  if (error() == nullptr) error_ = {code, std::move(text) + words_for_line(line_), peer, where};
 }
 
 // --- data --------------------------------------------------------------------------------------------------
@@ -71,6 +71,7 @@ op_id builder::append(const op& added, deps after) {
   }
   const auto id = static_cast<op_id>(parts_.ops.size());
   op& appended = parts_.ops.emplace_back(added);
+  if (line_ != 0) parts_.lines.resize(id), parts_.lines.push_back(line_);
   for (region op::*which : {&op::a, &op::b, &op::c, &op::s}) appended.*which = in_bucket(appended.*which);
   for (const op_id before : after) dep(before, id);
   return error() == nullptr ? id : k_no_op;

@@ -94,6 +94,9 @@ class builder {
   /// The same of those of the ops first … end-1 that move or compute, so that a fragment is void as one.
   void set_guard(op_id first, op_id end, const guard& when);
 
+  /// From now on ops come from this line of the text that they are written in, for who reads what is wrong with them.
+  void set_line(std::uint32_t line) { line_ = line; }
+
   /// From now on the tags of payload are counted from here, so that fragments need not know of each other.
   void set_first_tag(std::uint32_t tag) { first_tag_ = tag; }
 
@@ -159,6 +162,7 @@ class builder {
   std::vector<std::pair<op_id, op_id>> deps_;
   std::uint64_t unit_ = 1;
   std::uint32_t first_tag_ = 0;
+  std::uint32_t line_ = 0;
   bucket bucket_{};
   failure error_{status::ok, {}, k_no_rank, k_no_op};
 };

@@ -94,6 +94,7 @@ class schedule {
     bool synchronising = false;  ///< declared: every rank's entry happens before every rank's exit
     bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
     activation starts{};
+    std::vector<std::uint32_t> lines{};  ///< by op: of the text that it was written in; 0, or none: of no text
     friend bool operator==(const parts&, const parts&) = default;
   };
   explicit schedule(parts content) : parts_(std::move(content)) {}
@@ -119,6 +120,8 @@ class schedule {
     return row_of(o.what).has_parameters() ? parts_.parameters[o.tag] : k_none;
   }
   op_id exit() const { return parts_.exit; }
+  /// The line of an algorithm file that the op comes from; 0: it comes from none.
+  std::uint32_t line_of(op_id id) const { return id < parts_.lines.size() ? parts_.lines[id] : 0; }
   bool is_synchronising() const { return parts_.synchronising; }
   bool is_holding() const { return parts_.holding; }
   const activation& starts() const { return parts_.starts; }
@@ -131,6 +134,9 @@ class schedule {
 };
 
 using schedule_ptr = std::shared_ptr<const schedule>;
+
+/// In what is said of an op: ", line 12", or nothing.
+inline std::string words_for_line(std::uint32_t line) { return line == 0 ? "" : ", line " + std::to_string(line); }
 
 /// Bytes that an op moves, or reads of a vector, at most; 0 for ops without data.
 std::uint64_t most_bytes(const schedule& program, const op& o);

@@ -45,7 +45,9 @@ class explanation {
       if (there == 0 && is_wanted(r)) return whose + " is missing; " + words_for_loss(r, wanted.input);
       if (there == 1 && !is_wanted(r)) return whose + " is in it, but should not be";
     }
-    return "the contributions come from other elements than they should";
+    const world_op last = nodes_[found.what].joined_by;
+    return "the contributions come from other elements than they should" +
+           (last == k_no_world_op ? "" : "; " + all_.words_for(last) + " combined them last");
   }
 
  private:

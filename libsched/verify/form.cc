@@ -130,7 +130,7 @@ std::string op_words(const schedule& program, op_id id) {
   if (o.kind == op_kind::compute) words += " " + std::string(name_of(o.what));
   const bool is_out = is_outgoing(o.kind);
   if (is_communication(o.kind)) words += (is_out ? " to " : " from ") + std::to_string(o.peer);
-  return words + ")";
+  return words + words_for_line(program.line_of(id)) + ")";
 }
 
 std::string words_for(const schedule& program, op_id id) {

@@ -150,7 +150,7 @@ class rank_check {
     const world_op other = all_.number(rank_, std::max(x.user, y.user));
     const bool is_ordered =
         is_before_by_others(all_, world_order_, one, other) || is_before_by_others(all_, world_order_, other, one);
-    const std::string ops = all_.words_for(one) + " and op " + std::to_string(all_.id_of(other));
+    const std::string ops = all_.words_for(one) + " and " + op_words(program_, all_.id_of(other));
     const std::uint16_t buffer = x.is_write ? x.buffer : y.buffer;
     finding_list& found = is_ordered ? notes : out;
     if (buffer == k_no_buffer)

@@ -63,7 +63,7 @@ class description {
 
   void add(const schedule& program) {
     const auto& [name, place, ops, first, next, roots, buffers, guards, parameters, exit, synchronising, holding,
-                 starts] = program.content();  // no guards; names are for people
+                 starts, lines] = program.content();  // no guards; names are for people
     add_rank(place.self);
     add_rank(place.size);
     add_flags({synchronising, holding});
@@ -76,6 +76,8 @@ class description {
     to_.word(exit);
     to_.word(roots.size());
     for (const op_id root : roots) to_.word(root);
+    to_.word(lines.size());  // findings name them
+    for (const std::uint32_t line : lines) to_.word(line);
     to_.word(ops.size());
     for (op_id id = 0; id < ops.size(); ++id) {
       add(ops[id]);

@@ -214,8 +214,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", k_scan, "--fig9"}, "--fig9"},
       {{"simulate", "--initiator", "3", k_scan}, "no such rank"},
       {{"simulate", "--initiator", "1", k_scan}, "not majority"},
-      {{"simulate", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator",
-        "4"},
+      {{"simulate", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator", "4"},
        "no such rank"},
       {{"simulate", "--initiator", "3"}, "--activation majority"},
       {{"simulate", "partial_allreduce", "--initiator", "3"}, "--activation majority"},
@@ -1210,7 +1209,9 @@ TEST(CommandVerify, notes_are_told) {
       "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n");
   const outcome it = run(lsched({"verify", fragile.path}));
   EXPECT_EQ(it.status, 0) << it.err;
-  EXPECT_TRUE(contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3: both write")) << it.out;
+  EXPECT_TRUE(
+      contains(it.out, "\n        note: hazard: rank 0 op 0 (compute copy) and op 3 (compute copy): both write"))
+      << it.out;
   const outcome lines = run(lsched({"verify", fragile.path, "--json", "-"}));
   EXPECT_TRUE(contains(lines.out, R"("findings":[],"notes":[{"property":"hazard")")) << lines.out;
 }
@@ -1310,17 +1311,16 @@ TEST(CommandSimulate, schedules_of_a_file_are_simulated) {
 }
 
 TEST(CommandSimulate, a_barrier_has_signals_of_8_bytes) {
-  const outcome it = run(
-      lsched({"simulate", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json", "-"}));
+  const outcome it =
+      run(lsched({"simulate", "barrier", "--algorithm", "dissemination", "--ranks", "16", "--json", "-"}));
   EXPECT_TRUE(contains(it.out, R"("bytes":8)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("messages":0)")) << it.out;
   EXPECT_TRUE(contains(it.out, R"("signals":64)")) << it.out;
 }
 
 TEST(CommandSimulate, a_sparse_allreduce_is_of_typical_lists) {
-  words ask{"simulate", "sparse_allreduce", "--algorithm", "oktopk", "--ranks",
-            "16",       "--count",      "100000",           "--k",         "500",    "--json",
-            "-"};
+  words ask{"simulate", "sparse_allreduce", "--algorithm", "oktopk", "--ranks", "16",
+            "--count",  "100000",           "--k",         "500",    "--json",  "-"};
   const outcome one = run(lsched(ask));
   ASSERT_EQ(one.status, 0) << one.err;
   EXPECT_TRUE(contains(one.out, R"("count":100000,"k":500)")) << one.out;
@@ -1339,8 +1339,7 @@ TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
     return last_line_of(run(lsched(ask)).out)["finish_us"].get<double>();
   };
   const auto sparse = [&](const char* algorithm, const char* ranks) {
-    return us({"sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--round", "2"},
-              ranks);
+    return us({"sparse_allreduce", "--algorithm", algorithm, "--count", "4000000", "--round", "2"}, ranks);
   };
   for (const char* ranks : {"32", "64", "128"}) {
     EXPECT_LT(sparse("oktopk", ranks), sparse("gtopk", ranks)) << ranks;
@@ -1394,8 +1393,8 @@ TEST(CommandSimulate, starts_and_times_beyond_what_it_counts_are_errors) {
 }
 
 TEST(CommandSimulate, any_generator_and_many_seeds) {
-  const outcome it = run(lsched({"simulate", "partial_allreduce", "--algorithm", "tree", "--ranks", "5",
-                                 "9", "--seeds", "2", "--skew", "lognormal", "--json", "-"}));
+  const outcome it = run(lsched({"simulate", "partial_allreduce", "--algorithm", "tree", "--ranks", "5", "9", "--seeds",
+                                 "2", "--skew", "lognormal", "--json", "-"}));
   ASSERT_EQ(it.status, 0) << it.err;
   EXPECT_EQ(std::count(it.out.begin(), it.out.end(), '\n'), 8);
   EXPECT_EQ(last_line_of(it.out)["ranks"], 9);
@@ -1427,9 +1426,8 @@ TEST(CommandSimulate, looks_whether_it_can_write_before_it_works) {
 
 TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   const temporary_file file("");
-  const outcome out =
-      run(lsched({"simulate", "partial_allreduce", "--ranks", "5", "--activation", "majority",
-                  "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
+  const outcome out = run(lsched({"simulate", "partial_allreduce", "--ranks", "5", "--activation", "majority",
+                                  "--initiator", "3", "--skew", "linear", "--goal", file.path, "--json", "-"}));
   ASSERT_EQ(out.status, 0) << out.err;
   std::ifstream written(file.path);
   const std::string text{std::istreambuf_iterator<char>(written), {}};

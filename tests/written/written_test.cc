@@ -337,6 +337,24 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
   EXPECT_EQ(told("e9", "chunks 0\n"), "LSCHED_ERR_CONSTRAINT: line 4, column 8: with P = 3: 0 chunks: use 1 to 65536");
 }
 
+TEST(written, what_is_wrong_with_an_op_names_its_line) {
+  const auto told = [](const std::string& name, const std::string& statements) {
+    return objection(added(file(name, "allreduce", statements)), 3,
+                     {.count = 9, .type = dtype::f32, .what = kernel::sum});
+  };
+  EXPECT_EQ(told("l1", "# of nobody's\nout = copy in\nif r == 0\n  send in to 2\nend\n"),
+            "matching: rank 0 op 1 (send to 2, line 7), tag 0, has no receive there");
+  EXPECT_EQ(told("l2", "chunks 3\nout = copy in\nout[0 .. 1] = copy out[1 .. 2]\n"),
+            "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap without being the same");
+  EXPECT_EQ(told("l3", "chunks P\nout = copy in\nout[0] = op in[0] in[1]\n").find("contents: rank 0 output 0"), 0u);
+  const std::string ring = *content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg");
+  std::string wrong = ring;
+  wrong.replace(wrong.find("op in[(r - s) mod P]"), 20, "op in[r]").replace(wrong.find("my_ring"), 7, "wr_ring");
+  EXPECT_EQ(objection(added(wrong), 3, {.count = 9, .type = dtype::f32, .what = kernel::sum}),
+            "contents: rank 0 output 0 elements [0, 3): the contributions come from other elements than they should; "
+            "rank 2 op 5 (compute sum, line 13) combined them last");
+}
+
 /// Words, numbers and symbols of a good text are dropped, doubled and exchanged: whatever is read is refused or makes
 /// schedules, and nothing takes long.
 TEST(written, damaged_texts_do_no_harm) {
