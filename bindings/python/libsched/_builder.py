@@ -44,6 +44,13 @@ def load_algorithm(text: str) -> None:
     _core.load_algorithm(text)
 
 
+def _expect_equal(*regions: Region) -> None:
+    counts = [region.count for region in regions]
+    if len(set(counts)) != 1:
+        raise ArgumentError(f"regions of {', '.join(map(str, counts))} elements: an op's have one count",
+                            "LSCHED_ERR_ARGUMENT")
+
+
 class Builder(_core.Builder):
     """An empty schedule of this rank; the ranks' schedules are connected by commit(), which is collective.
 
@@ -61,6 +68,9 @@ class Builder(_core.Builder):
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
         """Of this rank of `world`, or without one of rank `rank` of `ranks`: then text() is what it is for."""
         if world is None:
+            if not 0 <= rank < ranks:
+                raise ArgumentError(f"rank={rank}, ranks={ranks}: give a world, or a rank below the number of ranks",
+                                    "LSCHED_ERR_ARGUMENT")
             super().__init__(rank, ranks, name)
         else:
             super().__init__(world, name)
@@ -93,10 +103,12 @@ class Builder(_core.Builder):
 
     def reduce(self, op: str, lower: Region, higher: Region, target: Region, after: Iterable[int] = ()) -> int:
         """target = lower (op) higher, element by element; regions are equal or disjoint."""
+        _expect_equal(lower, higher, target)
         number = self._reduce(number_of(REDUCTIONS, op, "op"), tuple(lower), tuple(higher), tuple(target))
         return self._waiting(number, after)
 
     def copy(self, source: Region, target: Region, after: Iterable[int] = ()) -> int:
+        _expect_equal(source, target)
         return self._waiting(self._copy(tuple(source), tuple(target)), after)
 
     def dep(self, before: int, after: int) -> None:

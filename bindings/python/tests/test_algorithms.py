@@ -53,7 +53,10 @@ def test_texts_of_builders_are_proved_and_simulated():
 
 
 def test_a_builder_without_a_world_is_not_committed():
-    with pytest.raises(libsched.ArgumentError):
+    with pytest.raises(libsched.ArgumentError, match="rank=3, ranks=3: give a world"):
         libsched.Builder(rank=3, ranks=3)
+    with pytest.raises(libsched.ArgumentError, match="regions of 3, 2 elements"):
+        to = libsched.Builder(rank=0, ranks=1)
+        to.copy(to.input("f32", 4)[0:3], to.output("f32", 4)[2:])
     with pytest.raises(libsched.ArgumentError, match="without a world"):
         libsched.Builder(rank=0, ranks=1).commit()
