@@ -11,6 +11,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/simulate/simulate.h"
+#include "bindings/progress_line.h"
 #include "bindings/requests/requests.h"
 #include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
@@ -148,10 +149,11 @@ double model_us(const calibration& found, const char* algorithm, std::int32_t ra
   return static_cast<double>(require(simulate_schedules(programs, model)).last()) / 1e6;
 }
 
-calibration fit() {
+calibration fit(progress_line& line) {
   std::vector<double> shorts, starts, gaps;
   std::array<std::vector<double>, k_kinds.size()> longs;
   for (std::size_t i = 0; i < k_repetitions; ++i) {
+    line.show([&] { return "repetition " + std::to_string(i + 1) + " of " + std::to_string(k_repetitions); });
     const round_times short_one = time_allreduce("recursive_doubling", 2, k_short, memory_kind::malloced);
     shorts.push_back(short_one.round_ns);
     starts.push_back(short_one.start_ns);
@@ -188,7 +190,7 @@ std::string error_of(const calibration& found, double worst) {
 
 /// Measured and modelled. Predictions for more ranks than cores, of which the model gives each a CPU of its own,
 /// are not held against the numbers.
-json compare(const calibration& found) {
+json compare(const calibration& found, progress_line& line) {
   json all{{"kind", "calibration"},
            {"L_ns", found.L_ns},
            {"o_ns", found.o_ns},
@@ -202,6 +204,7 @@ json compare(const calibration& found) {
     for (const char* algorithm : {"recursive_doubling", "tree"})
       for (const std::uint64_t bytes : {std::uint64_t{8}, std::uint64_t{4096}, std::uint64_t{65536}})
         for (const memory_kind kind : k_kinds) {
+          line.show([&] { return "comparing: " + std::to_string(ranks) + " ranks, " + algorithm; });
           const double measured = time_allreduce(algorithm, ranks, bytes, kind).round_ns / 1e3;
           const double modelled = model_us(found, algorithm, ranks, bytes, kind);
           if (ranks <= cores) worst = std::max({worst, modelled / measured - 1, measured / modelled - 1});
@@ -235,8 +238,10 @@ void print(const calibration& found, const json& predictions) {
 }  // namespace
 
 int calibrate(bool as_json) {
-  const calibration found = fit();
-  const json all = compare(found);
+  progress_line line;
+  const calibration found = fit(line);
+  const json all = compare(found, line);
+  const auto held = line.erase();
   if (as_json)
     std::printf("%s\n", all.dump().c_str());
   else
