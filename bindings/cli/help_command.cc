@@ -50,7 +50,8 @@ int help(const CLI::App& app, const help_options& options) {
     if (next == command->commands.end()) {
       std::vector<std::string> known;
       for (const described_command& each : command->commands) known.push_back(each.word());
-      throw command_failure("there is no command \"" + command->name + " " + word + "\"" + suggestion_for(word, known));
+      throw CLI::ParseError("there is no command \"" + command->name + " " + word + "\"" + suggestion_for(word, known),
+                            CLI::ExitCodes::ExtrasError);
     }
     command = &*next;
   }

@@ -214,6 +214,11 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   check_heeded(command, options);
   const cpu_noise& noise = options.model.noise;
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
+  if (options.file.empty())
+    expect_listed(options.collective, is_given(command, "--algorithm") ? options.algorithm : "auto");
+  if (options.collective == k_partial_sparse_allreduce)
+    throw CLI::ValidationError("COLLECTIVE",
+                               options.collective + " is not simulated; " + std::string(k_sparse_allreduce) + " is");
     throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
   if (options.collective == "barrier") {  // its messages are signals
     if (is_given(command, "--bytes")) throw CLI::ValidationError("--bytes", "the signals of a barrier are of 8 bytes");

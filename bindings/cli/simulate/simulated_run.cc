@@ -51,7 +51,7 @@ void complete(simulated_run& run, const simulate_options& options) {
   if (known != nullptr && known->activates) run.starts = require(read_activation(options.activation));
   run.starts.seed = run.seed;
   if (options.collective == k_sparse_allreduce) {
-    run.sparse = &sparse_named(options.algorithm);
+    run.sparse = find_sparse(options.algorithm);
     run.problem = {.count = options.count,
                    .k = items_of(options.sparse, options.count),
                    .period = options.period,

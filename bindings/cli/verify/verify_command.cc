@@ -19,7 +19,6 @@
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "ops/counted.h"
-#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -255,19 +254,7 @@ void check_options(const verify_command_options& options) {
     throw CLI::ValidationError("COLLECTIVE", "name a collective or a file, or choose --all or --sample: one of these");
   if (!wish.items.empty() && !collective.empty() && !is_sparse(collective))
     throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
-  bool is_known = false;
-  for (const algorithm& how : algorithms()) is_known |= includes(wish, how.of->name, how.name);
-  for (const sparse_algorithm& how : sparse_algorithms())
-    for (const std::string_view sparse : {k_sparse_allreduce, k_partial_sparse_allreduce})
-      is_known |= includes(wish, sparse, how.name);
-  if (is_known) return;
-  const bool has_collective = collective.empty() || is_sparse(collective) || find_collective(collective) != nullptr;
-  throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
-                             "\"" + (has_collective ? wish.algorithm : collective) +
-                                 "\" is none that `lsched list` shows" +
-                                 (has_collective && !collective.empty() ? " for " + collective : "") +
-                                 (has_collective ? suggestion_for(wish.algorithm, algorithm_names(collective))
-                                                 : suggestion_for(collective, collective_names())));
+  if (options.file.empty()) expect_listed(collective, wish.algorithm == "all" ? "auto" : wish.algorithm);
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
@@ -293,6 +280,8 @@ void check_heeded(const CLI::App& command, const verify_command_options& options
   for (const char* const name : {"--algorithm", "--ranks", "--k", "--activation"})
     if (is_file) refuse(name, "a file of schedules has its own");
   if (options.is_given_algorithm) refuse("--algorithm", "the file is of one algorithm");
+  if (wish.algorithm == "auto")
+    throw CLI::ValidationError("--algorithm", "auto is a choice, name what is to be proved");
   for (const char* const name : {"--promise", "--root", "--require-promise", "--in-place"})
     if (!is_file) refuse(name, "is of a file of schedules");
 }
