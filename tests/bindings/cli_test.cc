@@ -278,12 +278,17 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
 /// A name in the temporary folder, gone with the test.
 struct temporary_file {
   explicit temporary_file(const std::string& content)
-      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + ".sched") {
+      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + "-" + std::to_string(++made()) +
+             ".sched") {
     std::FILE* file = std::fopen(path.c_str(), "w");
     std::fwrite(content.data(), 1, content.size(), file);
     std::fclose(file);
   }
   ~temporary_file() { unlink(path.c_str()); }
+  static int& made() {
+    static int number = 0;
+    return number;
+  }
   std::string path;
 };
 
@@ -1208,6 +1213,45 @@ TEST(Command, says_why_a_file_cannot_be_read) {
     }
 }
 
+/// A broadcast, from the root to everybody in turn.
+std::string broadcast(const std::string& name, const std::string& head) {
+  return "libsched algorithm 1\nname \"" + name + "\"\ncollective bcast\n" + head +
+         "for s in 1 .. P - 1\n  if r == root\n    send in to (root + s) mod P\n"
+         "  else if r == (root + s) mod P\n    out = recv from root\n  end\nend\n";
+}
+
+TEST(CommandVerify, goes_on_behind_what_an_algorithm_file_refuses) {
+  const temporary_file refused(broadcast("picky", "let x = 1 / (P - 3)\n"));
+  const outcome it = run(lsched({"verify", refused.path, "--ranks", "2-4", "--count", "5"}));
+  EXPECT_EQ(it.status, 1) << it.err;
+  EXPECT_TRUE(
+      contains(it.out, "FAILED  bcast/picky, 3 ranks, count 5, root 0\n        refused: picky: line 4, column "))
+      << it.out;
+  EXPECT_TRUE(contains(it.out, "\nproved  bcast/picky, 4 ranks")) << it.out;
+  EXPECT_TRUE(contains(it.out, " failed\n")) << it.out;
+  const outcome lines = run(lsched({"verify", refused.path, "--ranks", "3", "--count", "5", "--json", "-"}));
+  EXPECT_TRUE(contains(lines.out, R"("findings":[{"property":"refused","text":"picky: line 4)")) << lines.out;
+  EXPECT_TRUE(contains(lines.out, R"({"verified":0,"failed":3})")) << lines.out;
+
+  const temporary_file of_four(broadcast("four", "needs P == 4\n"));
+  const outcome some = run(lsched({"verify", of_four.path, "--ranks", "3-4", "--count", "5"}));
+  EXPECT_EQ(some.status, 0) << some.err;
+  EXPECT_TRUE(contains(some.out, "\nleft out: four needs P == 4, and P is 3\n3 worlds proved, 0 failed\n")) << some.out;
+}
+
+TEST(CommandVerify, says_what_fails_many_worlds_once) {
+  const temporary_file lazy(
+      "libsched algorithm 1\nname \"lazy\"\ncollective allreduce\nin_place\n"
+      "out = op in recv from (r + 1) mod P\n");
+  const outcome it = run(lsched({"verify", lazy.path, "--ranks", "2", "--count", "5"}));
+  EXPECT_EQ(it.status, 1) << it.err;
+  EXPECT_TRUE(contains(it.out, "FAILED  allreduce/lazy, 2 ranks, count 5\n        ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\nFAILED  allreduce/lazy, 2 ranks, count 5, means, in place: as above\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n0 worlds proved, 4 failed\n")) << it.out;
+  const outcome lines = run(lsched({"verify", lazy.path, "--ranks", "2", "--count", "5", "--json", "-"}));
+  EXPECT_FALSE(contains(lines.out, "as above")) << lines.out;
+}
+
 TEST(CommandVerify, notes_are_told) {
   const temporary_file fragile(
       "libsched schedule 2\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"
@@ -1278,6 +1322,9 @@ TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
   const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "barrier has no activation policy")) << it.err;
+  const outcome sparse = run(lsched({"verify", "sparse_allreduce", "--activation", "solo", "--ranks", "2"}));
+  EXPECT_EQ(sparse.status, 1);
+  EXPECT_TRUE(contains(sparse.err, "sparse_allreduce has no activation policy")) << sparse.err;
 }
 
 // --- run ---------------------------------------------------------------------------------------------------
