@@ -112,18 +112,19 @@ int show_algorithm_file(const show_options& options) {
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
-void take_file(show_options& options) {
+void take_file(show_options& options, bool has_ranks) {
   if (!is_path(options.collective)) return;
   given_file given = read_given(options.collective);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
   options.given = std::move(given.world);
+  if (!has_ranks) options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
 }
 
 int show(const show_options& options) {
-  for (const std::string* file : {&options.goal, &options.json, &options.dot}) print_to(*file);
   if (options.self >= options.request.ranks) throw CLI::ValidationError("--rank", "there is no such rank");
+  for (const std::string* file : {&options.goal, &options.json, &options.dot}) print_to(*file);
   if (!options.goal.empty()) return show_goal(options);
   if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;
@@ -178,9 +179,9 @@ void add_show_command(CLI::App& app, command_context& context) {
       expect_listed(options->collective, options->algorithm);
     else if (algorithm->count() > 0)
       throw CLI::ValidationError("--algorithm", "a file has its own");
-    context.action = [options] {
+    context.action = [options, has_ranks = command->count("--ranks") > 0] {
       if (!options->algorithm_file.empty()) return show_algorithm_file(*options);
-      take_file(*options);
+      take_file(*options, has_ranks);
       return show(*options);
     };
   });

@@ -25,6 +25,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ using words = std::vector<std::string>;
 
 constexpr std::chrono::seconds k_limit = 60s;
 constexpr const char* k_scan = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
+constexpr const char* k_ring = LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg";
 
 /// A program under test. It never outlives its limit, nor this object.
 class program {
@@ -211,6 +213,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--plot", "a.png"}, "--fig9"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
       {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
+      {{"simulate", "--skew", "fixed", "--skew-ranks", "9"}, "--skew-ranks: there is no rank 9"},
       {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
@@ -1147,7 +1150,7 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
     const temporary_file strange(content);
     const outcome it = run(lsched({"verify", strange.path}));
     EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
+    EXPECT_TRUE(contains(it.err, strange.path + ": is no algorithm file, no file of schedules and no MSCCL")) << it.err;
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
 }
@@ -1213,6 +1216,40 @@ TEST(Command, says_why_a_file_cannot_be_read) {
     }
 }
 
+TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
+  const std::vector<std::tuple<words, std::string, std::string>> cases{
+      {{"simulate", "--skew", "empirical", "--skew-file"}, "", "holds no numbers"},
+      {{"simulate", "--skew", "empirical", "--skew-file"}, "1\n2\nx\n", "what comes after 2 numbers is none"},
+      {{"simulate", "--cpu-noise", "trace", "--noise-file"}, "", "holds no gaps"},
+      {{"simulate", "--fig9", "--ranks", "2", "--measured"}, "{}\n", "line 1: is no row of `lsched bench fig9"},
+      {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
+      {{"trace"}, "", "line 1: no JSON"},
+      {{"postmortem"}, "libsched", "no recording"},
+      {{"simulate", "--from-goal"}, "libsched", "line 1, column 1: expected \"num_ranks\""},
+      {{"show"}, "libsched schedule 9\n", "line 1, column 19"},
+  };
+  for (const auto& [command, content, why] : cases) {
+    const temporary_file given(content);
+    words all = command;
+    all.push_back(given.path);
+    const outcome it = run(lsched(all));
+    EXPECT_EQ(it.status, 1) << it.err;
+    EXPECT_TRUE(contains(it.err, given.path + ": ") && contains(it.err, why)) << it.err << " instead of " << why;
+  }
+}
+
+TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
+  const std::string mark = "\xef\xbb\xbf";
+  const temporary_file schedules(mark + content_of(k_scan));
+  EXPECT_EQ(run(lsched({"verify", schedules.path})).status, 0);
+  const temporary_file algorithm(mark + content_of(k_ring));
+  EXPECT_EQ(run(lsched({"show", algorithm.path})).status, 0);
+  const temporary_file program(mark + run(lsched({"show", "barrier", "--goal", "-"})).out);
+  EXPECT_EQ(run(lsched({"simulate", "--from-goal", program.path})).status, 0);
+  const temporary_file msccl(mark + content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml"));
+  EXPECT_EQ(run(lsched({"verify", msccl.path, "--ranks", "3", "--count", "12"})).status, 0);
+}
+
 /// A broadcast, from the root to everybody in turn.
 std::string broadcast(const std::string& name, const std::string& head) {
   return "libsched algorithm 1\nname \"" + name + "\"\ncollective bcast\n" + head +
@@ -1250,6 +1287,16 @@ TEST(CommandVerify, says_what_fails_many_worlds_once) {
   EXPECT_TRUE(contains(it.out, "\n0 worlds proved, 4 failed\n")) << it.out;
   const outcome lines = run(lsched({"verify", lazy.path, "--ranks", "2", "--count", "5", "--json", "-"}));
   EXPECT_FALSE(contains(lines.out, "as above")) << lines.out;
+}
+
+TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
+  const temporary_file of_five(broadcast("five", "needs P mod 5 == 0\n"));
+  const outcome shown = run(lsched({"show", of_five.path}));
+  EXPECT_TRUE(contains(shown.out, " of 5\n")) << shown.out << shown.err;
+  const temporary_file of_sixteen(broadcast("sixteen", "needs P == 16\n"));
+  const outcome timed = run(lsched({"simulate", of_sixteen.path}));
+  EXPECT_TRUE(contains(timed.out, ", 16 ranks, ")) << timed.out << timed.err;
+  EXPECT_TRUE(contains(run(lsched({"show", of_sixteen.path, "-n", "3"})).err, "sixteen needs P == 16, and P is 3"));
 }
 
 TEST(CommandVerify, notes_are_told) {
@@ -1879,7 +1926,7 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
       {"/nowhere/at/all", "/nowhere/at/all: no such file"},
       {"1", "process 1"},
       {std::to_string(getpid()), "has made no world"},
-      {"2147483647", "process 2147483647: No such file or directory"}};
+      {"2147483647", "process 2147483647: there is no such process, nor a file"}};
   for (const auto& [source, why] : mistakes) {
     const outcome it = run(lsched({"postmortem", source}));
     EXPECT_EQ(it.status, 1);
