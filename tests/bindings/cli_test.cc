@@ -1297,6 +1297,13 @@ TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
   const outcome timed = run(lsched({"simulate", of_sixteen.path}));
   EXPECT_TRUE(contains(timed.out, ", 16 ranks, ")) << timed.out << timed.err;
   EXPECT_TRUE(contains(run(lsched({"show", of_sixteen.path, "-n", "3"})).err, "sixteen needs P == 16, and P is 3"));
+#if LSCHED_HAVE_BENCH
+  const outcome measured = run(lsched({"bench", k_ring, "--bytes", "8,64", "--cell-seconds", "0.002"}));
+  EXPECT_EQ(measured.status, 0) << measured.err;
+  EXPECT_TRUE(contains(measured.out, "allreduce/my_ring beside the best of the others")) << measured.out;
+  EXPECT_TRUE(contains(measured.out, "auto takes\n")) << measured.out;
+  EXPECT_LT(std::count(measured.out.begin(), measured.out.end(), '\n'), 15) << measured.out;
+#endif
 }
 
 TEST(CommandVerify, notes_are_told) {
