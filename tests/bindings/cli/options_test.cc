@@ -132,6 +132,7 @@ TEST(options, man_pages_cover_every_command) {
     EXPECT_TRUE(text.str().starts_with(".TH " + std::string(page) + " 1 ")) << page;
     EXPECT_TRUE(contains(text.str(), ".SH NAME\n")) << page;
   }
+  EXPECT_EQ(run("LC_ALL=C grep -l '[^ -~]' " + folder + "/*").text, "");
   std::filesystem::remove_all(folder);
   EXPECT_EQ(run("lsched help --man /proc/nowhere").status, 1);
   EXPECT_EQ(run("lsched help show").text, run("lsched show --help").text);
