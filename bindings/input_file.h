@@ -25,8 +25,8 @@ inline std::string reason_of(int error) {
   return text;
 }
 
-/// All of it, also out of a pipe. ARGUMENT, "PATH: why", for what cannot be read, and for more than `most_bytes`: some
-/// files, like /dev/zero, never end.
+/// All of it but for a byte order mark, also out of a pipe. ARGUMENT, "PATH: why", for what cannot be read, and for
+/// more than `most_bytes`: some files, like /dev/zero, never end.
 inline result<std::string> content_of(const std::string& path, std::uint64_t most_bytes = k_most_file_bytes) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return failure{status::argument, path + ": " + reason_of(errno)};
@@ -40,6 +40,7 @@ inline result<std::string> content_of(const std::string& path, std::uint64_t mos
   const int error = errno;
   close(file);
   if (got < 0) return failure{status::argument, path + ": " + reason_of(error)};
+  if (content.starts_with("\xef\xbb\xbf")) content.erase(0, 3);
   if (content.size() <= most_bytes) return content;
   return failure{status::argument,
                  path + ": has more than the " + std::to_string(most_bytes >> 20) + " MiB that a file may have"};

@@ -71,6 +71,7 @@ int run_engine(const engine_options& options);
 struct coll_options : output_options {
   std::vector<std::string> collectives{"allreduce"};                              ///< names of exercises()
   std::string algorithm = "auto";                                                 ///< "all": each that can
+  std::string compared;                                                           ///< of "all": set against the others
   std::vector<std::uint64_t> sizes{8, 64, 1024, 8192, 65536, 1048576, 16777216};  ///< bytes, multiples of 4
   std::uint64_t iterations = 100000;                                              ///< at most, of each cell
   double cell_seconds = 0.5;                                                      ///< at most, for each cell

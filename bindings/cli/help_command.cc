@@ -50,12 +50,24 @@ int help(const CLI::App& app, const help_options& options) {
     if (next == command->commands.end()) {
       std::vector<std::string> known;
       for (const described_command& each : command->commands) known.push_back(each.word());
-      throw command_failure("there is no command \"" + command->name + " " + word + "\"" + suggestion_for(word, known));
+      throw CLI::ParseError("there is no command \"" + command->name + " " + word + "\"" + suggestion_for(word, known),
+                            CLI::ExitCodes::ExtrasError);
     }
     command = &*next;
   }
   std::fputs(help_text(*command).c_str(), stdout);
   return 0;
+}
+
+/// What arguments can be, for shells: names of collectives, and behind `help` commands.
+described_command with_choices(described_command root) {
+  for (described_command& command : root.commands)
+    for (described_option& option : command.options) {
+      if (option.is_positional && option.name().starts_with("COLLECTIVE")) option.choices = listed_collectives();
+      if (option.is_positional && option.name() == "COMMAND")
+        for (const described_command& each : root.commands) option.choices.push_back(each.word());
+    }
+  return root;
 }
 
 }  // namespace
@@ -87,7 +99,7 @@ void add_completion_command(CLI::App& app, command_context& context) {
       "          lsched completion fish > ~/.config/fish/completions/lsched.fish");
   command->callback([&app, &context, options] {
     context.action = [&app, options] {
-      std::fputs(completion(describe_command(app), options->shell).c_str(), stdout);
+      std::fputs(completion(with_choices(describe_command(app)), options->shell).c_str(), stdout);
       return 0;
     };
   });

@@ -41,17 +41,11 @@ class described_help : public CLI::FormatterBase {
   }
 };
 
-/// Before commands ask for names. What cannot be loaded is no reason not to say so in `lsched info`.
-void add_algorithms() {
+void add_commands(CLI::App& app, command_context& context) {
 #if LSCHED_HAVE_BENCH
   add_baselines();
 #endif
-  if (const auto why = load_algorithm_files())
-    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", why->text.c_str());
-}
-
-void add_commands(CLI::App& app, command_context& context) {
-  add_algorithms();
+  context.flaw_of_files = load_algorithm_files();  // before commands ask for names
   add_info_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
@@ -142,6 +136,13 @@ bool is_spokesman() {
   return true;
 }
 
+/// What cannot be loaded is no reason not to say so in `lsched info`, and nothing to who only wants to read.
+void warn_of_files(const command_context& context) {
+  const std::string command = context.arguments.size() > 1 ? context.arguments[1] : "";
+  if (context.flaw_of_files && command != "help" && command != "completion")
+    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", context.flaw_of_files->text.c_str());
+}
+
 int fail(const char* why) {
   std::fflush(stdout);
   std::fprintf(stderr, "lsched: %s\n", why);
@@ -152,7 +153,9 @@ int fail(const char* why) {
 /// The command line makes no sense.
 int refuse(const CLI::App& app, const command_context& context, const std::string& why) {
   std::fflush(stdout);  // what was done, before what was not
-  if (is_spokesman()) std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
+  if (!is_spokesman()) return k_exit_usage;
+  warn_of_files(context);  // why a name is not known, perhaps
+  std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
   return k_exit_usage;
 }
 
@@ -160,6 +163,7 @@ int act(CLI::App& app, command_context& context) {
   try {
     expect_known_command(app, context);
     app.parse(words_to_parse(context));
+    warn_of_files(context);
     return context.action();
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);

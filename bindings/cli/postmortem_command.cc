@@ -59,7 +59,11 @@ std::string content_from_process(const std::string& number) {
     if (content) return *content;
     why = ": " + content.error().text;
   }
-  throw command_failure(LSCHED_ERR_ARGUMENT, "process " + number + (error ? ": " + error.message() : why));
+  if (error == std::errc::no_such_file_or_directory)
+    why = ": there is no such process, nor a file of that name";
+  else if (error)
+    why = ": " + reason_of(error.value());
+  throw command_failure(LSCHED_ERR_ARGUMENT, "process " + number + why);
 }
 
 recording read_source(const std::string& source) {

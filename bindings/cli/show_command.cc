@@ -74,7 +74,7 @@ json describe(const schedule& program) {
 
 schedule_ptr compile_sparse(const show_options& options, rank self) {
   sparse_problem problem = problem_of(options.request);
-  const sparse_algorithm& how = options.algorithm == "auto" ? choose_sparse(problem) : sparse_named(options.algorithm);
+  const sparse_algorithm& how = options.algorithm == "auto" ? choose_sparse(problem) : *find_sparse(options.algorithm);
   problem.place.self = self;
   if (options.collective == k_sparse_allreduce) return require(how.generate(problem));
   return require(partial_sparse_allreduce(how, problem, activation_of(options.request.activation, options.seed)));
@@ -84,7 +84,6 @@ schedule_ptr compile(const show_options& options, rank self) {
   if (!options.given.empty()) return options.given.at(static_cast<std::size_t>(self));
   if (is_sparse(options.collective)) return compile_sparse(options, self);
   const collective* const of = find_collective(options.collective);
-  if (of == nullptr) throw command_failure(choose(options.collective, "auto", {}, {}).error());
   const request_options& request = options.request;
   const bool is_partial = of->activates || !request.activation.empty();
   return require(
@@ -114,17 +113,18 @@ int show_algorithm_file(const show_options& options) {
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
-void take_file(show_options& options) {
+void take_file(show_options& options, bool has_ranks) {
   if (!is_path(options.collective)) return;
   given_file given = read_given(options.collective);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
   options.given = std::move(given.world);
+  if (!has_ranks) options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
-  if (options.self >= options.request.ranks) throw command_failure("there is no rank " + std::to_string(options.self));
 }
 
 int show(const show_options& options) {
+  if (options.self >= options.request.ranks) throw CLI::ValidationError("--rank", "there is no such rank");
   for (const std::string* file : {&options.goal, &options.json, &options.dot}) print_to(*file);
   if (!options.goal.empty()) return show_goal(options);
   if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
@@ -175,12 +175,14 @@ void add_show_command(CLI::App& app, command_context& context) {
   group.add("--compute", options->scenario.ns_per_byte, "GOAL: reduction or copy, ns per byte", number(1e-6, 1e6));
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
-  command->callback([&context, options, algorithm] {
-    if (is_path(options->collective) && algorithm->count() > 0)
+  command->callback([&context, options, command, algorithm] {
+    if (!is_path(options->collective))
+      expect_listed(options->collective, options->algorithm);
+    else if (algorithm->count() > 0)
       throw CLI::ValidationError("--algorithm", "a file has its own");
-    context.action = [options] {
+    context.action = [options, has_ranks = command->count("--ranks") > 0] {
       if (!options->algorithm_file.empty()) return show_algorithm_file(*options);
-      take_file(*options);
+      take_file(*options, has_ranks);
       return show(*options);
     };
   });

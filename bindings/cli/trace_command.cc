@@ -231,8 +231,10 @@ std::string choose(recorded_run& run, const trace_options& options) {
     return (options.schedule.empty() || is_named) && (!options.round || event.round == *options.round);
   });
   if (run.events.empty())
-    throw command_failure(LSCHED_ERR_ARGUMENT,
-                          options.paths.front() + ": no such op is recorded there; schedules are " + known);
+    throw command_failure(
+        LSCHED_ERR_ARGUMENT,
+        options.paths.front() + (known.empty() ? ": no op of a schedule is recorded there"
+                                               : ": no such op is recorded there; schedules are " + known));
   if (options.round) return "Round " + std::to_string(*options.round);
   if (run.events.size() <= k_most_drawn) return "All rounds";
   const trace_event last = *std::ranges::max_element(run.events, {}, &trace_event::end_ns);

@@ -71,6 +71,7 @@ result<noise_trace> noise_trace::from(std::vector<gap> gaps) {
     trace.worked.push_back(trace.work);
     trace.period = gaps[i].begin + gaps[i].length;
   }
+  if (gaps.empty()) return failure{status::argument, "holds no gaps"};
   if (trace.work <= 0) return failure{status::argument, "there is no time to work between the gaps"};
   trace.gaps = std::move(gaps);
   return trace;

@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "ops/nearest_word.h"
+
 namespace lsched::written {
 namespace {
 
@@ -168,14 +170,30 @@ class reader {
       fail(at, "a name has 1 to 64 letters, digits, '_', '-' and '.', and is not \"auto\"");
   }
 
+  static std::string suggestion(std::string_view word) {
+    std::vector<std::string_view> known;
+    for (const collective* each : collectives())
+      if (can_be_written(*each)) known.push_back(each->name);
+    return suggestion_for(word, known);
+  }
+
+  static std::string words_for_dense(std::string_view partial) {
+    constexpr std::string_view k_partial = "partial_";
+    const collective* const dense =
+        partial.starts_with(k_partial) ? find_collective(partial.substr(k_partial.size())) : nullptr;
+    if (dense == nullptr || !can_be_written(*dense)) return {};
+    return ": write the dense one, " + std::string(dense->name) + ": its partial form comes with it";
+  }
+
   void collective_line() {
     const token word = from_.next();
     if (out_.of != nullptr) return fail(word.at, "this is said twice");
     from_.advance();
     out_.of = find_collective(word.text);
-    if (out_.of == nullptr) return fail(word.at, "there is no collective " + shown(word));
+    if (out_.of == nullptr) return fail(word.at, "there is no collective " + shown(word) + suggestion(word.text));
     if (!can_be_written(*out_.of))
-      fail(word.at, failure{status::unsupported, shown(word) + " cannot be written in an algorithm file"});
+      fail(word.at, failure{status::unsupported,
+                            shown(word) + " cannot be written in an algorithm file" + words_for_dense(word.text)});
     if (out_.of->is_rooted) names_ = {"P", "", "root"};
   }
 
@@ -368,6 +386,12 @@ std::string algorithm_text::line_at(std::size_t at) const {
   std::string_view line = rest.substr(0, rest.find_first_of("#\n\r"));
   while (line.ends_with(' ') || line.ends_with('\t')) line.remove_suffix(1);
   return shown(line);
+}
+
+failure algorithm_text::refused(std::size_t at, failure why) const {
+  failure placed = located(text, at, std::move(why));
+  placed.text.insert(0, name + ": ");
+  return placed;
 }
 
 result<algorithm_text> read(std::string_view text) { return reader(text).read(); }

@@ -68,6 +68,8 @@ struct algorithm_text {
 
   /// A word of the text, or a line of it from there on, without a comment.
   std::string line_at(std::size_t at) const;
+  /// Of a request that is refused: the algorithm, line and column in front.
+  failure refused(std::size_t at, failure why) const;
 };
 
 /// Variables that every text has, in this order. `root` is 0 where the collective has none.

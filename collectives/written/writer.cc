@@ -59,7 +59,7 @@ class written_part : ordered_part {
         where += (i == 0 ? " " : ", ") + names_[i] + " = " + std::to_string(values_[i]);
     why.text = where + ": " + why.text;
     is_refused_ = true;
-    to_.refuse(located(how_.text, at, std::move(why)));
+    to_.refuse(how_.refused(at, std::move(why)));
   }
   void refuse(std::size_t at, std::string why) { refuse(at, failure{status::argument, std::move(why)}); }
 
@@ -313,7 +313,7 @@ result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root) 
   const auto chunks = how.chunks.value(values);
   const auto wrong = [&](failure why) {
     why.text = "with P = " + std::to_string(size) + ": " + why.text;
-    return located(how.text, how.chunks.at(), std::move(why));
+    return how.refused(how.chunks.at(), std::move(why));
   };
   if (!chunks) return wrong(chunks.error());
   if (*chunks < 1 || *chunks > k_most_chunks)

@@ -81,7 +81,7 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
   const std::array<std::int64_t, written::k_first_of_text> values{size, 0, data.root};
   for (const expression& need : text_.needs) {
     const auto holds = need.value(values);
-    if (!holds) return located(text_.text, need.at(), holds.error());
+    if (!holds) return text_.refused(need.at(), holds.error());
     if (*holds == 0)
       return failure{status::constraint,
                      text_.name + " needs " + text_.line_at(need.at()) + ", and P is " + std::to_string(size)};

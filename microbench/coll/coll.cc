@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 namespace lsched::bench {
 namespace {
@@ -41,6 +42,23 @@ double best_of_mpi(std::span<const result> rows) {
   return best;
 }
 
+result comparison_of(std::span<const result> rows, const std::string& algorithm) {
+  result line{{"own_us", nullptr}, {"best", nullptr}, {"best_us", nullptr}, {"ratio", nullptr}};
+  for (const result& row : rows) {
+    if (row.at("wrong") != 0 || row.at("rounds") == 0) continue;
+    const bool is_mpi = row.at("impl") == "mpi";
+    const std::string name = is_mpi ? "MPI" : row.at("algorithm").get<std::string>();
+    const bool is_own = !is_mpi && name == algorithm;
+    result& least = line[is_own ? "own_us" : "best_us"];
+    if (!least.is_null() && row.at("us_median") >= least) continue;
+    least = row.at("us_median");
+    if (!is_own) line["best"] = name;
+  }
+  if (!line["own_us"].is_null() && line["best_us"] > 0)
+    line["ratio"] = line["own_us"].get<double>() / line["best_us"].get<double>();
+  return line;
+}
+
 std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out) {
   const std::vector<std::uint64_t> sizes =
@@ -48,7 +66,7 @@ std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_opt
   turn_limits left{.iterations = options.iterations,
                    .end = clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1e3)),
                    .spinners_ms = k_share_of_spinners * options.seconds * 1e3};
-  std::vector<result> all;
+  std::vector<result> all, compared;
   std::size_t left_out = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (const std::string why = validate(ranks, kind, sizes[i]); !why.empty()) {
@@ -70,7 +88,19 @@ std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_opt
       out.add(row, best > 0 ? result{{"of_mpi", row["us_median"].get<double>() / best}} : result{});
     }
     all.insert(all.end(), rows.begin(), rows.end());
+    if (!options.compared.empty()) {
+      compared.push_back(comparison_of(rows, options.compared));
+      compared.back().update({{"bytes", sizes[i]}, {"auto", set.taken_by_auto(ranks)}});
+    }
     set.end();
+  }
+  if (!options.compared.empty()) {
+    out.say("%s/%s beside the best of the others:", kind.name, options.compared.c_str());
+    constexpr std::array k_columns{column("size", "bytes"),        column("its us", "own_us", 2),
+                                   column("best other", "best"),   column("us", "best_us", 2),
+                                   column("its/best", "ratio", 2), column("auto takes", "auto")};
+    out.print(table_of(compared, k_columns));
+    return all;
   }
   out.print({column("size", "bytes"), column(kind.name, "impl"), column("form", "form"), column("in place", "in_place"),
              column("buffers", "buffers"), column("algorithm", "algorithm"), k_us_min, k_us_median, k_us_p95,
@@ -89,6 +119,12 @@ int run_coll(lsched_world* runtime, const coll_options& options) {
     if (!mpi.empty() && !has_form(mpi_form::persistent, exercise_named(name)))
       out.say("MPI rows: no persistent %s in this MPI, or none that works", name.c_str());
     sweep(exercise_named(name), ranks, options, mpi, out);
+  }
+  if (!options.compared.empty()) {
+    out.say(
+        "Medians of the fastest form of each, blocking or not, in place or not; --json FILE has all of them. "
+        "Below 1 the file's algorithm is faster.");
+    return out.finish();
   }
   out.say(
       "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "

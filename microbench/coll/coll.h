@@ -28,6 +28,8 @@ class cell_set {
   cell_set& operator=(const cell_set&) = delete;
 
   std::vector<cell>& cells() { return cells_; }
+  /// Of the plain request. Collective.
+  std::string taken_by_auto(team& ranks);
   /// Ends our schedules and reports what fails. Once, instead of leaving it to the destructor.
   void end();
 
@@ -52,6 +54,9 @@ class cell_set {
 
 /// The smallest median of MPI's right results, µs; 0 if there is none.
 double best_of_mpi(std::span<const result> rows);
+
+/// The fastest right row of the algorithm and of the others in one: own_us, best, best_us, ratio; null where none is.
+result comparison_of(std::span<const result> rows, const std::string& algorithm);
 
 /// What launches of `lsched bench overlap` wrote, the JSON lines of one each, in one table. Throws `failed` for what is
 /// not JSON.

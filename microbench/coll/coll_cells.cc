@@ -113,6 +113,14 @@ cell_set::cell_set(team& ranks, const coll_options& options, const exercise_kind
   for (cell& c : cells_) c.keys.update({{"coll", kind.name}, {"bytes", bytes}});
 }
 
+std::string cell_set::taken_by_auto(team& ranks) {
+  const buffers place = in({heaps_[0].data(), heaps_[1].data()}, false);
+  schedule_handle made = make_schedule(ranks, task_, "auto", place.input, place.output);
+  const std::string name = made == nullptr ? "" : algorithm_of(made.get());
+  if (made != nullptr) close(std::move(made));
+  return name;
+}
+
 void cell_set::end() {
   for (schedule_handle& schedule : schedules_) close(std::move(schedule));
 }

@@ -25,6 +25,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,7 @@ using words = std::vector<std::string>;
 
 constexpr std::chrono::seconds k_limit = 60s;
 constexpr const char* k_scan = LSCHED_TEST_SOURCE_DIR "/docs/examples/scan.sched";
+constexpr const char* k_ring = LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg";
 
 /// A program under test. It never outlives its limit, nor this object.
 class program {
@@ -198,11 +200,20 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"list", "--count", "-1"}, "--count"},
       {{"show"}, "COLLECTIVE"},
       {{"show", "barrier", "--rank", "0", "--all"}, "--all"},
+      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "--rank: there is no such rank"},
+      {{"show", "alreduce"}, "COLLECTIVE: \"alreduce\" is none that `lsched list` shows; did you mean allreduce?"},
+      {{"show", "allreduce", "--algorithm", "magic"}, "for allreduce; there are auto, "},
+      {{"show", "sparse_allreduce", "--algorithm", "magic"}, "for sparse_allreduce; there are auto, oktopk"},
+      {{"simulate", "alreduce"}, "did you mean allreduce?"},
+      {{"simulate", "--algorithm", "magic"}, "\"magic\" is none"},
+      {{"simulate", "partial_sparse_allreduce"}, "is not simulated"},
+      {{"help", "bogus"}, "there is no command"},
       {{"simulate", "--engine", "window"}, "--engine"},
       {{"simulate", "--level", "4:1:1"}, "--level"},
       {{"simulate", "--plot", "a.png"}, "--fig9"},
       {{"simulate", "--ranks", "2", "3", "--trace", "/dev/null"}, "one simulation"},
       {{"simulate", "--skew", "fixed"}, "--skew-ranks"},
+      {{"simulate", "--skew", "fixed", "--skew-ranks", "9"}, "--skew-ranks: there is no rank 9"},
       {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
@@ -245,6 +256,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"verify", "allreduce", "--all"}, "COLLECTIVE"},
       {{"verify", "--all", "--sample"}, "--sample"},
       {{"verify", "allreduce", "--algorithm", "magic"}, "\"magic\" is none that `lsched list` shows for allreduce"},
+      {{"verify", "allreduce", "--algorithm", "auto"}, "--algorithm: auto is a choice"},
       {{"verify", "alreduce"}, "COLLECTIVE: \"alreduce\" is none"},
       {{"verify", "--all", "--algorithm", "magic"}, "--algorithm: \"magic\" is none"},
       {{"verify", k_scan, "--ranks", "4"}, "--ranks: a file of schedules has its own"},
@@ -269,12 +281,17 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
 /// A name in the temporary folder, gone with the test.
 struct temporary_file {
   explicit temporary_file(const std::string& content)
-      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + ".sched") {
+      : path(testing::TempDir() + "lsched-world-" + std::to_string(getpid()) + "-" + std::to_string(++made()) +
+             ".sched") {
     std::FILE* file = std::fopen(path.c_str(), "w");
     std::fwrite(content.data(), 1, content.size(), file);
     std::fclose(file);
   }
   ~temporary_file() { unlink(path.c_str()); }
+  static int& made() {
+    static int number = 0;
+    return number;
+  }
   std::string path;
 };
 
@@ -803,10 +820,8 @@ TEST(CommandBench, all_ways_to_progress_are_measured_in_one_launch_of_mpi) {
 
 TEST(Command, failures_of_the_library_are_one_line_and_1) {
   const std::vector<std::pair<words, std::string>> requests{
-      {{"show", "allsing"}, "lsched: LSCHED_ERR_ARGUMENT: "},
       {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-      {{"show", "allreduce", "--algorithm", "magic"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-      {{"show", "barrier", "--ranks", "3", "--rank", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "reduce", "--ranks", "3", "--root", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
   };
   for (const auto& [arguments, start] : requests) {
     const outcome it = run(lsched(arguments));
@@ -1001,8 +1016,10 @@ TEST(CommandShow, prints_sparse_allreduces) {
   EXPECT_TRUE(contains(text.out, "\nrank 2 of 3\n")) << text.out;
   EXPECT_EQ(run(lsched({"show", "sparse_allreduce", "--ranks", "3"})).status, 0);
   const outcome none = run(lsched({"show", "sparse_allreduce", "--algorithm", "ring"}));
-  EXPECT_EQ(none.status, 1);
-  EXPECT_TRUE(contains(none.err, "no sparse allreduce is called \"ring\"; there are oktopk")) << none.err;
+  EXPECT_EQ(none.status, 2);
+  EXPECT_TRUE(
+      contains(none.err, "\"ring\" is none that `lsched list` shows for sparse_allreduce; there are auto, oktopk"))
+      << none.err;
 }
 
 TEST(CommandShow, prints_text_dot_and_json_of_the_rank_asked_for) {
@@ -1133,7 +1150,7 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
     const temporary_file strange(content);
     const outcome it = run(lsched({"verify", strange.path}));
     EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, "column 1: expected 'libsched' but found")) << it.err;
+    EXPECT_TRUE(contains(it.err, strange.path + ": is no algorithm file, no file of schedules and no MSCCL")) << it.err;
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
 }
@@ -1197,6 +1214,96 @@ TEST(Command, says_why_a_file_cannot_be_read) {
       EXPECT_EQ(it.out, "") << reader.back() << " " << path;
       EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + why) << reader.back();
     }
+}
+
+TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
+  const std::vector<std::tuple<words, std::string, std::string>> cases{
+      {{"simulate", "--skew", "empirical", "--skew-file"}, "", "holds no numbers"},
+      {{"simulate", "--skew", "empirical", "--skew-file"}, "1\n2\nx\n", "what comes after 2 numbers is none"},
+      {{"simulate", "--cpu-noise", "trace", "--noise-file"}, "", "holds no gaps"},
+      {{"simulate", "--fig9", "--ranks", "2", "--measured"}, "{}\n", "line 1: is no row of `lsched bench fig9"},
+      {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
+      {{"trace"}, "", "line 1: no JSON"},
+      {{"postmortem"}, "libsched", "no recording"},
+      {{"simulate", "--from-goal"}, "libsched", "line 1, column 1: expected \"num_ranks\""},
+      {{"show"}, "libsched schedule 9\n", "line 1, column 19"},
+  };
+  for (const auto& [command, content, why] : cases) {
+    const temporary_file given(content);
+    words all = command;
+    all.push_back(given.path);
+    const outcome it = run(lsched(all));
+    EXPECT_EQ(it.status, 1) << it.err;
+    EXPECT_TRUE(contains(it.err, given.path + ": ") && contains(it.err, why)) << it.err << " instead of " << why;
+  }
+}
+
+TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
+  const std::string mark = "\xef\xbb\xbf";
+  const temporary_file schedules(mark + content_of(k_scan));
+  EXPECT_EQ(run(lsched({"verify", schedules.path})).status, 0);
+  const temporary_file algorithm(mark + content_of(k_ring));
+  EXPECT_EQ(run(lsched({"show", algorithm.path})).status, 0);
+  const temporary_file program(mark + run(lsched({"show", "barrier", "--goal", "-"})).out);
+  EXPECT_EQ(run(lsched({"simulate", "--from-goal", program.path})).status, 0);
+  const temporary_file msccl(mark + content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml"));
+  EXPECT_EQ(run(lsched({"verify", msccl.path, "--ranks", "3", "--count", "12"})).status, 0);
+}
+
+/// A broadcast, from the root to everybody in turn.
+std::string broadcast(const std::string& name, const std::string& head) {
+  return "libsched algorithm 1\nname \"" + name + "\"\ncollective bcast\n" + head +
+         "for s in 1 .. P - 1\n  if r == root\n    send in to (root + s) mod P\n"
+         "  else if r == (root + s) mod P\n    out = recv from root\n  end\nend\n";
+}
+
+TEST(CommandVerify, goes_on_behind_what_an_algorithm_file_refuses) {
+  const temporary_file refused(broadcast("picky", "let x = 1 / (P - 3)\n"));
+  const outcome it = run(lsched({"verify", refused.path, "--ranks", "2-4", "--count", "5"}));
+  EXPECT_EQ(it.status, 1) << it.err;
+  EXPECT_TRUE(
+      contains(it.out, "FAILED  bcast/picky, 3 ranks, count 5, root 0\n        refused: picky: line 4, column "))
+      << it.out;
+  EXPECT_TRUE(contains(it.out, "\nproved  bcast/picky, 4 ranks")) << it.out;
+  EXPECT_TRUE(contains(it.out, " failed\n")) << it.out;
+  const outcome lines = run(lsched({"verify", refused.path, "--ranks", "3", "--count", "5", "--json", "-"}));
+  EXPECT_TRUE(contains(lines.out, R"("findings":[{"property":"refused","text":"picky: line 4)")) << lines.out;
+  EXPECT_TRUE(contains(lines.out, R"({"verified":0,"failed":3})")) << lines.out;
+
+  const temporary_file of_four(broadcast("four", "needs P == 4\n"));
+  const outcome some = run(lsched({"verify", of_four.path, "--ranks", "3-4", "--count", "5"}));
+  EXPECT_EQ(some.status, 0) << some.err;
+  EXPECT_TRUE(contains(some.out, "\nleft out: four needs P == 4, and P is 3\n3 worlds proved, 0 failed\n")) << some.out;
+}
+
+TEST(CommandVerify, says_what_fails_many_worlds_once) {
+  const temporary_file lazy(
+      "libsched algorithm 1\nname \"lazy\"\ncollective allreduce\nin_place\n"
+      "out = op in recv from (r + 1) mod P\n");
+  const outcome it = run(lsched({"verify", lazy.path, "--ranks", "2", "--count", "5"}));
+  EXPECT_EQ(it.status, 1) << it.err;
+  EXPECT_TRUE(contains(it.out, "FAILED  allreduce/lazy, 2 ranks, count 5\n        ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\nFAILED  allreduce/lazy, 2 ranks, count 5, means, in place: as above\n")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\n0 worlds proved, 4 failed\n")) << it.out;
+  const outcome lines = run(lsched({"verify", lazy.path, "--ranks", "2", "--count", "5", "--json", "-"}));
+  EXPECT_FALSE(contains(lines.out, "as above")) << lines.out;
+}
+
+TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
+  const temporary_file of_five(broadcast("five", "needs P mod 5 == 0\n"));
+  const outcome shown = run(lsched({"show", of_five.path}));
+  EXPECT_TRUE(contains(shown.out, " of 5\n")) << shown.out << shown.err;
+  const temporary_file of_sixteen(broadcast("sixteen", "needs P == 16\n"));
+  const outcome timed = run(lsched({"simulate", of_sixteen.path}));
+  EXPECT_TRUE(contains(timed.out, ", 16 ranks, ")) << timed.out << timed.err;
+  EXPECT_TRUE(contains(run(lsched({"show", of_sixteen.path, "-n", "3"})).err, "sixteen needs P == 16, and P is 3"));
+#if LSCHED_HAVE_BENCH
+  const outcome measured = run(lsched({"bench", k_ring, "--bytes", "8,64", "--cell-seconds", "0.002"}));
+  EXPECT_EQ(measured.status, 0) << measured.err;
+  EXPECT_TRUE(contains(measured.out, "allreduce/my_ring beside the best of the others")) << measured.out;
+  EXPECT_TRUE(contains(measured.out, "auto takes\n")) << measured.out;
+  EXPECT_LT(std::count(measured.out.begin(), measured.out.end(), '\n'), 15) << measured.out;
+#endif
 }
 
 TEST(CommandVerify, notes_are_told) {
@@ -1271,6 +1378,9 @@ TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
   const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
   EXPECT_EQ(it.status, 1);
   EXPECT_TRUE(contains(it.err, "barrier has no activation policy")) << it.err;
+  const outcome sparse = run(lsched({"verify", "sparse_allreduce", "--activation", "solo", "--ranks", "2"}));
+  EXPECT_EQ(sparse.status, 1);
+  EXPECT_TRUE(contains(sparse.err, "sparse_allreduce has no activation policy")) << sparse.err;
 }
 
 // --- run ---------------------------------------------------------------------------------------------------
@@ -1825,7 +1935,7 @@ TEST(CommandPostmortem, names_what_it_cannot_read) {
       {"/nowhere/at/all", "/nowhere/at/all: no such file"},
       {"1", "process 1"},
       {std::to_string(getpid()), "has made no world"},
-      {"2147483647", "process 2147483647: No such file or directory"}};
+      {"2147483647", "process 2147483647: there is no such process, nor a file"}};
   for (const auto& [source, why] : mistakes) {
     const outcome it = run(lsched({"postmortem", source}));
     EXPECT_EQ(it.status, 1);

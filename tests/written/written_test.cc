@@ -280,7 +280,10 @@ TEST(written, what_is_wrong_has_a_place) {
       {"libsched algorithm 1\nname \"auto\"\n", "ARGUMENT: line 2, column 1: a name has 1 to 64 letters"},
       {"libsched algorithm 1\nname \"x\"\n", "ARGUMENT: line 3, column 1: expected 'collective'"},
       {file("x", "allsum", ""), "ARGUMENT: line 3, column 12: there is no collective 'allsum'"},
+      {file("x", "alreduce", ""), "there is no collective 'alreduce'; did you mean allreduce?"},
       {file("x", "adasum", ""), "UNSUPPORTED: line 3, column 12: 'adasum' cannot be written"},
+      {file("x", "partial_allreduce", ""),
+       "in an algorithm file: write the dense one, allreduce: its partial form comes with it"},
       {file("x", "allreduce", "chunks 2\nchunks 2\n"), "ARGUMENT: line 5, column 1: this is said twice"},
       {file("x", "allreduce", "send in to q\n"), "ARGUMENT: line 4, column 12: there is no 'q' here: use P, r, root"},
       {file("x", "allreduce", "in = copy out\n"), "ARGUMENT: line 4, column 1: the input is only read"},
@@ -315,26 +318,29 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
     return objection(how, 3, {.count = 9, .type = dtype::f32, .what = kernel::sum});
   };
   EXPECT_EQ(told("e1", "for s in 0 .. 2\n  send in to r + s\nend\n"),
-            "LSCHED_ERR_ARGUMENT: line 5, column 14: with P = 3, r = 0, s = 0: rank 0 is this rank");
+            "LSCHED_ERR_ARGUMENT: e1: line 5, column 14: with P = 3, r = 0, s = 0: rank 0 is this rank");
   EXPECT_EQ(told("e2", "send in to r - 1\n"),
-            "LSCHED_ERR_ARGUMENT: line 4, column 12: with P = 3, r = 0: rank -1 does not exist");
+            "LSCHED_ERR_ARGUMENT: e2: line 4, column 12: with P = 3, r = 0: rank -1 does not exist");
   EXPECT_EQ(told("e3", "chunks P\nout[P] = copy in[0]\n"),
-            "LSCHED_ERR_ARGUMENT: line 5, column 1: with P = 3, r = 0: out[3] does not exist: out has 3 chunks");
+            "LSCHED_ERR_ARGUMENT: e3: line 5, column 1: with P = 3, r = 0: out[3] does not exist: out has 3 chunks");
   EXPECT_EQ(told("e4", "chunks 2\nout[0] = copy in[1]\n"),
-            "LSCHED_ERR_ARGUMENT: line 5, column 1: with P = 3, r = 0: 4 elements do not fit 5");
-  EXPECT_EQ(told("e5", "let a = P / (r - r)\n"),
-            "LSCHED_ERR_ARGUMENT: line 4, column 9: with P = 3, r = 0: a division by zero, a logarithm below 1 or a "
-            "value of more than 64 bits");
+            "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: 4 elements do not fit 5");
+  EXPECT_EQ(
+      told("e5", "let a = P / (r - r)\n"),
+      "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: a division by zero, a logarithm below 1 or a "
+      "value of more than 64 bits");
   EXPECT_EQ(told("e6", "for s in 0 .. 4 by 0\nend\n"),
-            "LSCHED_ERR_ARGUMENT: line 4, column 20: with P = 3, r = 0: a step of 0 never ends");
-  EXPECT_EQ(told("e7", "for s in 0 .. 2 ^ 60\nend\n"),
-            "LSCHED_ERR_ARGUMENT: line 4, column 1: with P = 3, r = 0, s = 4194303: this loop has more rounds than a "
-            "schedule can have ops");
+            "LSCHED_ERR_ARGUMENT: e6: line 4, column 20: with P = 3, r = 0: a step of 0 never ends");
+  EXPECT_EQ(
+      told("e7", "for s in 0 .. 2 ^ 60\nend\n"),
+      "LSCHED_ERR_ARGUMENT: e7: line 4, column 1: with P = 3, r = 0, s = 4194303: this loop has more rounds than a "
+      "schedule can have ops");
   EXPECT_EQ(
       told("e8", "send in to (r + 1) mod P channel 1\n"),
-      "LSCHED_ERR_ARGUMENT: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' says how many "
+      "LSCHED_ERR_ARGUMENT: e8: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' says how many "
       "there are");
-  EXPECT_EQ(told("e9", "chunks 0\n"), "LSCHED_ERR_CONSTRAINT: line 4, column 8: with P = 3: 0 chunks: use 1 to 65536");
+  EXPECT_EQ(told("e9", "chunks 0\n"),
+            "LSCHED_ERR_CONSTRAINT: e9: line 4, column 8: with P = 3: 0 chunks: use 1 to 65536");
 }
 
 TEST(written, what_is_wrong_with_an_op_names_its_line) {

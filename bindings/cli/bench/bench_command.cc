@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/commands.h"
@@ -41,7 +42,7 @@ void add_partial(CLI::App& bench, command_context& context) {
   const auto world = add_ranks_option(command, 8);
   const auto options = std::make_shared<bench::partial_options>();
   command
-      .add_option("--activation", options->policies, "What starts a round; several one after the other [solo … full]")
+      .add_option("--activation", options->policies, "What starts a round; several one after the other [solo to full]")
       ->check(activation_words());
   const auto skews = bench::partial_skews();
   add_value(command, "--skew", options->skew, "How late ranks are",
@@ -111,13 +112,15 @@ void add_coll(CLI::App& bench, command_context& context) {
   add_output_options(command, *options, k_pins);
   command.footer(
       "Example:  mpiexec.mpich -n 2 lsched bench coll --collective all --pin --json coll.jsonl\n"
-      "          lsched bench docs/examples/my_ring.alg -n 3        (`coll` may be left out before a file)");
+      "          lsched bench coll docs/examples/my_ring.alg -n 3");
   command.parse_complete_callback([file, options, world] {
     if (file->empty()) return;
     options->collectives.assign(1, *file);
     take_algorithm_file(options->collectives.front(), options->algorithm);
-    expect_proof(options->collectives.front(), options->algorithm, world->ranks == 0 ? 2 : world->ranks);
-    options->algorithm = "all";
+    world->default_ranks = usual_ranks(options->collectives.front(), options->algorithm, world->default_ranks);
+    expect_proof(options->collectives.front(), options->algorithm,
+                 world->ranks == 0 ? world->default_ranks : world->ranks);
+    options->compared = std::exchange(options->algorithm, "all");
   });
   run_in_world(command, context, world, options, bench::run_coll);
 }
@@ -344,6 +347,10 @@ void add_bench_command(CLI::App& app, command_context& context) {
   for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_messages, add_adasum, add_sparse, add_tune,
                     add_compare, add_overlap, add_engine, add_cuda})
     add(command, context);
+  command.footer(
+      "`lsched bench FILE` is `lsched bench coll FILE`: a file's algorithm beside the best of the others.\n"
+      "Example:  lsched bench docs/examples/my_ring.alg -n 3\n"
+      "          lsched bench coll --collective all --json coll.jsonl");
 }
 
 }  // namespace lsched::cli

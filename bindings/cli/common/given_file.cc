@@ -20,6 +20,9 @@ std::string algorithm_text_of(const std::string& path) {
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
   const std::string text = algorithm_text_of(path);
+  if (text.find("libsched") == text.npos)
+    throw command_failure(LSCHED_ERR_ARGUMENT,
+                          path + ": is no algorithm file, no file of schedules and no MSCCL program");
   if (!is_algorithm_text(text)) return {{}, {}, require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
   return {std::string(made->of->name), std::string(made->name), {}};
@@ -33,6 +36,19 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
     throw command_failure(LSCHED_ERR_ARGUMENT, path + ": holds schedules of a world, and this takes an algorithm file");
   collective = given.collective;
   algorithm = given.algorithm;
+}
+
+rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual) {
+  constexpr rank k_most = 64;
+  const lsched::algorithm* const how = find(collective, algorithm);
+  if (how == nullptr || how->custom == nullptr) return usual;
+  const auto is_allowed = [&](rank ranks) {
+    return !how->custom->validate(ranks, typical_shape(*how->of, ranks, 0, dtype::f32, kernel::sum));
+  };
+  if (is_allowed(usual)) return usual;
+  for (rank ranks = 2; ranks <= k_most; ++ranks)
+    if (is_allowed(ranks)) return ranks;
+  return is_allowed(1) ? 1 : usual;
 }
 
 void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks) {

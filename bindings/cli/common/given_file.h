@@ -28,6 +28,10 @@ given_file read_given(const std::string& path);
 /// its name. Throws command_failure, for a file of schedules, too.
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
+/// How many ranks a command takes where nobody says: as many as usual, or if the algorithm's file does not allow that,
+/// the fewest that it does from 2 to 64, or 1.
+rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
+
 /// Before an algorithm is run whose ranks might wait for each other for ever. Throws command_failure with what the
 /// proof of a typical request has found; says nothing of requests that the algorithm does not serve.
 void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks);

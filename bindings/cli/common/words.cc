@@ -1,5 +1,4 @@
 #include "bindings/cli/common/words.h"
-#include "bindings/cli/common/errors.h"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -94,13 +93,6 @@ sparse_problem problem_of(const request_options& request) {
           .type = request.type};
 }
 
-const sparse_algorithm& sparse_named(const std::string& algorithm) {
-  if (const sparse_algorithm* known = find_sparse(algorithm)) return *known;
-  std::string names;
-  for (const sparse_algorithm& each : sparse_algorithms()) names.append(names.empty() ? "" : ", ").append(each.name);
-  throw command_failure(LSCHED_ERR_ARGUMENT, "no sparse allreduce is called \"" + algorithm + "\"; there are " + names);
-}
-
 void set_nodes(shape& data, const collective& of, rank ranks, rank ranks_per_node) {
   for (rank r = 0; of.moves_data && r < ranks; ++r) data.nodes.push_back(r / ranks_per_node);
   if (of.has_owners) data.root = 0;
@@ -122,11 +114,37 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
+std::vector<std::string> listed_collectives() {
+  std::vector<std::string> names = collective_names();
+  for (const std::string_view sparse : {k_sparse_allreduce, k_partial_sparse_allreduce}) names.emplace_back(sparse);
+  return names;
+}
+
 std::vector<std::string> algorithm_names(std::string_view collective) {
   std::vector<std::string> names{"auto"};
   for (const algorithm& each : algorithms())
     if (each.of->name == collective) names.emplace_back(each.name);
+  for (const sparse_algorithm& each : sparse_algorithms())
+    if (is_sparse(collective)) names.emplace_back(each.name);
   return names;
+}
+
+void expect_listed(const std::string& collective, const std::string& algorithm) {
+  const auto refuse = [&](const char* option, const std::string& word, const std::vector<std::string>& known) {
+    std::string more = suggestion_for(word, known);
+    for (const std::string& each : known)
+      if (!more.ends_with('?')) more.append(more.empty() ? "; there are " : ", ").append(each);
+    const bool is_of_one = !collective.empty() && word != collective;
+    throw CLI::ValidationError(
+        option, "\"" + word + "\" is none that `lsched list` shows" + (is_of_one ? " for " + collective : "") + more);
+  };
+  const std::vector<std::string> collectives = listed_collectives();
+  if (!collective.empty() && std::ranges::find(collectives, collective) == collectives.end())
+    refuse("COLLECTIVE", collective, collectives);
+  std::vector<std::string> algorithms;
+  for (const std::string& each : collective.empty() ? collectives : std::vector{collective})
+    for (const std::string& name : algorithm_names(each)) algorithms.push_back(name);
+  if (std::ranges::find(algorithms, algorithm) == algorithms.end()) refuse("--algorithm", algorithm, algorithms);
 }
 
 CLI::Validator activation_words() {

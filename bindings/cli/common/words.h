@@ -73,14 +73,16 @@ inline bool is_sparse(std::string_view collective) {
   return collective == k_sparse_allreduce || collective == k_partial_sparse_allreduce;
 }
 
-/// Throws command_failure where there is none of that name.
-const sparse_algorithm& sparse_named(const std::string& algorithm);
-
-/// The collectives that `lsched list` shows.
+/// The dense collectives that `lsched list` shows, and all of them.
 std::vector<std::string> collective_names();
+std::vector<std::string> listed_collectives();
 
 /// What `lsched list` shows, and "auto".
 std::vector<std::string> algorithm_names(std::string_view collective);
+
+/// Throws the parser's error, with what was probably meant, for names that `lsched list` does not show. No collective:
+/// one of any.
+void expect_listed(const std::string& collective, const std::string& algorithm);
 
 /// Accepts what read_activation (libsched/schedule/activation.h) does.
 CLI::Validator activation_words();

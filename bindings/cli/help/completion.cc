@@ -25,7 +25,8 @@ std::vector<std::string> words_of(const described_command& command) {
 
 bool takes_files(const described_command& command) {
   return std::ranges::any_of(command.options, [](const described_option& option) {
-    return option.is_positional && (option.name() == "FILE" || option.name() == "SOURCE" || option.name() == "PROGRAM");
+    return option.is_positional &&
+           (option.name().ends_with("FILE") || option.name() == "SOURCE" || option.name() == "PROGRAM");
   });
 }
 
@@ -63,6 +64,8 @@ std::string in_dialect(const described_command& root, const dialect& shell) {
   std::string text = shell.head;
   for (const described_command* each : commands)
     if (each != &root) text += "      \"" + each->name + "\") command=\"" + each->name + "\" ;;\n";
+  for (const described_command& each : root.commands)  // as if help was not there
+    text += "      \"" + root.name + " help " + each.word() + "\") command=\"" + each.name + "\" ;;\n";
   text += "    esac\n  done\n  case \"" + std::string(shell.before) + "\" in\n";
   for (const described_command* each : commands)
     for (const described_option& option : each->options)
@@ -102,6 +105,8 @@ std::string in_fish(const described_command& root) {
     for (const described_command& below : each->commands)
       text += line + " -f -a " + below.word() + " -d " + quoted_for_fish(below.text) + "\n";
     for (const described_option& option : each->options) {
+      if (option.is_positional && !option.choices.empty())
+        text += line + (takes_files(*each) ? "" : " -f") + " -a " + quoted_for_fish(joined(option.choices)) + "\n";
       if (option.is_positional) continue;
       text += line;
       for (const std::string& name : option.names)

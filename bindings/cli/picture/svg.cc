@@ -14,7 +14,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr double k_margin = 14, k_right = 40, k_text = 12, k_line = 17, k_title = 16, k_axis = 46;
-constexpr double k_wide = 0.62;  ///< mean width of a letter, in sizes of the font
+constexpr double k_wide = 0.62, k_bold = 0.72;  ///< mean width of a letter, in sizes of the font
 constexpr std::size_t k_many_arrows = 150;
 constexpr const char* k_critical = "#d00000";
 
@@ -35,14 +35,13 @@ std::string points(double value) {
 
 double width_of(std::string_view text, double size) { return static_cast<double>(columns_of(text)) * k_wide * size; }
 
-/// The text in lines of at most so many letters.
+/// The text in lines of at most so many letters; longer words are cut.
 std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
   std::vector<std::string> lines(1);
   for (const char letter : wrapped(text, 0, most)) {
-    if (letter == '\n')
-      lines.emplace_back();
-    else
-      lines.back() += letter;
+    const std::size_t more = columns_of({&letter, 1});
+    if (letter == '\n' || columns_of(lines.back()) + more > most) lines.emplace_back();
+    if (letter != '\n') lines.back() += letter;
   }
   return lines;
 }
@@ -98,14 +97,14 @@ class svg_writer {
   // --- above the lanes
 
   void write_caption(double width) {
-    const auto most = [&](double size) { return static_cast<std::size_t>(width / (k_wide * size)); };
+    const auto most = [&](double letter) { return static_cast<std::size_t>(width / letter); };
     y_ = k_margin + k_title;
-    for (const std::string& words : lines_of(what_.title, most(k_title))) {
+    for (const std::string& words : lines_of(what_.title, most(k_bold * k_title))) {
       text(k_margin, y_, words, " font-size=\"16\" font-weight=\"bold\"");
       y_ += k_line + 3;
     }
     for (const std::string& each : what_.caption)
-      for (const std::string& words : lines_of(each, most(k_text))) {
+      for (const std::string& words : lines_of(each, most(k_wide * k_text))) {
         text(k_margin, y_, words);
         y_ += k_line;
       }

@@ -83,6 +83,9 @@ fig9_points read_measured(const std::string& path, const fig9_request& request) 
       const bool is_wanted = row.at("bytes").get<std::uint64_t>() == request.bytes &&
                              std::abs(row.at("skew_ms").get<double>() - skew_ms) <= 1e-9 * skew_ms;
       if (is_wanted) found.push_back(measured_point_of(row));
+    } catch (const json::exception&) {
+      throw command_failure(LSCHED_ERR_ARGUMENT,
+                            path + ": line " + std::to_string(number) + ": is no row of `lsched bench fig9 --json`");
     } catch (const std::exception& why) {
       throw command_failure(LSCHED_ERR_ARGUMENT, path + ": line " + std::to_string(number) + ": " + why.what());
     }

@@ -9,6 +9,7 @@
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "collectives/registry.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -191,6 +192,8 @@ void take_file(const CLI::App& command, simulate_options& options) {
   if (given.is_algorithm()) {
     if (is_given(command, "--algorithm")) throw CLI::ValidationError("--algorithm", "the file is of one algorithm");
     options.algorithm = given.algorithm;
+    if (!is_given(command, "--ranks"))
+      options.ranks = {usual_ranks(options.collective, options.algorithm, options.ranks.front())};
     return;
   }
   options.file = path;
@@ -211,6 +214,11 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
                  "--plot", "--measured", "--json"});
     if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure is of one size");
   }
+  if (options.file.empty())
+    expect_listed(options.collective, is_given(command, "--algorithm") ? options.algorithm : "auto");
+  if (options.collective == k_partial_sparse_allreduce)
+    throw CLI::ValidationError("COLLECTIVE",
+                               options.collective + " is not simulated; " + std::string(k_sparse_allreduce) + " is");
   check_heeded(command, options);
   const cpu_noise& noise = options.model.noise;
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
@@ -236,7 +244,11 @@ simulation model_of(const simulate_options& options) {
   if (model.skew.kind == skew_kind::empirical) {
     std::istringstream file(require(content_of(options.skew_file)));  // microseconds, one number a line
     for (double sample = 0; file >> sample;) model.skew.samples.push_back(rounded(sample * k_ps_per_us));
-    if (!file.eof() || model.skew.samples.empty()) throw command_failure(options.skew_file + " does not hold numbers");
+    const std::size_t numbers = model.skew.samples.size();
+    if (!file.eof())
+      throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": what comes after " +
+                                                     counted(numbers, "number") + " is none, of microseconds");
+    if (numbers == 0) throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": holds no numbers");
   }
   if (model.noise.kind == noise_kind::trace)
     model.noise.trace = require(parse_noise_trace(require(content_of(options.noise_file))), options.noise_file);

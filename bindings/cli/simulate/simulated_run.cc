@@ -51,7 +51,7 @@ void complete(simulated_run& run, const simulate_options& options) {
   if (known != nullptr && known->activates) run.starts = require(read_activation(options.activation));
   run.starts.seed = run.seed;
   if (options.collective == k_sparse_allreduce) {
-    run.sparse = &sparse_named(options.algorithm);
+    run.sparse = find_sparse(options.algorithm);
     run.problem = {.count = options.count,
                    .k = items_of(options.sparse, options.count),
                    .period = options.period,
@@ -77,6 +77,8 @@ std::vector<simulated_run> runs_of(const simulate_options& options, const given_
   if (!options.goal.empty()) model.where.compute = k_goal_compute;
   std::vector<simulated_run> runs;
   const auto add = [&](rank ranks, std::uint64_t bytes) {
+    if (!model.skew.ranks.empty() && model.skew.ranks.back() >= ranks)
+      throw CLI::ValidationError("--skew-ranks", "there is no rank " + std::to_string(model.skew.ranks.back()));
     if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
     if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
       throw CLI::ValidationError("--initiator", "changes nothing: the schedules' activation is not majority");

@@ -19,7 +19,6 @@
 #include "libsched/schedule/schedule_file.h"
 #include "libsched/verify/verify.h"
 #include "ops/counted.h"
-#include "ops/nearest_word.h"
 
 namespace lsched::cli {
 namespace {
@@ -95,9 +94,20 @@ world_title title_of(const verify_case& world) {
   return {text_of(world), std::move(entry)};
 }
 
+/// What is proved of a world, or why it cannot be made.
+using judgement = result<verification>;
+
+bool holds(const judgement& made) { return made && made->holds(); }
+
 /// `entry` names the world.
-json describe(json entry, const verification& answer) {
-  entry["holds"] = answer.holds();
+json describe(json entry, const judgement& made) {
+  entry["holds"] = holds(made);
+  if (!made) {
+    entry["findings"] = json::array({{{"property", "refused"}, {"text", made.error().text}}});
+    entry["notes"] = json::array();
+    return entry;
+  }
+  const verification& answer = *made;
   const unexpected_bound worst = worst_unexpected(answer);
   entry["synchronising"] = answer.is_synchronising;
   entry["cost"] = {{"messages", answer.round_cost.messages},
@@ -113,19 +123,16 @@ json describe(json entry, const verification& answer) {
   return entry;
 }
 
-void print(const std::string& world, const verification& answer) {
-  const unexpected_bound worst = worst_unexpected(answer);
-  if (answer.holds())
-    std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n", world.c_str(),
-                counted(answer.round_cost.messages, "message").c_str(),
-                counted(answer.round_cost.signals, "signal").c_str(), counted(answer.round_cost.hops, "hop").c_str(),
-                counted(worst.messages, "unexpected message").c_str());
-  else
-    std::printf("FAILED  %s\n", world.c_str());
-  for (const finding& found : answer.findings)
-    std::printf("        %s: %s\n", std::string(name_of(found.what)).c_str(), found.text.c_str());
-  for (const finding& note : answer.notes)
-    std::printf("        note: %s: %s\n", std::string(name_of(note.what)).c_str(), note.text.c_str());
+/// Lines below the one that names the world.
+std::string lines_of(const judgement& made) {
+  if (!made) return "        refused: " + made.error().text + "\n";
+  std::string lines;
+  const auto add = [&](const char* kind, const finding& found) {
+    lines.append(kind).append(name_of(found.what)).append(": ").append(found.text).append("\n");
+  };
+  for (const finding& found : made->findings) add("        ", found);
+  for (const finding& note : made->notes) add("        note: ", note);
+  return lines;
 }
 
 /// What was assumed, if anything was.
@@ -142,15 +149,15 @@ class reporter {
  public:
   reporter(bool as_json, std::size_t worlds) : as_json_(as_json), is_brief_(worlds > k_most_lines) {}
 
-  void report(const world_title& world, const verification& answer) {
-    ++(answer.holds() ? verified_ : failed_);
-    if (answer.holds() && !world.is_promised) ++unpromised_;
-    if (!as_json_ && is_brief_ && answer.holds()) return;
+  void report(const world_title& world, const judgement& made) {
+    ++(holds(made) ? verified_ : failed_);
+    if (holds(made) && !world.is_promised) ++unpromised_;
+    if (!as_json_ && is_brief_ && holds(made)) return;
     const auto held = line_.erase();
     if (as_json_)
-      std::printf("%s\n", describe(world.entry, answer).dump().c_str());
+      std::printf("%s\n", describe(world.entry, made).dump().c_str());
     else
-      print(world.text, answer);
+      print(world.text, made);
   }
 
   /// The line on standard error that says how far the work has come.
@@ -174,6 +181,23 @@ class reporter {
   }
 
  private:
+  /// One mistake often fails many worlds.
+  void print(const std::string& world, const judgement& made) {
+    std::string lines = lines_of(made);
+    if (holds(made)) {
+      const std::uint64_t unexpected = worst_unexpected(*made).messages;
+      std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n%s", world.c_str(),
+                  counted(made->round_cost.messages, "message").c_str(),
+                  counted(made->round_cost.signals, "signal").c_str(), counted(made->round_cost.hops, "hop").c_str(),
+                  counted(unexpected, "unexpected message").c_str(), lines.c_str());
+    } else if (lines == last_failed_) {
+      std::printf("FAILED  %s: as above\n", world.c_str());
+    } else {
+      std::printf("FAILED  %s\n%s", world.c_str(), lines.c_str());
+      last_failed_ = std::move(lines);
+    }
+  }
+
   static constexpr std::size_t k_most_lines = 100;
   const bool as_json_;
   const bool is_brief_;
@@ -181,6 +205,7 @@ class reporter {
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
   std::size_t unpromised_ = 0;  ///< of those verified
+  std::string last_failed_;     ///< lines of the last world that failed
 };
 
 // --- a world out of a file ---------------------------------------------------------------------------------
@@ -255,19 +280,9 @@ void check_options(const verify_command_options& options) {
     throw CLI::ValidationError("COLLECTIVE", "name a collective or a file, or choose --all or --sample: one of these");
   if (!wish.items.empty() && !collective.empty() && !is_sparse(collective))
     throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
-  bool is_known = false;
-  for (const algorithm& how : algorithms()) is_known |= includes(wish, how.of->name, how.name);
-  for (const sparse_algorithm& how : sparse_algorithms())
-    for (const std::string_view sparse : {k_sparse_allreduce, k_partial_sparse_allreduce})
-      is_known |= includes(wish, sparse, how.name);
-  if (is_known) return;
-  const bool has_collective = collective.empty() || is_sparse(collective) || find_collective(collective) != nullptr;
-  throw CLI::ValidationError(has_collective ? "--algorithm" : "COLLECTIVE",
-                             "\"" + (has_collective ? wish.algorithm : collective) +
-                                 "\" is none that `lsched list` shows" +
-                                 (has_collective && !collective.empty() ? " for " + collective : "") +
-                                 (has_collective ? suggestion_for(wish.algorithm, algorithm_names(collective))
-                                                 : suggestion_for(collective, collective_names())));
+  if (wish.algorithm == "auto")
+    throw CLI::ValidationError("--algorithm", "auto is a choice, name what is to be proved");
+  if (options.file.empty()) expect_listed(collective, wish.algorithm == "all" ? "auto" : wish.algorithm);
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
@@ -300,20 +315,24 @@ void check_heeded(const CLI::App& command, const verify_command_options& options
 int verify_all(const verify_command_options& options) {
   const verify_plan all = plan(options.wish);
   const std::vector<verify_case>& cases = all.worlds;
-  if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objection);
+  if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objections.back());
   print_to(options.json);
   reporter out(!options.json.empty(), cases.size());
   verify_memo known;
-  const auto prove = [&](std::size_t i) {
+  const auto prove = [&](std::size_t i) -> judgement {
+    const auto world = generate_world(cases[i]);
+    if (!world) return world.error();
     verify_options how = options_of(cases[i]);
     how.buffers = options.buffers;
     how.known = &known;
-    return verify(generate_world(cases[i]), promise_of(cases[i]), how);
+    return verify(*world, promise_of(cases[i]), how);
   };
-  in_order(cases.size(), prove, [&](std::size_t i, const verification& answer) {
-    out.report(title_of(cases[i]), answer);
+  in_order(cases.size(), prove, [&](std::size_t i, const judgement& made) {
+    out.report(title_of(cases[i]), made);
     out.line().show([&] { return std::to_string(i + 1) + " of " + std::to_string(cases.size()) + " worlds proved"; });
   });
+  if (options.is_given_algorithm && options.json.empty())
+    for (const std::string& each : all.objections) std::printf("left out: %s\n", each.c_str());
   return out.conclude(options.buffers);
 }
 

@@ -85,15 +85,22 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
+/// The first few, each once.
+void object(verify_plan& all, const std::string& why) {
+  constexpr std::size_t k_most = 8;
+  if (all.objections.size() < k_most && std::ranges::find(all.objections, why) == all.objections.end())
+    all.objections.push_back(why);
+}
+
 /// The same data, in place and not, in all variants that can be.
-std::vector<verify_case> variants_of(verify_case next, std::string& objection) {
+std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   std::vector<verify_case> variants;
   for (const bool in_place : {false, true}) {
     if (in_place && !(next.dense->needs.in_place && next.dense->of->moves_data)) continue;
     next.data.in_place = in_place;
     for (shape& data : lsched::variants_of(*next.dense, next.size, next.data)) {
       if (const auto why = validate(*next.dense, {.self = 0, .size = next.size}, data, next.starts)) {
-        objection = why->text;
+        object(all, why->text);
         continue;
       }
       variants.push_back(next);
@@ -106,7 +113,7 @@ std::vector<verify_case> variants_of(verify_case next, std::string& objection) {
 /// All variants of small worlds, and of those whose size was asked for. Of large ones one, drawn by the size, so that
 /// every variant is proved at many sizes; but none that is quadratic, as one node of all ranks is in some algorithms.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
-  std::vector<verify_case> variants = variants_of(next, all.objection);
+  std::vector<verify_case> variants = variants_of(next, all);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
     std::erase_if(variants, [](const verify_case& one) {
       return has_quadratic_cost(*one.dense, one.size, one.data, one.starts);
@@ -118,7 +125,7 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
 
 void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how) {
   if (!how.of->activates && !wish.activation.empty()) {
-    all.objection = std::string(how.of->name) + " has no activation policy";
+    object(all, std::string(how.of->name) + " has no activation policy");
     return;
   }
   for (const rank size : sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096))
@@ -155,7 +162,7 @@ void plan_sparse(verify_plan& all, const verify_wish& wish, const sparse_algorit
   for (const rank size : sizes_for(wish, is_partial || is_quadratic ? k_most_quadratic : 1024))
     for (const activation& starts : is_partial ? activations_for(wish.activation, size) : std::vector<activation>{{}}) {
       if (const auto objection = is_partial ? validate(starts, size) : std::nullopt) {
-        all.objection = objection->text;
+        object(all, objection->text);
         continue;
       }
       for (const std::uint64_t count : given_or(wish.counts, is_partial ? counts{k_large_count} : counts{0, 1, 1000}))
@@ -182,7 +189,10 @@ verify_plan plan(const verify_wish& wish) {
   for (const algorithm& how : algorithms())
     if (includes(wish, how.of->name, how.name)) plan_dense(all, wish, how);
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (includes(wish, k_sparse_allreduce, how.name) && wish.activation.empty()) plan_sparse(all, wish, how, false);
+    const bool is_meant = includes(wish, k_sparse_allreduce, how.name);
+    if (is_meant && wish.activation.empty()) plan_sparse(all, wish, how, false);
+    if (is_meant && !wish.activation.empty())
+      object(all, std::string(k_sparse_allreduce) + " has no activation policy");
     if (includes(wish, k_partial_sparse_allreduce, how.name)) plan_sparse(all, wish, how, true);
   }
   return all;
@@ -225,15 +235,16 @@ verify_options options_of(const verify_case& world) {
   return {.in_place = aliasing_of(*world.dense->of, world.size, world.data)};
 }
 
-std::vector<schedule_ptr> generate_world(const verify_case& world) {
-  if (world.sparse == nullptr)
-    return require(lsched::generate_world(*world.dense, world.size, world.data, world.starts));
+result<std::vector<schedule_ptr>> generate_world(const verify_case& world) {
+  if (world.sparse == nullptr) return lsched::generate_world(*world.dense, world.size, world.data, world.starts);
   std::vector<schedule_ptr> ranks;
   sparse_problem problem = world.problem;
   for (rank self = 0; self < world.size; ++self) {
     problem.place.self = self;
-    ranks.push_back(require(is_partial(world) ? partial_sparse_allreduce(*world.sparse, problem, world.starts)
-                                              : world.sparse->generate(problem)));
+    auto made = is_partial(world) ? partial_sparse_allreduce(*world.sparse, problem, world.starts)
+                                  : world.sparse->generate(problem);
+    if (!made) return made.error();
+    ranks.push_back(std::move(*made));
   }
   return ranks;
 }

@@ -42,7 +42,7 @@ std::vector<rank> sample_sizes();
 
 struct verify_plan {
   std::vector<verify_case> worlds{};
-  std::string objection{};  ///< why some algorithm cannot serve the wish: the last that was met
+  std::vector<std::string> objections{};  ///< why algorithms cannot serve the wish, or a part of it; few are kept
 };
 
 /// Every world the wish asks for that an algorithm can serve, algorithms one after the other, largest world last.
@@ -66,7 +66,7 @@ postcondition promise_of(const verify_case& world);
 /// What verify is to know beside the promise.
 verify_options options_of(const verify_case& world);
 
-/// The schedules of all ranks. Throws command_failure.
-std::vector<schedule_ptr> generate_world(const verify_case& world);
+/// The schedules of all ranks.
+result<std::vector<schedule_ptr>> generate_world(const verify_case& world);
 
 }  // namespace lsched::cli

@@ -21,6 +21,10 @@ expect() {
 
 expect "verify" ver
 expect "cost coll compare" bench co
+expect "cost coll compare" help bench co
+expect "bench" help be
+expect "allreduce" show allr
+expect "sparse_allreduce" verify sp
 expect "f16 f32 f64" list --dtype f
 expect "--ranks --ranks-per-node --rank" show allreduce --rank
 expect "" list --dtype q

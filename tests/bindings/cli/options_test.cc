@@ -66,14 +66,12 @@ TEST(options, mistyped_words_are_answered_with_the_nearest) {
            {"lsched list --count=3 --dtpye=f32", "did you mean --dtype?"},
            {"lsched list --dtype f23", "did you mean f32?"},
            {"lsched verify allreduce --algorithm rnig", "did you mean ring?"},
-           {"lsched verify alreduce", "did you mean allreduce?"}}) {
+           {"lsched verify alreduce", "did you mean allreduce?"},
+           {"lsched show allreduce --algorithm rnig", "did you mean ring?"}}) {
     const answer it = run(words);
     EXPECT_EQ(it.status, 2) << words;
     EXPECT_TRUE(contains(it.text, wanted)) << words << ": " << it.text;
   }
-  const answer unknown = run("lsched show allreduce --algorithm rnig");
-  EXPECT_EQ(unknown.status, 1);
-  EXPECT_TRUE(contains(unknown.text, "did you mean ring?")) << unknown.text;
   EXPECT_FALSE(contains(run("lsched list --xyzzy").text, "did you mean"));
 }
 
@@ -89,6 +87,13 @@ TEST(options, a_world_warns_of_misspelt_variables_once) {
   const answer wrong = run("LSCHED_LOG=loud lsched soak --ranks 1 --iterations 5");
   EXPECT_EQ(wrong.status, 1);
   EXPECT_TRUE(contains(wrong.text, "LSCHED_LOG is \"loud\", none of error, warning, info")) << wrong.text;
+}
+
+TEST(options, algorithm_files_that_cannot_be_read_are_told_of_where_a_command_runs) {
+  const std::string set = "LSCHED_ALGORITHM_FILES=/nowhere ";
+  for (const char* words : {"lsched --help", "lsched help", "lsched --version", "lsched completion bash"})
+    EXPECT_FALSE(contains(run(set + words).text, "/nowhere")) << words;
+  EXPECT_TRUE(contains(run(set + "lsched list").text, "lsched: LSCHED_ALGORITHM_FILES: /nowhere: no such file"));
 }
 
 TEST(options, no_line_of_help_is_too_wide) {
@@ -127,6 +132,7 @@ TEST(options, man_pages_cover_every_command) {
     EXPECT_TRUE(text.str().starts_with(".TH " + std::string(page) + " 1 ")) << page;
     EXPECT_TRUE(contains(text.str(), ".SH NAME\n")) << page;
   }
+  EXPECT_EQ(run("LC_ALL=C grep -l '[^ -~]' " + folder + "/*").text, "");
   std::filesystem::remove_all(folder);
   EXPECT_EQ(run("lsched help --man /proc/nowhere").status, 1);
   EXPECT_EQ(run("lsched help show").text, run("lsched show --help").text);

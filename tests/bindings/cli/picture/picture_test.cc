@@ -232,6 +232,20 @@ TEST(picture, svg_escapes_words) {
   EXPECT_NE(svg.find("<title>1 &lt; 2?</title>"), svg.npos) << svg;
 }
 
+/// At 16 points, of which a bold letter takes about 0.7.
+TEST(picture, no_title_is_wider_than_the_picture) {
+  const std::string svg = to_svg({.title = std::string(300, 'n') + " of " + std::string(200, 'm')});
+  const double width = std::stod(svg.substr(svg.find(" width=\"") + 8));
+  std::size_t letters = 0;
+  for (std::size_t at = 0; (at = svg.find("font-weight=\"bold\">", at)) != svg.npos;) {
+    at = svg.find('>', at) + 1;
+    const std::size_t line = svg.find('<', at) - at;
+    EXPECT_LT(static_cast<double>(line) * 0.7 * 16, width);
+    letters += line;
+  }
+  EXPECT_EQ(letters, 300u + 2u + 200u);
+}
+
 TEST(picture, an_empty_one_is_still_a_picture) {
   EXPECT_NE(to_svg({.title = "nothing"}).find("</svg>"), std::string::npos);
 }
