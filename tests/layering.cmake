@@ -76,12 +76,12 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place 
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings/c)
-room(bindings/cli/msccl ops)
-room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
-  collectives/written bindings/cli/msccl
-  offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
+room(bindings/cli/msccl ops)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)
+room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transport/shm collectives collectives/sparse
+  collectives/written bindings/cli/msccl bindings/cli/goal
+  offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
 room(bindings/cli/help bindings)
 room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm bindings/cli/help bindings/cli/goal bindings/cli/picture offload bindings bindings/requests bindings/mpi bindings/cli/common)

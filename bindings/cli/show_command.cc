@@ -115,10 +115,11 @@ int show_algorithm_file(const show_options& options) {
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
 void take_file(show_options& options, bool has_ranks) {
   if (!is_path(options.collective)) return;
-  given_file given = read_given(options.collective);
+  const std::string path = options.collective;
+  given_file given = read_given(path);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
-  options.given = std::move(given.world);
+  options.given = schedules_of(std::move(given), path);
   if (!has_ranks) options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
 }
@@ -148,10 +149,7 @@ void add_show_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("show", "Print the compiled schedule of a collective");
   const auto options = std::make_shared<show_options>();
   const option_group group{*command};
-  group
-      .add("COLLECTIVE|FILE", options->collective,
-           "A collective that `lsched list` shows, an algorithm file, or a file of schedules")
-      ->required();
+  group.add("COLLECTIVE|FILE", options->collective, k_collective_or_file)->required();
   auto* algorithm = group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   add_request_options(*command, options->request);
   const CLI::Validator any_rank = whole_number(0, k_most_ranks);

@@ -217,9 +217,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--cpu-noise", "trace"}, "--noise-file"},
       {{"simulate", "--noise-file", "/dev/null"}, "--noise-file"},
       {{"simulate", "--ranks", "2", "3", "--goal", "/dev/null"}, "one simulation"},
-      {{"simulate", "--ranks", "2", "--from-goal", "/dev/null"}, "--from-goal"},
       {{"simulate", k_scan, "--ranks", "2"}, "--ranks: a file of schedules has its own"},
-      {{"simulate", k_scan, "--from-goal", "/dev/null"}, "--from-goal"},
       {{"simulate", k_scan, "--ranks-per-node", "2"}, "--ranks-per-node: a file of schedules"},
       {{"simulate", "--activation", "solo", k_scan}, "--activation: a file of schedules"},
       {{"simulate", k_scan, "--fig9"}, "--fig9"},
@@ -1150,7 +1148,7 @@ TEST(CommandVerify, strange_files_are_told_of_in_one_line) {
     const temporary_file strange(content);
     const outcome it = run(lsched({"verify", strange.path}));
     EXPECT_EQ(it.status, 1);
-    EXPECT_TRUE(contains(it.err, strange.path + ": is no algorithm file, no file of schedules and no MSCCL")) << it.err;
+    EXPECT_TRUE(contains(it.err, strange.path + ": is no algorithm file, no file of schedules, no MSCCL")) << it.err;
     EXPECT_EQ(std::count(it.err.begin(), it.err.end(), '\n'), 1) << it.err;
   }
 }
@@ -1192,9 +1190,8 @@ TEST(CommandVerify, a_world_without_a_promise_is_counted_as_such) {
 
 TEST(Command, says_why_a_file_cannot_be_read) {
   const std::vector<words> readers {
-    {"verify"}, {"trace"}, {"simulate", "--from-goal"}, {"simulate"},
-        {"simulate", "--skew", "empirical", "--skew-file"}, {"simulate", "--cpu-noise", "trace", "--noise-file"},
-        {"simulate", "--fig9", "--measured"},
+    {"verify"}, {"trace"}, {"simulate"}, {"simulate", "--skew", "empirical", "--skew-file"},
+        {"simulate", "--cpu-noise", "trace", "--noise-file"}, {"simulate", "--fig9", "--measured"},
 #if LSCHED_HAVE_BENCH
     {
       "bench", "compare"
@@ -1225,7 +1222,8 @@ TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
       {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
       {{"trace"}, "", "line 1: no JSON"},
       {{"postmortem"}, "libsched", "no recording"},
-      {{"simulate", "--from-goal"}, "libsched", "line 1, column 1: expected \"num_ranks\""},
+      {{"simulate"}, "// GOAL\nnum_ranks x\n", "line 2, column 11: expected the number of ranks"},
+      {{"verify"}, "rank 0 {\n}\n", "is no algorithm file, no file of schedules, no MSCCL and no GOAL program"},
       {{"show"}, "libsched schedule 9\n", "line 1, column 19"},
   };
   for (const auto& [command, content, why] : cases) {
@@ -1245,7 +1243,7 @@ TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
   const temporary_file algorithm(mark + content_of(k_ring));
   EXPECT_EQ(run(lsched({"show", algorithm.path})).status, 0);
   const temporary_file program(mark + run(lsched({"show", "barrier", "--goal", "-"})).out);
-  EXPECT_EQ(run(lsched({"simulate", "--from-goal", program.path})).status, 0);
+  EXPECT_EQ(run(lsched({"simulate", program.path})).status, 0);
   const temporary_file msccl(mark + content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml"));
   EXPECT_EQ(run(lsched({"verify", msccl.path, "--ranks", "3", "--count", "12"})).status, 0);
 }
@@ -1542,9 +1540,18 @@ TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   std::ifstream written(file.path);
   const std::string text{std::istreambuf_iterator<char>(written), {}};
   EXPECT_TRUE(contains(text, "// resolved for one simulated scenario: skew linear, noise none, seed 1")) << text;
-  const outcome in = run(lsched({"simulate", "--from-goal", file.path, "--json", "-"}));
+  const outcome in = run(lsched({"simulate", file.path, "--json", "-"}));
   ASSERT_EQ(in.status, 0) << in.err;
   EXPECT_EQ(last_line_of(in.out)["finish_us"], last_line_of(out.out)["finish_us"]);
+  const outcome proved = run(lsched({"verify", file.path}));
+  EXPECT_TRUE(contains(proved.out, "nothing promised of its outputs") && contains(proved.out, "0 failed"))
+      << proved.out;
+  EXPECT_TRUE(contains(run(lsched({"show", file.path, "--rank", "4"})).out, "rank 4 of 5"));
+  for (const char* const other : {"--initiator", "--compute"}) {
+    const outcome it = run(lsched({"simulate", file.path, other, "1"}));
+    EXPECT_EQ(it.status, 2);
+    EXPECT_TRUE(contains(it.err, "changes nothing of a GOAL program")) << it.err;
+  }
 }
 
 TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
@@ -1555,7 +1562,7 @@ TEST(CommandSimulate, goal_files_it_cannot_time_are_refused) {
       {"num_ranks 1\nrank 0 {\ncalk 5\n}\n", "line 3, column "}};
   for (const auto& [text, complaint] : programs) {
     const temporary_file file(text);
-    const outcome it = run(lsched({"simulate", "--from-goal", file.path}));
+    const outcome it = run(lsched({"simulate", file.path}));
     EXPECT_EQ(it.status, 1) << text;
     EXPECT_TRUE(contains(it.err, complaint)) << it.err;
   }

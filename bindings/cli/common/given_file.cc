@@ -20,12 +20,21 @@ std::string algorithm_text_of(const std::string& path) {
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
   const std::string text = algorithm_text_of(path);
+  if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
     throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": is no algorithm file, no file of schedules and no MSCCL program");
-  if (!is_algorithm_text(text)) return {{}, {}, require(parse_world(text), path)};
+                          path + ": is no algorithm file, no file of schedules, no MSCCL and no GOAL program");
+  if (!is_algorithm_text(text)) return {.world = require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
-  return {std::string(made->of->name), std::string(made->name), {}};
+  return {.collective = std::string(made->of->name), .algorithm = std::string(made->name)};
+}
+
+std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path) {
+  return require(import_goal(program, {.ns_per_byte = 1}), path);
+}
+
+std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path) {
+  return given.program ? schedules_of(*given.program, path) : std::move(given.world);
 }
 
 void take_algorithm_file(std::string& collective, std::string& algorithm) {
@@ -33,7 +42,8 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
   const std::string path = collective;
   const given_file given = read_given(path);
   if (!given.is_algorithm())
-    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": holds schedules of a world, and this takes an algorithm file");
+    throw command_failure(LSCHED_ERR_ARGUMENT,
+                          path + ": holds the schedules of a world, and this takes an algorithm file");
   collective = given.collective;
   algorithm = given.algorithm;
 }

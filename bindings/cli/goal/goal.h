@@ -58,6 +58,9 @@ void sort_edges(goal_rank& program);
 /// reader allows it. Equal programs give equal texts.
 std::string to_goal_text(const goal& program, std::string_view remark = {});
 
+/// Whether the text begins as one of that form does, behind comments.
+bool is_goal_text(std::string_view text);
+
 /// Reads the text form. Failures are `argument` and begin with "line L, column C: ". Comments are dropped and labels
 /// become numbers. Takes at most some 16 bytes of memory for each byte of the text, whatever the text claims.
 result<goal> parse_goal_text(std::string_view text);

@@ -84,9 +84,13 @@ bool is_letter(char letter) { return (letter >= 'a' && letter <= 'z') || (letter
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 bool is_op(std::string_view word) { return word == "send" || word == "recv" || word == "calc"; }
 
+constexpr std::string_view k_first_word = "num_ranks";
+
 class goal_parser {
  public:
   explicit goal_parser(std::string_view text) : text_(text) {}
+
+  bool begins() { return skip_lines() && take(k_first_word); }
 
   result<goal> run() {
     if (!read_size()) return error_;
@@ -193,7 +197,7 @@ bool goal_parser::read_size() {
   constexpr auto k_most = static_cast<std::uint64_t>(std::numeric_limits<rank>::max());
   if (!skip_lines()) return false;
   const std::size_t start = at_;
-  if (!expect("num_ranks") || !read_number("the number of ranks", k_most, size_)) return false;
+  if (!expect(k_first_word) || !read_number("the number of ranks", k_most, size_)) return false;
   return size_ > 0 || refuse(start, "a program has at least one rank");
 }
 
@@ -295,6 +299,8 @@ bool goal_parser::find_label(std::string_view label, std::size_t where, std::uin
 }
 
 }  // namespace
+
+bool is_goal_text(std::string_view text) { return goal_parser(text).begins(); }
 
 result<goal> parse_goal_text(std::string_view text) { return goal_parser(text).run(); }
 

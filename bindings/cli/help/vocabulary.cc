@@ -50,7 +50,6 @@ const std::vector<option_meaning>& vocabulary() {
       {"--algorithm-file", "file for the text of an algorithm; - is standard output"},
       {"--trace", "file for a trace; - is standard output"},
       {"--trace-ranks", "how many ranks are traced or drawn"},
-      {"--from-goal", "file that a GOAL program is read from"},
       {"--measured", "file that measurements are read from"},
       {"--tuning", "file of the tuning table"},
       {"--man", "folder for man pages"},

@@ -17,7 +17,9 @@ constexpr double k_ps_per_ns = 1e3, k_ps_per_us = 1e6, k_fs_per_ns = 1e6;
 // --- options -----------------------------------------------------------------------------------------------
 
 struct simulate_options {
-  std::vector<schedule_ptr> given{};  ///< out of `file`
+  std::string file;                   ///< where schedules come from; empty: they are generated
+  std::vector<schedule_ptr> given{};  ///< in that file
+  std::optional<goal> program{};      ///< likewise
   std::string collective = "allreduce";
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
@@ -27,7 +29,6 @@ struct simulate_options {
   sparse_data sparse;
   std::uint32_t period = 64;
   std::uint32_t bucket = 0;
-  std::string file, goal;  ///< where schedules come from; both empty: they are generated
   std::string to_goal;
   std::string activation = "solo";
   bool is_loggopsims = false;                               ///< rules: those of its main line
@@ -52,11 +53,6 @@ void add_simulate_options(CLI::App& command, simulate_options& options);
 /// depends on others.
 void check_simulate_options(const CLI::App& command, simulate_options& options);
 
-/// The file that the schedules come from; empty: they are generated.
-inline const std::string& path_of(const simulate_options& options) {
-  return options.file.empty() ? options.goal : options.file;
-}
-
 /// The model, with its levels, and the skew and the noise of files. Throws command_failure.
 simulation model_of(const simulate_options& options);
 
@@ -68,8 +64,8 @@ struct simulated_run {
   std::uint64_t seed = 0;
   simulation model{};
   activation starts{};                    ///< of a partial collective
-  std::span<const schedule_ptr> given{};  ///< of a file of schedules, or of --from-goal
-  const goal* program = nullptr;          ///< of --goal, under LogGOPSim's rules
+  std::span<const schedule_ptr> given{};  ///< of a file
+  const goal* program = nullptr;          ///< of a file, under LogGOPSim's rules
   const sparse_algorithm* sparse = nullptr;
   sparse_problem problem{};   ///< of a sparse allreduce
   std::string_view remark{};  ///< node_warning (collectives/algorithm/algorithm.h)
@@ -77,12 +73,12 @@ struct simulated_run {
 
 /// What a file says is to be simulated; nothing without one. LogGOPSim's rules take a GOAL program as it is.
 struct given_world {
-  std::vector<schedule_ptr> schedules;
-  std::optional<goal> program;
+  std::vector<schedule_ptr> schedules{};
+  const goal* program = nullptr;  ///< the options'
   rank ranks() const { return static_cast<rank>(program ? program->ranks.size() : schedules.size()); }
 };
 
-/// Of a file of schedules, or of --from-goal. Throws command_failure.
+/// Throws command_failure.
 given_world given_to(const simulate_options& options);
 
 /// A run for each number of ranks, size and seed; of what is `given`, which outlives the runs, for each seed. Throws

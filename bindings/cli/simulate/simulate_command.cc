@@ -63,10 +63,10 @@ json summary_of(const simulated_run& run, const simulation_report& report) {
 
 json describe(const simulate_options& options, const simulated_run& run, const simulation_report& report) {
   json all{{"ranks", run.ranks}};
-  if (path_of(options).empty())
+  if (options.file.empty())
     all["bytes"] = run.bytes;
   else
-    all[options.file.empty() ? "goal" : "file"] = path_of(options);
+    all["file"] = options.file;
   all.update({{"seed", run.seed},
               {"messages", report.messages},
               {"payload_bytes", report.bytes},
@@ -90,10 +90,10 @@ void print(const simulate_options& options, const simulated_run& run, const simu
     std::fprintf(to, "%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
     return;
   }
-  const std::string subject = path_of(options).empty() ? std::to_string(run.bytes) + " B" : path_of(options);
+  const std::string subject = options.file.empty() ? std::to_string(run.bytes) + " B" : options.file;
   std::fprintf(to, "%s, %s, %s, seed %llu\n", std::string(report.engine).c_str(), counted(run.ranks, "rank").c_str(),
                subject.c_str(), static_cast<unsigned long long>(run.seed));
-  for (const char* said : {"ranks", "bytes", "goal", "file", "seed"}) details.erase(said);
+  for (const char* said : {"ranks", "bytes", "file", "seed"}) details.erase(said);
   for (const char* said : {"engine", "ranks", "finish_us"}) summary.erase(said);
   print_lines(details, "  ", to);
   print_lines(summary, "  ", to);
@@ -166,12 +166,12 @@ class simulation_files {
   }
 
   std::string subject() const {
-    return path_of(options_).empty() ? options_.collective + "/" + options_.algorithm : path_of(options_);
+    return options_.file.empty() ? options_.collective + "/" + options_.algorithm : options_.file;
   }
 
   void write_svg(const simulated_run& run, const simulation_report& report) {
     picture_words words{.title = subject() + ", " + counted(run.ranks, "rank"), .most_ranks = options_.trace_ranks};
-    if (path_of(options_).empty()) words.title += ", " + std::to_string(run.bytes) + " B a rank";
+    if (options_.file.empty()) words.title += ", " + std::to_string(run.bytes) + " B a rank";
     if (run.starts.policy != activation_policy::none) words.caption.push_back("activation " + words_for(run.starts));
     std::vector<schedule_ptr> shown;
     const schedule_generator generate = generator_of(options_, run);

@@ -169,10 +169,10 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--trace", !options.is_loggopsims, k_our_rules},
                {"--svg", !options.is_loggopsims, k_our_rules},
                {"--trace-ranks", !options.trace.empty() || !options.svg.empty(), "--trace or --svg"},
-               {"--goal", !options.is_loggopsims || options.goal.empty(), k_schedules},
-               {"--skew", !options.is_loggopsims || options.goal.empty(), k_schedules},
-               {"--round", !options.is_loggopsims || options.goal.empty(), k_schedules},
-               {"--seeds", !options.is_loggopsims || options.goal.empty(), k_schedules}};
+               {"--goal", !options.is_loggopsims || !options.program, k_schedules},
+               {"--skew", !options.is_loggopsims || !options.program, k_schedules},
+               {"--round", !options.is_loggopsims || !options.program, k_schedules},
+               {"--seeds", !options.is_loggopsims || !options.program, k_schedules}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
       throw CLI::ValidationError(option, std::string("changes nothing without ") + needed);
@@ -198,9 +198,13 @@ void take_file(const CLI::App& command, simulate_options& options) {
   }
   options.file = path;
   options.given = std::move(given.world);
-  for (const char* const other : {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation",
-                                  "--from-goal", "--fig9", "--calibrate"})
+  options.program = std::move(given.program);
+  for (const char* const other :
+       {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation", "--fig9", "--calibrate"})
     if (is_given(command, other)) throw CLI::ValidationError(other, "a file of schedules has its own");
+  for (const char* const other : {"--initiator", "--compute"})
+    if (options.program && is_given(command, other))
+      throw CLI::ValidationError(other, "changes nothing of a GOAL program");
 }
 
 }  // namespace
@@ -259,36 +263,28 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   const option_group group{command};
   const CLI::Validator ranks_up_to_most = whole_number(1, k_most_simulated_ranks);
   const CLI::Validator any_rank = whole_number(0, k_most_simulated_ranks);
-  auto* collective =
-      group
-          .add("COLLECTIVE|FILE", options.collective,
-               "A collective that `lsched list` shows, an algorithm file, or a file with the schedules of all ranks")
-          ->capture_default_str();
-  auto* algorithm = group
-                        .add("--algorithm", options.algorithm,
-                             "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "
-                             "recursive_doubling auto")
-                        ->capture_default_str();
-  auto* ranks = group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
-  auto* bytes = group.add("--bytes", options.bytes, "Bytes a rank contributes", whole_number(0, k_max_count));
+  group.add("COLLECTIVE|FILE", options.collective, k_collective_or_file)->capture_default_str();
+  group
+      .add("--algorithm", options.algorithm,
+           "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "
+           "recursive_doubling auto")
+      ->capture_default_str();
+  group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
+  group.add("--bytes", options.bytes, "Bytes a rank contributes", whole_number(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
   add_sparse_options(command, options.sparse);
   group.add("--period", options.period, "Rounds between two looks at oktopk's boundaries; --round 1 is one",
             whole_number(1, k_longest_period));
   group.add("--lists-at-once", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all", any_rank);
-  auto* ranks_per_node =
-      group
-          .add("--ranks-per-node", options.ranks_per_node,
-               "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
-          ->check(ranks_up_to_most);
-  auto* goal = group.add_file("--from-goal", options.goal, "Simulate a GOAL program instead");
+  group
+      .add("--ranks-per-node", options.ranks_per_node,
+           "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
+      ->check(ranks_up_to_most);
   auto* to_goal =
       group.add_file("--goal", options.to_goal, "Write the round that is simulated, as it went there, as GOAL text");
-  auto* policy = group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
-  auto* initiator = group.add("--initiator", options.model.initiator, "Whose call counts with majority", any_rank);
+  group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
+  group.add("--initiator", options.model.initiator, "Whose call counts with majority", any_rank);
   add_machine_options(command, options);
-  for (CLI::Option* other : {collective, algorithm, ranks, bytes, ranks_per_node, policy}) goal->excludes(other);
-  for (CLI::Option* other : {initiator, command.get_option("--compute")}) goal->excludes(other);
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
@@ -304,7 +300,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
       ->needs(fig9);
   auto* calibrate =
       group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
-  for (CLI::Option* other : {trace, svg, goal, to_goal}) fig9->excludes(other), calibrate->excludes(other);
+  for (CLI::Option* other : {trace, svg, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
   group.add_json(options.json, "lines; the last is the summary");
 }

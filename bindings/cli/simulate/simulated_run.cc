@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/goal/goal.h"
 #include "bindings/cli/simulate/simulate.h"
@@ -18,21 +19,15 @@
 namespace lsched::cli {
 namespace {
 
-/// Together: a calc of n takes n ns.
-constexpr goal_scenario k_goal_times{.ns_per_byte = 1};
-constexpr femtoseconds k_goal_compute = 1'000'000;  ///< per byte
+constexpr femtoseconds k_goal_compute = 1'000'000;  ///< per byte: 1 ns, as schedules_of has it
 
-goal read_goal(const std::string& path) { return require(parse_goal_text(require(content_of(path))), path); }
-
-std::vector<schedule_ptr> import_goal_file(const std::string& path) {
-  const goal program = read_goal(path);
+void expect_one_cpu(const goal& program, const std::string& path) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     for (const goal_op& op : program.ranks[r].ops)
       if (op.cpu != 0 || op.nic != 0)
         throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
                                                           " uses a second cpu or nic; ranks have one of each but under "
                                                           "--semantics loggopsim");
-  return require(import_goal(program, k_goal_times));
 }
 
 /// What generators are asked for.
@@ -65,16 +60,16 @@ void complete(simulated_run& run, const simulate_options& options) {
 }  // namespace
 
 given_world given_to(const simulate_options& options) {
-  if (!options.file.empty()) return {options.given, {}};
-  if (options.goal.empty()) return {};
-  if (options.is_loggopsims) return {{}, read_goal(options.goal)};
-  return {import_goal_file(options.goal), {}};
+  if (!options.program) return {.schedules = options.given};
+  if (options.is_loggopsims) return {.program = &*options.program};
+  expect_one_cpu(*options.program, options.file);
+  return {.schedules = schedules_of(*options.program, options.file)};
 }
 
 std::vector<simulated_run> runs_of(const simulate_options& options, const given_world& world) {
   const std::vector<schedule_ptr>& given = world.schedules;
   simulation model = model_of(options);
-  if (!options.goal.empty()) model.where.compute = k_goal_compute;
+  if (options.program) model.where.compute = k_goal_compute;
   std::vector<simulated_run> runs;
   const auto add = [&](rank ranks, std::uint64_t bytes) {
     if (!model.skew.ranks.empty() && model.skew.ranks.back() >= ranks)
@@ -85,7 +80,7 @@ std::vector<simulated_run> runs_of(const simulate_options& options, const given_
     for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
       model.skew.seed = model.noise.seed = seed;
       runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model, .given = given});
-      runs.back().program = world.program ? &*world.program : nullptr;
+      runs.back().program = world.program;
       if (world.ranks() == 0) complete(runs.back(), options);
     }
   };

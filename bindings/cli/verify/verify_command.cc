@@ -296,7 +296,7 @@ void take_file(verify_command_options& options) {
     options.wish.algorithm = given.algorithm;
   else
     options.file = path;
-  options.given = std::move(given.world);
+  options.given = schedules_of(std::move(given), path);
 }
 
 /// Options that mean something of one kind of what is proved.
@@ -344,8 +344,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<verify_command_options>();
   verify_wish& wish = options->wish;
   const option_group group{*command};
-  group.add("COLLECTIVE|FILE", wish.collective,
-            "A collective that `lsched list` shows, an algorithm file, or a file with the schedules of all ranks");
+  group.add("COLLECTIVE|FILE", wish.collective, k_collective_or_file);
   group
       .add("--promise", options->promised,
            "The collective that the file's outputs are held against (default: the one it is named after)")
