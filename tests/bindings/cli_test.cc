@@ -1236,6 +1236,15 @@ TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
   }
 }
 
+TEST(CommandVerify, lines_of_an_msccl_program_are_those_of_what_it_becomes) {
+  std::string xml = content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml");
+  xml.replace(xml.find("srcbuf=\"i\" srcoff=\"2\""), 21, "srcbuf=\"i\" srcoff=\"0\"");
+  const temporary_file wrong(xml);
+  const outcome it = run(lsched({"verify", wrong.path, "--ranks", "3", "--count", "12"}));
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.out, "\nlines are those of `lsched show " + wrong.path + " --algorithm-file -`\n")) << it.out;
+}
+
 TEST(Command, a_byte_order_mark_is_no_part_of_a_text) {
   const std::string mark = "\xef\xbb\xbf";
   const temporary_file schedules(mark + content_of(k_scan));

@@ -19,14 +19,16 @@ std::string algorithm_text_of(const std::string& path) {
 
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
-  const std::string text = algorithm_text_of(path);
+  const std::string given = require(content_of(path));
+  const bool is_msccl = is_msccl_text(given);
+  const std::string text = is_msccl ? require(algorithm_of_msccl(given), path) : given;
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
     throw command_failure(LSCHED_ERR_ARGUMENT,
                           path + ": is no algorithm file, no file of schedules, no MSCCL and no GOAL program");
   if (!is_algorithm_text(text)) return {.world = require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
-  return {.collective = std::string(made->of->name), .algorithm = std::string(made->name)};
+  return {.collective = std::string(made->of->name), .algorithm = std::string(made->name), .is_converted = is_msccl};
 }
 
 std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path) {

@@ -24,6 +24,7 @@ struct given_file {
   std::string collective, algorithm;  ///< of an algorithm file or an MSCCL program, registered now
   std::vector<schedule_ptr> world{};  ///< of a schedule file (docs/reference/schedule_file.md), by rank
   std::optional<goal> program{};      ///< of GOAL
+  bool is_converted = false;          ///< its lines are those of algorithm_text_of
   bool is_algorithm() const { return !algorithm.empty(); }
 };
 

@@ -30,6 +30,7 @@ struct verify_command_options {
   std::string file;                   ///< of schedules; empty: they are made
   std::vector<schedule_ptr> given{};  ///< in that file
   bool is_given_algorithm = false;    ///< the collective's place held an algorithm file
+  std::string converted;              ///< the MSCCL program that it is
   std::string promised;               ///< the collective, of the file
   asked by_caller{};                  ///< all else of that
   bool requires_promise = false;
@@ -296,6 +297,7 @@ void take_file(verify_command_options& options) {
     options.wish.algorithm = given.algorithm;
   else
     options.file = path;
+  if (given.is_converted) options.converted = path;
   options.given = schedules_of(std::move(given), path);
 }
 
@@ -333,7 +335,10 @@ int verify_all(const verify_command_options& options) {
   });
   if (options.is_given_algorithm && options.json.empty())
     for (const std::string& each : all.objections) std::printf("left out: %s\n", each.c_str());
-  return out.conclude(options.buffers);
+  const int status = out.conclude(options.buffers);
+  if (status != 0 && !options.converted.empty() && options.json.empty())
+    std::printf("lines are those of `lsched show %s --algorithm-file -`\n", options.converted.c_str());
+  return status;
 }
 
 }  // namespace
