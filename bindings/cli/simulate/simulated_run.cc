@@ -15,6 +15,7 @@
 #include "collectives/algorithm/algorithm.h"
 #include "collectives/registry.h"
 #include "libsched/schedule/schedule_file.h"
+#include "ops/counted.h"
 
 namespace lsched::cli {
 namespace {
@@ -138,17 +139,20 @@ result<packed_world> packed_in_parallel(rank size, const schedule_generator& gen
   constexpr rank k_batch = 256;
   packed_world all(size);
   std::optional<failure> why;
+  progress_line line;
   const auto make = [&](std::size_t batch) {
     std::vector<result<schedule_ptr>> made;
     const rank first = static_cast<rank>(batch) * k_batch;
     for (rank r = first; r < std::min(size, first + k_batch); ++r) made.push_back(generate(world{r, size}));
     return made;
   };
-  in_order((static_cast<std::size_t>(size) + k_batch - 1) / k_batch, make,
-           [&](std::size_t, const std::vector<result<schedule_ptr>>& made) {
-             for (const auto& program : made)
-               if (!why) why = program ? all.add(*program) : std::optional(program.error());
-           });
+  in_order(
+      (static_cast<std::size_t>(size) + k_batch - 1) / k_batch, make,
+      [&](std::size_t batch, const std::vector<result<schedule_ptr>>& made) {
+        line.show([&] { return "schedules of " + std::to_string(batch * k_batch) + " of " + counted(size, "rank"); });
+        for (const auto& program : made)
+          if (!why) why = program ? all.add(*program) : std::optional(program.error());
+      });
   if (!why) why = all.finish();
   if (why) return std::move(*why);
   return all;
