@@ -63,7 +63,7 @@ int compare(const compare_words& words) {
                            column("most", "most_spin_ns", 0)};
   print(bench::table_of(cells, columns), words);
   if (incomplete > 0)
-    std::fprintf(stderr, "left out: %s for which nothing right was measured for MPI, or for libsched\n",
+    std::fprintf(stderr, "lsched: left out: %s for which nothing right was measured for MPI, or for libsched\n",
                  counted(incomplete, "cell").c_str());
   return 0;
 }

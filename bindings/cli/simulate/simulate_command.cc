@@ -157,10 +157,10 @@ class simulation_files {
     if (run.ranks > options_.trace_ranks) {
       context.remark += ": the first " + std::to_string(options_.trace_ranks) + " of " + std::to_string(run.ranks) +
                         " ranks; arrows from and to others are missing";
-      std::fprintf(stderr, "%s: %s\n", options_.trace.c_str(), context.remark.c_str());
+      std::fprintf(stderr, "lsched: %s: %s\n", options_.trace.c_str(), context.remark.c_str());
     }
     if (events.size() > context.most_events)
-      std::fprintf(stderr, "%s: the first %zu of %zu events\n", options_.trace.c_str(), context.most_events,
+      std::fprintf(stderr, "lsched: %s: the first %zu of %zu events\n", options_.trace.c_str(), context.most_events,
                    events.size());
     trace_->write(to_trace_json(events, context));
   }
