@@ -50,4 +50,14 @@ static inline void lsched_must(lsched_status status) {
   exit(1);
 }
 
+/** lsched_must for calls of a schedule that have no diagnostic, such as lsched_start and lsched_offer: prints what the
+ * schedule has failed of, if it has.  Thread: any. Blocks: never. */
+static inline void lsched_must_of(lsched_schedule* schedule, lsched_status status) {
+  if (status < 0) {
+    const lsched_status failed = lsched_create_wait(schedule, 0, lsched_why());
+    if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) status = failed;
+  }
+  lsched_must(status);
+}
+
 #endif

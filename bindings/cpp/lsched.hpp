@@ -86,6 +86,15 @@ class call {
 
 inline void expect(lsched_status status) { call()(status); }
 
+/// Of a call of the schedule that has no diagnostic: what it has failed of, it tells whoever waits for its create.
+inline void expect_of(lsched_schedule* schedule, lsched_status status) {
+  if (status >= 0) return;
+  call made;
+  const lsched_status failed = lsched_create_wait(schedule, 0, made.diagnostic());
+  if (failed != LSCHED_ERR_TIMEOUT) made(failed);
+  expect(status);
+}
+
 /// Ends what a handle names. A schedule that cannot end now is given up; one whose memory a peer still reads stays with
 /// its world.
 struct handle_end {
@@ -263,7 +272,7 @@ class [[nodiscard]] schedule : public schedule_base {
 
   [[nodiscard]] ticket start() {
     lsched_ticket started{};
-    detail::expect(lsched_start(handle(), &started));
+    detail::expect_of(handle(), lsched_start(handle(), &started));
     return ticket(started);
   }
   /// The next round over memory of its own, one pointer per slot in the order of declaration; `counts` of schedules
@@ -271,7 +280,7 @@ class [[nodiscard]] schedule : public schedule_base {
   [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
                                   const lsched_counts* counts = nullptr) {
     lsched_ticket started{};
-    detail::expect(lsched_start_with(handle(), inputs.data(), outputs.data(), counts, &started));
+    detail::expect_of(handle(), lsched_start_with(handle(), inputs.data(), outputs.data(), counts, &started));
     return ticket(started);
   }
   void run(timeout limit = timeout::forever()) {
@@ -368,32 +377,33 @@ class [[nodiscard]] partial_collective : public partial_base {
   ticket offer(std::span<const T> contribution) {
     expect_count(contribution.size(), contribution_);
     lsched_ticket offered{};
-    detail::expect(lsched_offer(this->handle(), contribution.data(), &offered));
+    detail::expect_of(this->handle(), lsched_offer(this->handle(), contribution.data(), &offered));
     return ticket(offered);
   }
 
   /// Of buckets in memory of their own, as many and as long as the schedule was made with.
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
-    detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
+    detail::expect_of(this->handle(),
+                      lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
     return ticket(offered);
   }
 
   /// A call without a contribution.
   ticket offer_nothing() {
     lsched_ticket offered{};
-    detail::expect(lsched_offer(this->handle(), nullptr, &offered));
+    detail::expect_of(this->handle(), lsched_offer(this->handle(), nullptr, &offered));
     return ticket(offered);
   }
 
   /// One of the buckets, while others are still computed; offer_end() calls when all are there.
   void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
-    detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
+    detail::expect_of(this->handle(), lsched_offer_bucket(this->handle(), index, bucket.data()));
   }
   ticket offer_end() {
     lsched_ticket offered{};
-    detail::expect(lsched_offer_end(this->handle(), &offered));
+    detail::expect_of(this->handle(), lsched_offer_end(this->handle(), &offered));
     return ticket(offered);
   }
 

@@ -15,6 +15,19 @@ int main(int count, char** words) {
     const lsched_status refused = lsched_allreduce_create(world, &desc, &sum, lsched_why());
     lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* with another text than that */
   }
+  if (strcmp(what, "of") == 0) {
+    lsched_ticket round;
+    double one = 1;
+    desc.input = desc.output = &one;
+    desc.count = 1;
+    desc.dtype = LSCHED_F64;
+    desc.reduction = LSCHED_SUM;
+    lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
+    lsched_must_of(sum, lsched_start(sum, &round));
+    lsched_must(lsched_wait(round, LSCHED_FOREVER, lsched_why()));
+    lsched_must(lsched_cancel(sum, lsched_why()));
+    lsched_must_of(sum, lsched_start(sum, &round));
+  }
   lsched_must(LSCHED_PENDING);
   lsched_must(lsched_world_close(world));
   return puts("went on") < 0;

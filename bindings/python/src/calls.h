@@ -30,6 +30,8 @@ lsched_diagnostic told(lsched_status code, const char* text);
 void expect(lsched_status code, const lsched_diagnostic& why);
 /// Of a call without a diagnostic.
 void expect(lsched_status code);
+/// Likewise, of a schedule: what it has failed of; or else `words` say what the status means here.
+void expect_of(lsched_schedule* schedule, lsched_status code, const char* words = nullptr);
 
 /// How many forks lie between the process that imported the module and this one.
 unsigned forks();

@@ -25,17 +25,6 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// Of a call without a diagnostic. What a schedule has failed of, it tells whoever waits for its create; or else
-/// `words` say what the status means here.
-void expect_of(const schedule& of, lsched_status code, const char* words = nullptr) {
-  if (code >= 0) return;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
-  const lsched_status failed = lsched_create_wait(of.get(), 0, &why);
-  if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) expect(failed, why);
-  throw call_failure(told(code, words != nullptr ? words : lsched_status_text(code)));
-}
-
 /// What a status of a call about a stream means. nullptr: what it always does.
 const char* words_about_streams(lsched_status code) {
   switch (code) {
@@ -58,7 +47,7 @@ address handle_of(nb::handle stream) {
 ticket start(nb::handle_t<schedule> self) {
   const schedule& of = *nb::inst_ptr<schedule>(self);
   ticket made;
-  expect_of(of, unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
+  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -68,7 +57,7 @@ ticket start_behind(nb::handle_t<schedule> self, address stream) {
   ticket made;
   const lsched_status code =
       unlocked([&, one = of.get()] { return lsched_start_on_stream(one, at(stream), &made.round); });
-  expect_of(of, code, words_about_streams(code));
+  expect_of(of.get(), code, words_about_streams(code));
   made.of = nb::borrow(self);
   return made;
 }
@@ -89,10 +78,10 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
     with.recv_displacements = static_cast<const std::uint64_t*>(at((*counts)[3]));
     with.received = static_cast<std::uint64_t*>(at((*counts)[4]));
   }
-  expect(unlocked([&, one = of.get()] {
-    return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr, outputs ? outputs_of(*outputs) : nullptr,
-                             counts ? &with : nullptr, &made.round);
-  }));
+  expect_of(of.get(), unlocked([&, one = of.get()] {
+              return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr,
+                                       outputs ? outputs_of(*outputs) : nullptr, counts ? &with : nullptr, &made.round);
+            }));
   made.of = nb::borrow(self);
   made.keeps = std::move(keeps);
   return made;
@@ -111,14 +100,14 @@ void run(const schedule& of, limit timeout) {
 }
 
 void rebind(const schedule& of, const addresses& inputs, const addresses& outputs) {
-  expect_of(of, lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
+  expect_of(of.get(), lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
 /// Rebinds, of one input and one output, and runs.
 void run_at(const schedule& of, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
-  expect_of(of, lsched_rebind(of.get(), &from, &to));
+  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
   run(of, timeout);
 }
 
@@ -127,7 +116,7 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  expect_of(of, lsched_rebind(of.get(), &from, &to));
+  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
   ticket made = start(self);
   made.keeps = std::move(keeps);
   return made;
@@ -139,7 +128,7 @@ ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address ou
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  if (!is_bound) expect_of(of, lsched_rebind(of.get(), &from, &to));
+  if (!is_bound) expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
   ticket made = start_behind(self, stream);
   made.keeps = std::move(keeps);
   return made;
@@ -192,7 +181,7 @@ bool test(const ticket& of) {
 void wait_on_stream(const ticket& of, nb::handle stream) {
   const address handle = handle_of(stream);
   const lsched_status code = unlocked([&, round = of.use()] { return lsched_wait_on_stream(round, at(handle)); });
-  expect_of(*nb::inst_ptr<schedule>(of.of), code, words_about_streams(code));
+  expect_of(nb::inst_ptr<schedule>(of.of)->get(), code, words_about_streams(code));
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {

@@ -71,6 +71,19 @@ def test_calls_without_a_contribution_buckets_and_what_is_pending():
     as_threads(3, body)
 
 
+def test_an_offer_says_what_its_schedule_has_failed_of():
+    def body(world):
+        with world.partial(3, "f4", activation="solo") as sums, world.barrier() as all_know:
+            if world.rank == 2:
+                sums.cancel()
+            all_know.run(LIMIT)
+            with pytest.raises(libsched.Cancelled, match="partial_allreduce") as caught:
+                sums.offer(np.ones(3, "f4"))
+            assert caught.value.rank == 2
+
+    as_threads(3, body)
+
+
 def test_weights_become_their_mean():
     def body(world):
         with world.partial(4, "f4", activation="solo", averages_weights=True) as sums:
