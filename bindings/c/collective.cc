@@ -260,10 +260,17 @@ std::vector<tensor> tensors_of(const collective_request& request) {
   return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
 }
 
+/// What is wrong with a request, and with a request for what.
+failure about(const lsched_collective_desc& desc, failure why) {
+  if (desc.collective != nullptr && find_collective(desc.collective) != nullptr)
+    why.text.insert(0, std::string(desc.collective) + ": ");
+  return why;
+}
+
 result<creation> describe(lsched_world& world, const result<lsched_collective_desc>& desc) {
   if (!desc) return desc.error();
   auto request = read_request(world, *desc);
-  if (!request) return request.error();
+  if (!request) return about(*desc, request.error());
   if (request->kind->moves_data) request->data.is_visible = is_visible(world, *request);
   const auto made = make_schedule(world, *request, desc->algorithm);
   if (!made) return made.error();

@@ -55,7 +55,7 @@ static inline void lsched_must(lsched_status status) {
 static inline void lsched_must_of(lsched_schedule* schedule, lsched_status status) {
   if (status < 0) {
     const lsched_status failed = lsched_create_wait(schedule, 0, lsched_why());
-    if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) status = failed;
+    if (failed < 0 && (failed != LSCHED_ERR_TIMEOUT || status == failed)) status = failed;
   }
   lsched_must(status);
 }

@@ -91,7 +91,7 @@ inline void expect_of(lsched_schedule* schedule, lsched_status status) {
   if (status >= 0) return;
   call made;
   const lsched_status failed = lsched_create_wait(schedule, 0, made.diagnostic());
-  if (failed != LSCHED_ERR_TIMEOUT) made(failed);
+  if (failed != LSCHED_ERR_TIMEOUT || status == failed) made(failed);
   expect(status);
 }
 

@@ -243,24 +243,30 @@ class reader {
       loop(made, level);
     else if (take("if"))
       branch(made, level);
-    else
+    else if (vector_named(from_.next().text))
       assignment(made);
+    else
+      fail_at_word("'send', 'let', 'for', 'if' or the vector that is written");
     end_line();
     return made;
   }
 
+  std::optional<std::size_t> vector_named(std::string_view word) const {
+    if (word == "in") return k_in;
+    if (word == "out") return k_out;
+    const auto own = std::ranges::find(out_.scratches, word, &scratch::name);
+    if (own == out_.scratches.end()) return std::nullopt;
+    return k_scratch + static_cast<std::size_t>(own - out_.scratches.begin());
+  }
+
   chunks region() {
     chunks place{.at = from_.next().at};
-    const std::string_view word = from_.next().text;
-    const auto own = std::ranges::find(out_.scratches, word, &scratch::name);
-    const bool is_own = own != out_.scratches.end();
-    if (error_ || (word != "in" && word != "out" && !is_own)) {
+    const auto vector = vector_named(from_.next().text);
+    if (error_ || !vector) {
       fail_at_word("'in', 'out' or a scratch vector");
       return place;
     }
-    place.vector = word == "in"    ? k_in
-                   : word == "out" ? k_out
-                                   : k_scratch + static_cast<std::size_t>(own - out_.scratches.begin());
+    place.vector = *vector;
     from_.advance();
     if (!take("[", token::symbol)) return place;
     place.first = value();

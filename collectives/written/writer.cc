@@ -253,7 +253,8 @@ class written_part : ordered_part {
 
   bool fits(const statement& one, const stretch& source, const stretch& target) {
     if (!is_refused_ && source.count != target.count)
-      refuse(one.at, counted(source.count, "element") + " do not fit " + std::to_string(target.count));
+      refuse(one.at, "what is written has " + counted(target.count, "element") + ", and an operand has " +
+                         std::to_string(source.count));
     return !is_refused_;
   }
 

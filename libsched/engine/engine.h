@@ -81,7 +81,7 @@ class engine {
   /// removed it goes by itself, when they have ended. Nothing, if none of them is a device's.
   void leave_to_device(instance& inst);
 
-  /// New user memory, between rounds. STATE while a round runs.
+  /// New user memory, between rounds. STATE while a round runs; the verdict of an instance that has failed.
   status bind(instance& inst, const binding& memory);
 
   /// BUSY while a round runs, the lane still computes for it, peers may still signal, or, of one that has failed, read

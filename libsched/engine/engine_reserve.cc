@@ -208,6 +208,7 @@ void engine::refuse(instance& inst, const failure& why) {
 
 status engine::bind(instance& inst, const binding& memory) {
   if (inst.program->is_partial()) return status::unsupported;
+  if (const status failed = inst.verdict.load(); failed != status::ok) return failed;
   const bool may_wait = inst.phase == phase::idle || inst.phase == phase::committing;
   if (!may_wait || inst.called.load() != inst.finished.load()) return status::state;
   if (validate_lists(*inst.program, memory)) return status::argument;

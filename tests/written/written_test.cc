@@ -287,6 +287,8 @@ TEST(written, what_is_wrong_has_a_place) {
       {file("x", "allreduce", "chunks 2\nchunks 2\n"), "ARGUMENT: line 5, column 1: this is said twice"},
       {file("x", "allreduce", "send in to q\n"), "ARGUMENT: line 4, column 12: there is no 'q' here: use P, r, root"},
       {file("x", "allreduce", "in = copy out\n"), "ARGUMENT: line 4, column 1: the input is only read"},
+      {file("x", "allreduce", "v = 1\n"),
+       "line 4, column 1: expected 'send', 'let', 'for', 'if' or the vector that is written but found 'v'"},
       {file("x", "allreduce", "out = in\n"), "ARGUMENT: line 4, column 7: expected 'copy', 'recv' or 'op'"},
       {file("x", "bcast", "out = op in in\n"), "ARGUMENT: line 4, column 7: bcast combines nothing"},
       {file("x", "allreduce", "for P in 0 .. 1\nend\n"),
@@ -323,8 +325,10 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
             "LSCHED_ERR_ARGUMENT: e2: line 4, column 12: with P = 3, r = 0: rank -1 does not exist");
   EXPECT_EQ(told("e3", "chunks P\nout[P] = copy in[0]\n"),
             "LSCHED_ERR_ARGUMENT: e3: line 5, column 1: with P = 3, r = 0: out[3] does not exist: out has 3 chunks");
-  EXPECT_EQ(told("e4", "chunks 2\nout[0] = copy in[1]\n"),
-            "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: 4 elements do not fit 5");
+  EXPECT_EQ(
+      told("e4", "chunks 2\nout[0] = copy in[1]\n"),
+      "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: what is written has 5 elements, and an operand "
+      "has 4");
   EXPECT_EQ(
       told("e5", "let a = P / (r - r)\n"),
       "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: a division by zero, a logarithm below 1 or a "

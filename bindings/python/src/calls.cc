@@ -85,7 +85,7 @@ void expect_of(lsched_schedule* schedule, lsched_status code, const char* words)
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   const lsched_status failed = lsched_create_wait(schedule, 0, &why);
-  if (failed < 0 && failed != LSCHED_ERR_TIMEOUT) expect(failed, why);
+  if (failed != LSCHED_ERR_TIMEOUT || code == failed) expect(failed, why);
   throw call_failure(told(code, words != nullptr ? words : lsched_status_text(code)));
 }
 

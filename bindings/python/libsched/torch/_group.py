@@ -528,15 +528,15 @@ class Group(ProcessGroup):
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():
             if word not in ("sum", "avg", "premul_sum"):
-                raise _bad(f"{opts.reduceOp} is not defined for complex tensors")
+                raise _bad(f"{opts.reduceOp.op.name} is not defined for complex tensors")
             count, kind = 2 * count, flat.dtype.to_real()
         elif kind == torch.bool:
             if word not in _OPS_OF_BOOL:
-                raise _bad(f"{opts.reduceOp} is not defined for bool tensors")
+                raise _bad(f"{opts.reduceOp.op.name} is not defined for bool tensors")
             word = _OPS_OF_BOOL[word]
         number = _DTYPES.get(kind)
         if number is None or word is None:
-            raise as_torch_error(Unsupported(f"lsched does not combine {kind} by {opts.reduceOp}",
+            raise as_torch_error(Unsupported(f"lsched does not combine {kind} by {opts.reduceOp.op.name}",
                                              "LSCHED_ERR_UNSUPPORTED"))
         if word == "premul_sum":
             return count, number, None, 0

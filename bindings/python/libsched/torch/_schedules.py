@@ -131,8 +131,9 @@ class Schedules:
     def add(self, key: tuple, name: str, device: Any = None, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
         if self._why is not None:
-            raise as_torch_error(Cancelled("this process group was given up, since an earlier call has failed: "
-                                           f"{str(self._why) or type(self._why).__name__}", "LSCHED_ERR_CANCELLED"))
+            why = getattr(self._why, "text", str(self._why)) or type(self._why).__name__
+            raise as_torch_error(Cancelled(f"this process group was given up, since an earlier call has failed: {why}",
+                                           "LSCHED_ERR_CANCELLED"))
         request = None
         if name != "barrier":
             request = _core.Request()
