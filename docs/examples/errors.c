@@ -1,5 +1,6 @@
-/* What goes wrong, by status code: `lsched run -n 3 build/examples/errors timeout` ends with the text of that error.
- * docs/guides/troubleshooting.md shows these texts. */
+/* What goes wrong, by status code: `lsched run -n 3 ./errors timeout` ends with the text of that error. Other words
+ * than `timeout` stand in k_cases at the end. docs/guides/troubleshooting.md shows these texts.
+ *   cc errors.c $(pkg-config --cflags --libs libsched) -o errors */
 #define _POSIX_C_SOURCE 200809L
 #include <lsched_must.h>
 #include <signal.h>

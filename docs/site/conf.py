@@ -44,9 +44,27 @@ def linked_elsewhere(page: pathlib.Path, link: re.Match) -> str:
     return link[0]
 
 
+CAPTION = re.compile(r"^\*\*(.+)\*\*$")
+ENTRY = re.compile(r"^\* \[([^][]*)\]\(([^)]+)\.md\)")
+
+
+def toctrees(text: str) -> str:
+    """The lists of pages of docs/index.md, as Sphinx wants them; a browser of the repository would show its blocks."""
+    captions: dict[str, list[str]] = {}
+    for line in text.partition("\n## All pages\n")[2].splitlines():
+        if caption := CAPTION.match(line):
+            entries = captions.setdefault(caption[1], [])
+        elif entry := ENTRY.match(line):
+            entries.append(f"{entry[1]} <{entry[2]}>")
+    return "".join("\n```{toctree}\n:caption: " + caption + "\n:hidden:\n" + "\n".join(entries) + "\n```\n"
+                   for caption, entries in captions.items())
+
+
 def setup(app):
     def read(_, document, source):
         page = root / f"{document}.md"
+        if document == root_doc:
+            source[0] += toctrees(source[0])
         source[0] = LINK.sub(lambda link: linked_elsewhere(page, link), source[0])
 
     app.connect("source-read", read)
