@@ -565,10 +565,10 @@ LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t time
 /** The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
  * each).
  * Thread: any, not while a round runs.  Blocks: never.  Memory: as at create.
- * Errors: STATE while a round runs; what the schedule has failed of, if it has; ARGUMENT if an in-place schedule is given
- * two buffers or the other way round, or an input lies at another place of its output than at create, or an output
- * overlaps with other memory; UNSUPPORTED for partial schedules, which own their buffers, and for those whose rounds have
- * memory of their own. */
+ * Errors: STATE while a round runs; what the schedule has failed of, if it has; ARGUMENT if an in-place schedule is
+ * given two buffers or the other way round, or an input lies at another place of its output than at create, or an
+ * output overlaps with other memory; UNSUPPORTED for partial schedules, which own their buffers, and for those whose
+ * rounds have memory of their own. */
 LSCHED_CHECKED lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs);
 
 /** Gives a schedule up, on all ranks, whatever they do with it: a round that has timed out, say.  Rounds that a rank
