@@ -196,7 +196,8 @@ TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
   });
   const verdicts one = judge(world, {}, aliasing({0, 2}));
   expect_words(one.proof,
-               "hazard: rank 0 op 0 (send to 1) and op 1: one reads and the other writes elements [1, 2) of buffer 1");
+               "hazard: rank 0 op 0 (send to 1) and op 1 (recv from 1): one reads and the other writes elements [1, 2) "
+               "of buffer 1");
   expect_words(one.play, "uses memory that rank 0, op");
   EXPECT_EQ(judge(world, {}, aliasing({3, 2})).proof, "");
 }
