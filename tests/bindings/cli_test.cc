@@ -983,6 +983,26 @@ TEST(CommandList, declared_costs_are_those_of_the_schedules_shown) {
   }
 }
 
+TEST(CommandList, shows_the_collective_that_is_named) {
+  for (const words& more : {words{}, words{"--explain"}}) {
+    words ask{"list", "allreduce", "--json", "-"};
+    ask.insert(ask.end(), more.begin(), more.end());
+    const outcome it = run(lsched(ask));
+    ASSERT_EQ(it.status, 0) << it.err;
+    const json entries = json::parse(it.out);
+    EXPECT_EQ(entries.size(), more.empty() ? 9u : 1u) << it.out;
+    for (const json& entry : entries) EXPECT_EQ(entry["collective"], "allreduce");
+  }
+  const outcome text = run(lsched({"list", "allreduce"}));
+  EXPECT_TRUE(contains(text.out, "allreduce                    ring ")) << text.out;
+  EXPECT_FALSE(contains(text.out, "sparse_allreduce")) << text.out;
+  const outcome sparse = run(lsched({"list", "sparse_allreduce"}));
+  EXPECT_TRUE(contains(sparse.out, "\nsparse_allreduce ")) << sparse.err;
+  EXPECT_FALSE(contains(sparse.out, "\nallreduce ")) << sparse.out;
+  EXPECT_TRUE(contains(run(lsched({"list", "alreduce"})).err, "did you mean allreduce?"));
+  EXPECT_EQ(run(lsched({"list", "sparse_allreduce", "--explain"})).status, 2);
+}
+
 TEST(CommandList, says_why_an_algorithm_cannot) {
   const outcome it = run(lsched({"list", "--json", "-", "--dtype", "f32", "--op", "bxor"}));
   ASSERT_EQ(it.status, 0) << it.err;
