@@ -1333,6 +1333,16 @@ TEST(CommandVerify, says_what_fails_many_worlds_once) {
   EXPECT_FALSE(contains(lines.out, "as above")) << lines.out;
 }
 
+TEST(CommandVerify, a_mistake_that_means_make_by_other_ops_is_told_once) {
+  std::string text = content_of(k_ring);
+  text.replace(text.find("send in[r] to"), 13, "send in[0] to");
+  const temporary_file stuck(text);
+  const outcome it = run(lsched({"verify", stuck.path, "--ranks", "3", "--count", "5,6"}));
+  EXPECT_TRUE(contains(it.out, "\nFAILED  allreduce/my_ring, 3 ranks, count 6\n        contents: ")) << it.out;
+  EXPECT_TRUE(contains(it.out, "\nFAILED  allreduce/my_ring, 3 ranks, count 6, means: as above, by other ops\n"));
+  EXPECT_TRUE(contains(it.out, "\nFAILED  allreduce/my_ring, 3 ranks, count 6, in place: as above\n")) << it.out;
+}
+
 TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
   const temporary_file of_five(broadcast("five", "needs P mod 5 == 0\n"));
   const outcome shown = run(lsched({"show", of_five.path}));
