@@ -512,6 +512,15 @@ TEST(CommandBench, launches_of_overlap_are_compared_in_one_table) {
   for (const char* part : {"overlap %", "A/A", "cable", "sleep"}) EXPECT_TRUE(contains(it.out, part)) << it.out;
 }
 
+TEST(CommandBench, ends_quietly_when_its_reader_has_gone) {
+  const std::string ask = LSCHED_TEST_COMMAND " bench messages -n 3 --cell-seconds 0.01 | head -1";
+  for (int i = 0; i < 5; ++i) {
+    const outcome it = run({"/bin/sh", "-c", ask});
+    EXPECT_TRUE(contains(it.out, "messages: ")) << it.out;
+    EXPECT_EQ(it.err, "");
+  }
+}
+
 TEST(CommandBench, messages_are_measured_and_right) {
   const words ask{"bench", "messages", "--bytes", "4,1K,100K", "--cell-seconds", "0.005", "--json", "-"};
   for (const char* ranks : {"2", "3"}) {
