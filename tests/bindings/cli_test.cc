@@ -1756,6 +1756,17 @@ TEST(CommandRun, survivors_of_a_killed_rank_learn_of_it_and_end) {
   EXPECT_TRUE(contains(it.err(), "lsched: LSCHED_ERR_PEER: ")) << it.err();
 }
 
+TEST(CommandRun, tells_of_a_rank_that_ended_well_in_an_open_world) {
+  const std::string soak = LSCHED_TEST_COMMAND " soak --iterations 1000000000000 --progress";
+  program it(shell_ranks({"-n", "3"},
+                         "test $LSCHED_RUN_RANK = 1 || exec " + soak + "; " + soak + " & echo pid $!; wait; exit 0"));
+  ASSERT_TRUE(it.wait_for_error("rounds/s", 1)) << it.err();
+  kill(std::stoi(it.out().substr(4)), SIGKILL);
+  EXPECT_EQ(it.finish(), 1) << it.err();
+  EXPECT_TRUE(contains(it.err(), "lsched run: rank 1 (pid ")) << it.err();
+  EXPECT_TRUE(contains(it.err(), " exited with status 0 without closing its world: ")) << it.err();
+}
+
 TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
   const auto begin = clock::now();
   const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));

@@ -21,6 +21,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/recording_words.h"
@@ -42,6 +43,7 @@ struct child {
   std::int32_t rank = 0;
   pid_t process = 0;
   bool is_running = true;
+  bool is_told_of = false;
   int wait_status = 0;
 };
 
@@ -257,12 +259,26 @@ class world_launcher {
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (number == 0) return;
-    const std::string name = "rank " + std::to_string(ended.rank) + " (pid " + std::to_string(ended.process) + ") ";
+    if (exit_status_ < 128) tell_unclosed();
+    const std::string name = name_of(ended);
     if (is_signal)
-      tell(name + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
+      tell(name + " was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
            (is_late_ ? "" : place_of(ended.rank)));
     else
-      tell(name + "exited with status " + std::to_string(number));
+      tell(name + " exited with status " + std::to_string(number));
+  }
+
+  static std::string name_of(const child& one) {
+    return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
+  }
+
+  /// Where ranks fail and none was killed, those explain it that have ended well, but did not close their world.
+  void tell_unclosed() {
+    for (child& each : children_) {
+      const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
+      if (each.is_running || each.wait_status != 0 || !is_open || std::exchange(each.is_told_of, true)) continue;
+      tell(name_of(each) + " exited with status 0 without closing its world" + place_of(each.rank));
+    }
   }
 
   /// ": in allreduce/ring #0, round 17, …": where the rank is, or was when it ended.
@@ -279,7 +295,7 @@ class world_launcher {
       if (!each.is_running) continue;
       const std::string place = place_of(each.rank);
       if (place.empty() || ++found > k_most) continue;
-      tell("rank " + std::to_string(each.rank) + " (pid " + std::to_string(each.process) + ")" + place);
+      tell(name_of(each) + place);
     }
     if (found > k_most) tell("and " + counted(found - k_most, "rank") + " more");
   }
@@ -293,6 +309,7 @@ class world_launcher {
       std::snprintf(text.data(), text.size(), "%g s", seconds);
       tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
            counted(request_.ranks, "rank"));
+      tell_unclosed();
       tell_places();
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
     }
