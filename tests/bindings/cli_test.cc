@@ -1767,6 +1767,17 @@ TEST(CommandRun, tells_of_a_rank_that_ended_well_in_an_open_world) {
   EXPECT_TRUE(contains(it.err(), " exited with status 0 without closing its world: ")) << it.err();
 }
 
+TEST(CommandRun, prepends_ranks_to_lines) {
+  const std::string script = "echo out; printf 'one\\ntwo' >&2; test $LSCHED_RUN_RANK = 0 || exit 3";
+  const outcome it = run(shell_ranks({"-n", "2", "--prepend-rank"}, script));
+  EXPECT_EQ(it.status, 3) << it.err;
+  EXPECT_TRUE(it.out == "0: out\n1: out\n" || it.out == "1: out\n0: out\n") << it.out;
+  for (const char* lines : {"0: one\n", "0: two\n", "1: one\n", "1: two\n"})
+    EXPECT_TRUE(contains(it.err, lines)) << it.err;
+  const outcome much = run(shell_ranks({"-n", "3", "--prepend-rank"}, "seq 30000; sleep 0.1 & exit 0"));
+  EXPECT_EQ(std::count(much.out.begin(), much.out.end(), '\n'), 90000);
+}
+
 TEST(CommandRun, nobody_waits_for_a_rank_that_died_before_it_joined) {
   const auto begin = clock::now();
   const outcome it = run(endless_ranks("test $LSCHED_RUN_RANK != 1 || kill -KILL $$"));

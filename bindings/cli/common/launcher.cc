@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -46,6 +47,39 @@ struct child {
   bool is_told_of = false;
   int wait_status = 0;
 };
+
+/// What a rank writes to one of its outputs, and where it goes.
+struct rank_output {
+  std::int32_t rank;
+  int from;
+  std::FILE* to;
+  std::string unfinished{};  ///< a line
+};
+
+/// Copies line by line, each behind the rank, until nobody can write any more.
+void prepend_ranks(std::vector<rank_output> outputs) {
+  std::vector<pollfd> waits;
+  for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
+  for (std::size_t left = outputs.size(); left > 0 && (poll(waits.data(), waits.size(), -1) > 0 || errno == EINTR);)
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (std::exchange(waits[i].revents, 0) == 0) continue;
+      rank_output& one = outputs[i];
+      std::array<char, 4096> piece{};
+      const ssize_t got = read(one.from, piece.data(), piece.size());
+      if (got > 0) one.unfinished.append(piece.data(), static_cast<std::size_t>(got));
+      if (got <= 0 && !one.unfinished.empty()) one.unfinished += '\n';
+      std::string lines;
+      std::size_t begin = 0;
+      for (std::size_t end = 0; (end = one.unfinished.find('\n', begin)) != std::string::npos; begin = end + 1)
+        lines += std::to_string(one.rank) + ": " + one.unfinished.substr(begin, end + 1 - begin);
+      one.unfinished.erase(0, begin);
+      std::fwrite(lines.data(), 1, lines.size(), one.to);
+      std::fflush(one.to);
+      if (got > 0) continue;
+      waits[i].fd = -1;
+      --left;
+    }
+}
 
 /// The action that failed, and why.
 std::string system_text(const std::string& action) { return action + ": " + std::strerror(errno); }
@@ -142,6 +176,7 @@ class world_launcher {
       waitpid(each.process, nullptr, 0);
     }
     end_orphans();
+    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // nobody is left who could write
     for (const int end : writing_ends_) close(end);
   }
   world_launcher(const world_launcher&) = delete;
@@ -150,6 +185,7 @@ class world_launcher {
   int run() {
     children_.reserve(static_cast<std::size_t>(request_.ranks));
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) start(rank);
+    if (request_.prepends_rank) start_copier();
     if (request_.limit) deadline_ = clock::now() + *request_.limit;
     for (reap(); running() != 0; reap()) {
       const auto news = gate_.next(deadline_);
@@ -169,12 +205,19 @@ class world_launcher {
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
     writing_ends_.push_back(lifeline[1]);
+    std::array<int, 2> writing{STDOUT_FILENO, STDERR_FILENO};
+    if (request_.prepends_rank)
+      for (std::size_t i = 0; i < writing.size(); ++i) writing[i] = open_output(rank, i == 0 ? stdout : stderr);
     const pid_t launcher = getpid();
     const pid_t process = fork();
+    if (process == 0 && request_.prepends_rank)
+      for (std::size_t i = 0; i < writing.size(); ++i) dup2(writing[i], static_cast<int>(i) + 1);
     if (process == 0) become(rank, launcher, lifeline[0], ends[1]);
     std::string why = process < 0 ? system_text("fork") : std::string();
     close(ends[1]);
     close(lifeline[0]);
+    if (request_.prepends_rank)
+      for (const int end : writing) close(end);
     if (process > 0) children_.push_back({.rank = rank, .process = process});
     std::array<char, 256> piece{};
     for (ssize_t got = 1; process > 0 && got != 0;) {
@@ -184,6 +227,27 @@ class world_launcher {
     }
     close(ends[0]);
     if (!why.empty()) throw command_failure("cannot start rank " + std::to_string(rank) + ": " + why);
+  }
+
+  /// A pipe in the place of `to`; answers the end that the rank writes to.
+  int open_output(std::int32_t rank, std::FILE* to) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank"));
+    outputs_.push_back({rank, ends[0], to});
+    return ends[1];
+  }
+
+  /// A process of its own: this one waits for signals. It keeps no lifeline, and no signal ends it before the ranks.
+  void start_copier() {
+    copier_ = fork();
+    if (copier_ < 0) throw command_failure(system_text("fork"));
+    if (copier_ == 0) {
+      for (const int end : writing_ends_) close(end);
+      prepend_ranks(std::move(outputs_));
+      _exit(0);
+    }
+    strangers_.push_back(copier_);
+    for (const rank_output& each : outputs_) close(each.from);
   }
 
   /// In the child: one thread, and nothing of the launcher's is needed any more.
@@ -358,13 +422,15 @@ class world_launcher {
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  const std::vector<pid_t> strangers_ = find_children();  ///< children of the program that executed this one
+  std::vector<pid_t> strangers_ = find_children();  ///< children that are no ranks', of the program before this one too
   rlimit descriptors_{};
   const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
-  std::vector<int> writing_ends_;  ///< of the pipes that ranks inherit
+  std::vector<int> writing_ends_;     ///< of the pipes that ranks inherit
+  std::vector<rank_output> outputs_;  ///< with --prepend-rank
+  pid_t copier_ = 0;
   std::optional<clock::time_point> deadline_;
   bool is_late_ = false;
   int exit_status_ = 0;

@@ -34,6 +34,7 @@ struct launch_request {
   std::string title = "lsched run";                ///< begins each line the launcher prints
   std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
   bool bind = false;                               ///< rank r to the r-th core this process may use, round robin
+  bool prepends_rank = false;                      ///< "R: " before each line that rank R writes
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
