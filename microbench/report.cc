@@ -94,25 +94,15 @@ result times_of(const summary& us) {
 
 // ---- table ----
 
-/// A row that is too wide goes on in another line, as all rows then do.
 void table::print(std::FILE* to) const {
-  constexpr std::size_t k_indent = 6;
   std::vector<std::size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_)
     for (std::size_t column = 0; column < row.size(); ++column)
       widths[column] = std::max(widths[column], width(row[column]));
   for (const auto& row : rows_) {
     std::string line;
-    std::size_t place = 0;
-    for (std::size_t column = 0; column < row.size(); ++column) {
-      if (column > 0 && place + 2 + widths[column] > k_columns) {
-        line += "\n";
-        place = k_indent;
-      }
-      const std::size_t space = column == 0 ? 0 : place == k_indent && line.ends_with('\n') ? k_indent : 2;
-      line += std::string(space + widths[column] - width(row[column]), ' ') + row[column];
-      place += (space == 2 ? 2 : 0) + widths[column];
-    }
+    for (std::size_t column = 0; column < row.size(); ++column)
+      line += std::string((column == 0 ? 0 : 2) + widths[column] - width(row[column]), ' ') + row[column];
     std::fprintf(to, "%s\n", line.c_str());
   }
 }
@@ -130,11 +120,14 @@ void table::print_markdown(std::FILE* to) const {
 
 table table_of(std::span<const result> rows, std::span<const column> columns) {
   std::vector<std::string> headings;
-  for (const column& c : columns) headings.emplace_back(c.heading);
+  std::vector<column> shown;
+  for (const column& c : columns)
+    if (std::ranges::any_of(rows, [&](const result& row) { return row.contains(c.key); })) shown.push_back(c);
+  for (const column& c : shown) headings.emplace_back(c.heading);
   table lines(std::move(headings));
   for (const result& row : rows) {
     std::vector<std::string> line;
-    for (const column& c : columns) line.push_back(row.contains(c.key) ? text_of(row.at(c.key), row, c) : "");
+    for (const column& c : shown) line.push_back(row.contains(c.key) ? text_of(row.at(c.key), row, c) : "");
     lines.add(std::move(line));
   }
   return lines;

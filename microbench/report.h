@@ -22,7 +22,7 @@ namespace lsched::bench {
 using result = nlohmann::json;
 
 /// A column of a table, filled from a key of each result: sizes ("bytes") as 64K, true as yes, wrong results marked,
-/// lists joined by +, null as -, a key that is not there as nothing.
+/// lists joined by +, null as -, a key that is not there as nothing; one that no row has makes no column.
 struct column {
   const char* heading;
   const char* key;
@@ -48,7 +48,8 @@ result times_of(const summary& us);
 inline constexpr column k_us_min("min us", "us_min", 2), k_us_median("median us", "us_median", 2),
     k_us_p95("p95 us", "us_p95", 2), k_rounds("rounds", "rounds"), k_wrong("wrong", "wrong");
 
-/// Rows of text, right-aligned under their headings.
+/// Rows of text, a line each, right-aligned under their headings. Benchmarks choose columns that fit into
+/// k_columns (bindings/wrapped_text.h); JSON has the rest.
 class table {
  public:
   explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}

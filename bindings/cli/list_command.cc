@@ -20,6 +20,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct list_options {
+  std::string collective;  ///< empty: all
   request_options request;
   std::string tuning;
   rank ranks_per_core = 0;  ///< 0: as many as have to on this machine
@@ -105,10 +106,12 @@ void print(const json& list, const char* estimate, const std::vector<std::pair<c
 void print(const json& dense, const json& sparse, const request_options& request) {
   std::printf("One round of the whole world: %s, %llu x %s.\n\n", counted(request.ranks, "rank").c_str(),
               static_cast<unsigned long long>(request.count), std::string(name_of(request.type)).c_str());
-  std::printf("%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
+  if (!dense.empty())
+    std::printf("%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
   print(dense, "cost", {{"messages", 9}, {"bytes", 13}, {"signals", 9}, {"rounds", 5}});
-  std::printf("\nThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
-              static_cast<unsigned long long>(problem_of(request).k));
+  if (sparse.empty()) return;
+  std::printf("%sThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
+              dense.empty() ? "" : "\n", static_cast<unsigned long long>(problem_of(request).k));
   print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
   std::printf("\n%s has the same ones, behind an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
 }
@@ -154,10 +157,15 @@ void print_choice(const json& entry) {
                   wrapped(text_of(each["objection"]), 29).c_str());
 }
 
+bool is_wanted(const list_options& options, std::string_view collective) {
+  return options.collective.empty() || options.collective == collective;
+}
+
 int explain(const list_options& options) {
   const selection by = selection_of(options);
   json all = json::array();
   for (const collective* of : collectives()) {
+    if (!is_wanted(options, of->name)) continue;
     json entry = explain(*of, options.request, by);
     if (!entry["candidates"].empty()) all.push_back(std::move(entry));
   }
@@ -172,8 +180,10 @@ int list(const list_options& options) {
   print_to(options.json);
   if (options.explains) return explain(options);
   json dense = json::array(), sparse = json::array();
-  for (const algorithm& how : algorithms()) dense.push_back(describe(how, options.request));
-  for (const sparse_algorithm& how : sparse_algorithms()) sparse.push_back(describe(how, options.request));
+  for (const algorithm& how : algorithms())
+    if (is_wanted(options, how.of->name)) dense.push_back(describe(how, options.request));
+  for (const sparse_algorithm& how : sparse_algorithms())
+    if (options.collective.empty() || is_sparse(options.collective)) sparse.push_back(describe(how, options.request));
   if (options.json.empty()) return print(dense, sparse, options.request), 0;
   dense.insert(dense.end(), sparse.begin(), sparse.end());
   std::printf("%s\n", dense.dump(2).c_str());
@@ -186,6 +196,7 @@ void add_list_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   const option_group group{*command};
+  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)");
   add_request_options(*command, options->request);
   auto* explains = group.add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   group.add("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
@@ -198,8 +209,14 @@ void add_list_command(CLI::App& app, command_context& context) {
   command->footer(
       "Messages and bytes are those of all ranks together; hops is the longest chain of messages and\n"
       "signals, one after the other (\"rounds\" in JSON). Signals carry no payload.\n"
-      "Example:  lsched list --ranks 32 --count 1000000 --dtype f32");
-  command->callback([&context, options] { context.action = [options] { return list(*options); }; });
+      "Example:  lsched list --ranks 32 --count 1000000 --dtype f32\n"
+      "          lsched list allreduce --explain --ranks 32");
+  command->callback([&context, options] {
+    expect_listed(options->collective, "auto");
+    if (options->explains && is_sparse(options->collective))
+      throw CLI::ValidationError("--explain", "is of dense collectives: " + options->collective + " has one to choose");
+    context.action = [options] { return list(*options); };
+  });
 }
 
 }  // namespace lsched::cli

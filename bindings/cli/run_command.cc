@@ -20,6 +20,7 @@ struct run_options {
   std::int32_t ranks = 1;
   double timeout_s = 0;
   bool bind = false;
+  bool prepends_rank = false;
 };
 
 int run(const command_context& context, const run_options& options) {
@@ -27,6 +28,7 @@ int run(const command_context& context, const run_options& options) {
   request.ranks = options.ranks;
   request.words = context.program;
   request.bind = options.bind;
+  request.prepends_rank = options.prepends_rank;
   if (options.timeout_s > 0)
     request.limit = std::chrono::milliseconds(static_cast<std::int64_t>(options.timeout_s * 1000));
   const std::string& name = context.program.front();
@@ -58,6 +60,7 @@ void add_run_command(CLI::App& app, command_context& context) {
   group.add("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
       ->check(number(0.001, k_longest_seconds));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
+  group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
   // For the help text: main() has set these words aside, because they are not ours to parse.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(

@@ -62,8 +62,8 @@ result comparison_of(std::span<const result> rows, const std::string& algorithm)
 /// not JSON.
 table overlap_table(std::span<const std::string> launches);
 
-/// All sizes of one collective, as options say; prints a table, writes JSON, and answers a result for each cell.
-/// `mpi`: its name, empty if it is not measured. Collective.
+/// All sizes of one collective, as options say; writes JSON, and answers a result for each cell. Prints how an
+/// algorithm compares, if one is to be compared. `mpi`: its name, empty if it is not measured. Collective.
 std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out);
 

@@ -27,36 +27,45 @@ enum : std::size_t { k_compute, k_collective, k_sequence, k_overlap, k_again, k_
 constexpr std::array k_names{"compute", "coll", "sequence", "overlap", "again"};
 constexpr std::array k_devices{"core", "sleep"};
 
-constexpr std::array k_columns{column("P", "ranks"),
-                               column("through", "transport"),
-                               column("size", "bytes"),
+constexpr std::array k_columns{column("size", "bytes"),
                                column("compute", "device"),
-                               column("", "impl"),
-                               column("form", "form"),
+                               column("", "form"),
                                column("buffers", "buffers"),
                                column("progress", "progress"),
-                               column("compute us", "us_compute", 1),
                                column("coll us", "us_coll", 1),
-                               column("sequence us", "us_sequence", 1),
-                               column("overlap us", "us_overlap", 1),
                                column("overlap %", "overlap", 0, 100),
                                column("/sequence", "ratio", 2),
                                column("A/A", "ratio_again", 2),
-                               column("/bound", "of_bound", 2),
-                               column("CPU us, coll", "cpu_us_coll", 1),
-                               column("sequence", "cpu_us_sequence", 1),
-                               column("overlap", "cpu_us_overlap", 1),
-                               k_rounds,
                                k_wrong};
 
+/// Of several launches beside each other.
+constexpr std::array k_all_columns{column("P", "ranks"),
+                                   column("through", "transport"),
+                                   column("size", "bytes"),
+                                   column("compute", "device"),
+                                   column("", "impl"),
+                                   column("form", "form"),
+                                   column("buffers", "buffers"),
+                                   column("progress", "progress"),
+                                   column("compute us", "us_compute", 1),
+                                   column("coll us", "us_coll", 1),
+                                   column("sequence us", "us_sequence", 1),
+                                   column("overlap us", "us_overlap", 1),
+                                   column("overlap %", "overlap", 0, 100),
+                                   column("/sequence", "ratio", 2),
+                                   column("A/A", "ratio_again", 2),
+                                   column("/bound", "of_bound", 2),
+                                   column("CPU us, coll", "cpu_us_coll", 1),
+                                   column("sequence", "cpu_us_sequence", 1),
+                                   column("overlap", "cpu_us_overlap", 1),
+                                   k_rounds,
+                                   k_wrong};
+
 constexpr const char* k_legend =
-    "A round's time is its slowest rank's, median over rounds; CPU is the mean processor time of all ranks together, "
-    "waiting included.\n"
+    "A round's time is its slowest rank's, median over rounds. "
     "compute: core is arithmetic; sleep stands for a device, and leaves the core. overlap %: 1 - (overlap - compute) / "
-    "coll, as OSU.\n"
-    "/sequence: below 1 something is gained by not waiting; A/A: the same cell measured twice. /bound: the bound is "
-    "the "
-    "longest of compute, coll, and the processor time of both spread over all cores.";
+    "coll, as OSU. "
+    "/sequence: below 1 something is gained by not waiting; A/A: the same cell measured twice.";
 
 /// How long the collective takes alone, median over some rounds, µs; the same on every rank.
 double probe_us(const cell& c, team& ranks) {
@@ -159,7 +168,8 @@ void measure_pass(team& ranks, const overlap_options& options, const std::string
     for (std::size_t first = 0; first < phases.size(); first += k_phases) {
       result row = result_of(std::span(phases).subspan(first).first<k_phases>(), ranks, cores);
       row.update({{"progress", progress}, {"mpi", mpi}});
-      out.add(std::move(row));
+      const bool yields = row["form"] == name_of(mpi_form::yielding);
+      out.add(row, {{"form", row["impl"] != "mpi" ? "libsched" : yields ? "MPI, yields" : "MPI"}});
     }
     set.end();
   }
@@ -205,7 +215,7 @@ table overlap_table(std::span<const std::string> launches) {
     std::istringstream file(lines);
     for (std::string line; std::getline(file, line);) rows.push_back(parsed(line));
   }
-  return table_of(rows, k_columns);
+  return table_of(rows, k_all_columns);
 }
 
 }  // namespace lsched::bench

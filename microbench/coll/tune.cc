@@ -1,6 +1,7 @@
 // The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written
 // down as a rule (docs/reference/collectives.md).
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -20,8 +21,7 @@ constexpr std::uint64_t k_endless = std::numeric_limits<std::uint64_t>::max();
 /// The fastest algorithm for blocks or vectors of so many bytes.
 struct winner {
   std::uint64_t bytes = 0;
-  std::string algorithm;
-  double us = 0;
+  result row;
 };
 
 /// With malloc'd buffers, as most callers have; the better of both forms. Ascending by bytes.
@@ -30,10 +30,11 @@ std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::v
   for (const result& row : rows) {
     if (row.at("buffers") != "malloc" || row.at("wrong") > 0) continue;
     const std::uint64_t bytes = exercise(kind, 0, size, row.at("bytes")).count() * sizeof(float);
-    const winner candidate{bytes, row.at("algorithm"), row.at("us_median")};
-    auto found = std::ranges::find(best, bytes, &winner::bytes);
-    if (found == best.end()) found = best.insert(best.end(), candidate);
-    if (candidate.us < found->us) *found = candidate;
+    const auto found = std::ranges::find(best, bytes, &winner::bytes);
+    if (found == best.end())
+      best.push_back({bytes, row});
+    else if (row.at("us_median") < found->row.at("us_median"))
+      found->row = row;
   }
   std::ranges::sort(best, {}, &winner::bytes);
   return best;
@@ -49,10 +50,11 @@ std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<wi
   std::vector<tuning_rule> rules;
   for (std::size_t i = 0; i < best.size(); ++i) {
     const std::uint64_t end = i + 1 < best.size() ? border(best[i].bytes, best[i + 1].bytes) : k_endless;
-    if (rules.empty() || rules.back().algorithm != best[i].algorithm) {
+    const std::string algorithm = best[i].row.at("algorithm");
+    if (rules.empty() || rules.back().algorithm != algorithm) {
       tuning_rule next = about;
       next.least_bytes = rules.empty() ? 0 : rules.back().most_bytes + 1;
-      next.algorithm = best[i].algorithm;
+      next.algorithm = algorithm;
       rules.push_back(std::move(next));
     }
     rules.back().most_bytes = end;
@@ -105,8 +107,12 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
     const exercise_kind& kind = exercise_named(name);
     const tuning_rule about{
         .collective = name, .ranks = ranks.size(), .is_near = options.is_near, .is_crowded = ranks.is_oversubscribed()};
-    const std::vector<result> rows = sweep(kind, ranks, options.measured, "", out);
-    for (tuning_rule& rule : rules_of(about, winners_of(kind, ranks.size(), rows))) rules.push_back(std::move(rule));
+    const std::vector<winner> best = winners_of(kind, ranks.size(), sweep(kind, ranks, options.measured, "", out));
+    std::vector<result> rows;
+    for (const winner& each : best) rows.push_back(each.row);
+    out.print(table_of(rows, std::array{column("size", "bytes"), column(name.c_str(), "algorithm"),
+                                        column("form", "form"), column("in place", "in_place"), k_us_median}));
+    for (tuning_rule& rule : rules_of(about, best)) rules.push_back(std::move(rule));
   }
   if (const int status = out.finish(); status != 0) return status;  // nothing is written
   replace(table, rules);

@@ -202,8 +202,7 @@ void measure_allreduce(cuda_run& run, team& ranks) {
   }
   run.print({column("size", "bytes"), column("way", "way"), column("algorithm", "algorithm"),
              column("chosen", "chosen"), column("segment", "segment"), column("median ms", "ms", 4),
-             column("least", "ms_min", 4), column("most", "ms_max", 4), column("cpu ms", "cpu_ms", 3),
-             column("rounds", "rounds"), k_wrong});
+             column("least", "ms_min", 4), column("most", "ms_max", 4), column("cpu ms", "cpu_ms", 3), k_wrong});
 }
 
 }  // namespace lsched::bench

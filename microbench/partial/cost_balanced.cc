@@ -156,13 +156,10 @@ void measure_balanced(team& ranks, const cost_options& options, reporter& out) {
   out.print({column("size", "bytes"), column("partial", "policy"), column("barrier", "barrier"),
              column("us", "us_median", 2), column("sync us", "us_sync", 2), column("copy us", "us_copy", 2),
              column("fresh us", "us_fresh", 2), column("/(sync+copy)", "ratio", 2), column("target", "target", 1),
-             column("/fresh", "ratio_fresh", 2), column("contributors", "contributors", 2),
-             column("turns", "turns_per_round", 2), column("algorithm", "algorithm"),
-             column("sync's", "algorithm_sync"), k_rounds, k_wrong});
+             column("/fresh", "ratio_fresh", 2), k_wrong});
   out.say(
       "A round's time is its slowest rank's, medians over rounds. fresh: the gradient is copied to the input, then "
-      "lsched_run. Where it says barrier, one stands between rounds, for sync and fresh too. "
-      "turns: times that the progress thread was put on a core, per round, of the worst rank.");
+      "lsched_run. Where it says barrier, one stands between rounds, for sync and fresh too.");
 }
 
 }  // namespace lsched::bench

@@ -134,7 +134,6 @@ void measure_cpu(team& ranks, const cost_options& options, reporter& out) {
   out.print({column("size", "bytes"), column("quiet: engine %", "engine_quiet", 4, 100),
              column("rounds/s", "rounds_per_s", 0), column("slow-down %", "slowdown", 2, 100),
              column("engine %", "engine", 2, 100), column("explained %", "explained", 2, 100),
-             column("by bytes", "explained_by_bytes", 2, 100), column("by messages", "explained_by_messages", 2, 100),
              column("turns/round", "turns_per_round", 2), k_wrong});
   out.say(
       "quiet: all ranks compute, no round is under way; the progress thread's share of a core, of the worst rank "

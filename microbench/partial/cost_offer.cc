@@ -175,7 +175,7 @@ void measure_offers(team& ranks, const cost_options& options, reporter& out) {
   }
   out.print({column("size", "bytes"), column("others", "others"), column("offer us: min", "us_min", 2),
              column("median", "us_median", 2), column("p95", "us_p95", 2), column("one pass us", "us_pass", 2),
-             column("beyond it us", "us_beyond", 2), column("target", "target", 0), k_rounds, k_wrong});
+             column("beyond it us", "us_beyond", 2), column("target", "target", 0), k_wrong});
   out.say(
       "lsched_offer at rank 0 while the others poll for the round it starts (awake), sleep (asleep), have called and "
       "wait (last), or stay away (merge: an addition to what is pending). The pass is a copy, or for merge an "

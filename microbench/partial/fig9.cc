@@ -194,14 +194,6 @@ std::string latency_cell(const result& row) {
   return row.at("what") == "mpi" ? ms : ms + text(" (%.1f)", row.at("nap").get<double>());
 }
 
-/// "64/64/5": of MPI, solo and majority.
-std::string triple(std::span<const result> rows, const char* key, const char* format) {
-  std::string all;
-  for (const result& row : rows)
-    all += (all.empty() ? "" : "/") + (row.is_null() ? "-" : text(format, row.at(key).get<double>()));
-  return all;
-}
-
 /// A quotient of two latencies, kept for the average.
 struct ratio_column {
   std::vector<double> values;
@@ -218,31 +210,29 @@ struct ratio_column {
 void print_table(const team& ranks, const fig9_options& options, reporter& out) {
   const double synchronous = (ranks.size() - 1) / 2.0 * k_skew_ms;
   const std::string mark = ranks.is_oversubscribed() ? "*" : "";
-  table lines({"size", "iterations", "MPI ms", "solo ms (NAP)", "majority ms (NAP)", "its ideal", "sync ideal/solo",
-               "MPI/solo" + mark, "MPI/majority" + mark, "iteration ms", "cores busy"});
+  table lines({"size", "MPI ms", "solo ms (NAP)", "majority ms (NAP)", "its ideal", "ideal/solo", "MPI/solo" + mark,
+               "MPI/majority" + mark});
   ratio_column ideal_to_solo, mpi_to_solo, mpi_to_majority;
   for (const std::uint64_t bytes : options.sizes) {
-    const std::vector<result> all{find(out.results(), "mpi", bytes), find(out.results(), "solo", bytes),
-                                  find(out.results(), "majority", bytes)};
-    const result &mpi = all[0], &solo = all[1], &majority = all[2];
+    const result mpi = find(out.results(), "mpi", bytes), solo = find(out.results(), "solo", bytes),
+                 majority = find(out.results(), "majority", bytes);
     const double mpi_ms = mpi.is_null() ? 0 : mpi.at("mean_ms").get<double>();
-    lines.add({size_text(bytes), triple(all, "iters", "%.0f"), latency_cell(mpi), latency_cell(solo),
-               latency_cell(majority), triple(std::span(&majority, 1), "ideal_ms", "%.2f"),
+    lines.add({size_text(bytes), latency_cell(mpi), latency_cell(solo), latency_cell(majority),
+               majority.is_null() ? "-" : text("%.2f", majority.at("ideal_ms").get<double>()),
                ideal_to_solo.add(synchronous, solo), mpi_to_solo.add(mpi_ms, solo),
-               mpi_to_majority.add(mpi_ms, majority), triple(all, "wall_ms", "%.1f"), triple(all, "cores", "%.2f")});
+               mpi_to_majority.add(mpi_ms, majority)});
   }
-  lines.add(
-      {"mean", "", "", "", "", "", ideal_to_solo.average(), mpi_to_solo.average(), mpi_to_majority.average(), "", ""});
-  lines.add({"paper", "", "", "", "", "", "", text("%.2f", k_paper_solo), text("%.2f", k_paper_majority), "", ""});
+  lines.add({"mean", "", "", "", "", ideal_to_solo.average(), mpi_to_solo.average(), mpi_to_majority.average()});
+  lines.add({"paper", "", "", "", "", "", text("%.2f", k_paper_solo), text("%.2f", k_paper_majority)});
   out.print(lines);
   out.say(
       "Latency: mean over ranks and iterations, rank r comes r x %g ms late. Ideal of any synchronous allreduce: %.2f "
-      "ms. Triples: MPI/solo/majority.",
+      "ms.",
       k_skew_ms, synchronous);
   if (ranks.is_oversubscribed())
     out.say(
         "* oversubscribed, %d ranks on %d cores: an MPI that spins while it waits is slowed by the scheduler, so these "
-        "ratios flatter us. \"sync ideal/solo\" compares with the best that any synchronous allreduce could do.",
+        "ratios flatter us. \"ideal/solo\" compares with the best that any synchronous allreduce could do.",
         ranks.local_ranks(), ranks.cores());
 }
 

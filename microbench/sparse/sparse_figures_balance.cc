@@ -224,17 +224,13 @@ const char* paper_ratio(const result& row) {
 /// Words of the busiest rank, in multiples of k, against P: split, and gather.
 void report_balance(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
-  out.say("n = %zu; words of 4 bytes of a round's busiest rank: in the first round, without residuals; mean of rounds",
-          std::size_t{options.n});
-  out.say("%zu to %zu, with residuals; and the most of any round", std::size_t{options.iterations / 2 + 1},
-          std::size_t{options.iterations});
-  out.say("split: received; gather: sent or received, pieces of balancing included; counters: what regions cost");
+  out.say("n = %zu; words of 4 bytes of a round's busiest rank, mean of rounds %zu to %zu, with residuals",
+          std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations});
+  out.say("split: received; gather: sent or received, pieces of balancing included");
   out.print({column("phase", "phase"), column("generator", "generator"), percent("d", "density"),
              column("ranks", "ranks"), column("regions", "regions"), column("balance", "rule"),
-             per_k("first/k", "words_first"), per_k("words/k", "words_mean"), per_k("most/k", "words_most"),
-             per_k("counters/k", "counter_words"), percent("balanced", "balanced_rounds", 0),
-             column("naive/first", "naive_ratio_first", 2), column("naive/this", "naive_ratio", 2),
-             column("paper, time", "paper"), column("violations", "violations")});
+             per_k("words/k", "words_mean"), column("naive/this", "naive_ratio", 2), column("paper, time", "paper"),
+             column("violations", "violations")});
   out.say("paper: speed-up on 16 to 64 GPUs, growing with their number, of split and of the iterations that balance");
   std::vector<plot_diagram> both{{k_plot_by_ranks + std::string("set ylabel 'split: words received / k'\n")},
                                  {k_plot_by_ranks + std::string("set ylabel 'gather: words / k'\n")}};

@@ -363,9 +363,7 @@ void report_thresholds(const sparse_figures_options& options, const tell_progres
   for (const result& picture : figure.pictures) out.add(picture);
   out.print({column("iteration", "iteration"), column("age", "age"), column("exact", "exact", 5),
              column("reused", "reused", 5), column("Gaussian", "gaussian", 5),
-             column("reused/exact", "reused", 3, 1, "exact"), column("Gaussian/exact", "gaussian", 3, 1, "exact"),
-             column("reused selects/k", "reused_count", 3, 1, "k"),
-             column("Gaussian selects/k", "gaussian_count", 3, 1, "k")});
+             column("reused/exact", "reused", 3, 1, "exact"), column("Gaussian/exact", "gaussian", 3, 1, "exact")});
   out.say("paper (Fig. 4): after 25 iterations the reused threshold is close to the exact one, Gaussian's far above");
   std::vector<plot_diagram> all{courses_of(figure, "local"), courses_of(figure, "global")};
   for (const result& picture : figure.pictures) all.push_back(histogram_of(picture));

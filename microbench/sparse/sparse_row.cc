@@ -161,8 +161,7 @@ void report_rows(const sparse_options& options, const std::vector<sparse_row>& r
   out.print({column("algorithm", "algorithm"), column("policy", "policy"), per_k("recv/k", "words_recv_max"),
              per_k("sent/k", "words_sent_max"), per_k("mean/k", "words_mean"), per_k("bound/k", "bound_words"),
              column("over", "over_bound"), column("meta words", "words_meta_max", 0),
-             per_k("phases recv/k", "words_recv_phases"), column("median us", "us_median", 1),
-             column("violations", "violations")});
+             column("median us", "us_median", 1), column("violations", "violations")});
 }
 
 }  // namespace lsched::bench

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -21,6 +22,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/recording_words.h"
@@ -42,8 +44,42 @@ struct child {
   std::int32_t rank = 0;
   pid_t process = 0;
   bool is_running = true;
+  bool is_told_of = false;
   int wait_status = 0;
 };
+
+/// What a rank writes to one of its outputs, and where it goes.
+struct rank_output {
+  std::int32_t rank;
+  int from;
+  std::FILE* to;
+  std::string unfinished{};  ///< a line
+};
+
+/// Copies line by line, each behind the rank, until nobody can write any more.
+void prepend_ranks(std::vector<rank_output> outputs) {
+  std::vector<pollfd> waits;
+  for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
+  for (std::size_t left = outputs.size(); left > 0 && (poll(waits.data(), waits.size(), -1) > 0 || errno == EINTR);)
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (std::exchange(waits[i].revents, 0) == 0) continue;
+      rank_output& one = outputs[i];
+      std::array<char, 4096> piece{};
+      const ssize_t got = read(one.from, piece.data(), piece.size());
+      if (got > 0) one.unfinished.append(piece.data(), static_cast<std::size_t>(got));
+      if (got <= 0 && !one.unfinished.empty()) one.unfinished += '\n';
+      std::string lines;
+      std::size_t begin = 0;
+      for (std::size_t end = 0; (end = one.unfinished.find('\n', begin)) != std::string::npos; begin = end + 1)
+        lines += std::to_string(one.rank) + ": " + one.unfinished.substr(begin, end + 1 - begin);
+      one.unfinished.erase(0, begin);
+      std::fwrite(lines.data(), 1, lines.size(), one.to);
+      std::fflush(one.to);
+      if (got > 0) continue;
+      waits[i].fd = -1;
+      --left;
+    }
+}
 
 /// The action that failed, and why.
 std::string system_text(const std::string& action) { return action + ": " + std::strerror(errno); }
@@ -140,6 +176,7 @@ class world_launcher {
       waitpid(each.process, nullptr, 0);
     }
     end_orphans();
+    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // nobody is left who could write
     for (const int end : writing_ends_) close(end);
   }
   world_launcher(const world_launcher&) = delete;
@@ -148,6 +185,7 @@ class world_launcher {
   int run() {
     children_.reserve(static_cast<std::size_t>(request_.ranks));
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) start(rank);
+    if (request_.prepends_rank) start_copier();
     if (request_.limit) deadline_ = clock::now() + *request_.limit;
     for (reap(); running() != 0; reap()) {
       const auto news = gate_.next(deadline_);
@@ -167,12 +205,19 @@ class world_launcher {
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
     writing_ends_.push_back(lifeline[1]);
+    std::array<int, 2> writing{STDOUT_FILENO, STDERR_FILENO};
+    if (request_.prepends_rank)
+      for (std::size_t i = 0; i < writing.size(); ++i) writing[i] = open_output(rank, i == 0 ? stdout : stderr);
     const pid_t launcher = getpid();
     const pid_t process = fork();
+    if (process == 0 && request_.prepends_rank)
+      for (std::size_t i = 0; i < writing.size(); ++i) dup2(writing[i], static_cast<int>(i) + 1);
     if (process == 0) become(rank, launcher, lifeline[0], ends[1]);
     std::string why = process < 0 ? system_text("fork") : std::string();
     close(ends[1]);
     close(lifeline[0]);
+    if (request_.prepends_rank)
+      for (const int end : writing) close(end);
     if (process > 0) children_.push_back({.rank = rank, .process = process});
     std::array<char, 256> piece{};
     for (ssize_t got = 1; process > 0 && got != 0;) {
@@ -182,6 +227,27 @@ class world_launcher {
     }
     close(ends[0]);
     if (!why.empty()) throw command_failure("cannot start rank " + std::to_string(rank) + ": " + why);
+  }
+
+  /// A pipe in the place of `to`; answers the end that the rank writes to.
+  int open_output(std::int32_t rank, std::FILE* to) {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank"));
+    outputs_.push_back({rank, ends[0], to});
+    return ends[1];
+  }
+
+  /// A process of its own: this one waits for signals. It keeps no lifeline, and no signal ends it before the ranks.
+  void start_copier() {
+    copier_ = fork();
+    if (copier_ < 0) throw command_failure(system_text("fork"));
+    if (copier_ == 0) {
+      for (const int end : writing_ends_) close(end);
+      prepend_ranks(std::move(outputs_));
+      _exit(0);
+    }
+    strangers_.push_back(copier_);
+    for (const rank_output& each : outputs_) close(each.from);
   }
 
   /// In the child: one thread, and nothing of the launcher's is needed any more.
@@ -257,12 +323,26 @@ class world_launcher {
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (number == 0) return;
-    const std::string name = "rank " + std::to_string(ended.rank) + " (pid " + std::to_string(ended.process) + ") ";
+    if (exit_status_ < 128) tell_unclosed();
+    const std::string name = name_of(ended);
     if (is_signal)
-      tell(name + "was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
+      tell(name + " was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
            (is_late_ ? "" : place_of(ended.rank)));
     else
-      tell(name + "exited with status " + std::to_string(number));
+      tell(name + " exited with status " + std::to_string(number));
+  }
+
+  static std::string name_of(const child& one) {
+    return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
+  }
+
+  /// Where ranks fail and none was killed, those explain it that have ended well, but did not close their world.
+  void tell_unclosed() {
+    for (child& each : children_) {
+      const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
+      if (each.is_running || each.wait_status != 0 || !is_open || std::exchange(each.is_told_of, true)) continue;
+      tell(name_of(each) + " exited with status 0 without closing its world" + place_of(each.rank));
+    }
   }
 
   /// ": in allreduce/ring #0, round 17, …": where the rank is, or was when it ended.
@@ -279,7 +359,7 @@ class world_launcher {
       if (!each.is_running) continue;
       const std::string place = place_of(each.rank);
       if (place.empty() || ++found > k_most) continue;
-      tell("rank " + std::to_string(each.rank) + " (pid " + std::to_string(each.process) + ")" + place);
+      tell(name_of(each) + place);
     }
     if (found > k_most) tell("and " + counted(found - k_most, "rank") + " more");
   }
@@ -293,6 +373,7 @@ class world_launcher {
       std::snprintf(text.data(), text.size(), "%g s", seconds);
       tell("time limit of " + std::string(text.data()) + " reached: ending " + std::to_string(running()) + " of " +
            counted(request_.ranks, "rank"));
+      tell_unclosed();
       tell_places();
       if (exit_status_ == 0) exit_status_ = k_exit_timeout;
     }
@@ -341,13 +422,15 @@ class world_launcher {
   const launch_request& request_;
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  const std::vector<pid_t> strangers_ = find_children();  ///< children of the program that executed this one
+  std::vector<pid_t> strangers_ = find_children();  ///< children that are no ranks', of the program before this one too
   rlimit descriptors_{};
   const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
-  std::vector<int> writing_ends_;  ///< of the pipes that ranks inherit
+  std::vector<int> writing_ends_;     ///< of the pipes that ranks inherit
+  std::vector<rank_output> outputs_;  ///< with --prepend-rank
+  pid_t copier_ = 0;
   std::optional<clock::time_point> deadline_;
   bool is_late_ = false;
   int exit_status_ = 0;

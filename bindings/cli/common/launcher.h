@@ -34,10 +34,12 @@ struct launch_request {
   std::string title = "lsched run";                ///< begins each line the launcher prints
   std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
   bool bind = false;                               ///< rank r to the r-th core this process may use, round robin
+  bool prepends_rank = false;                      ///< "R: " before each line that rank R writes
 };
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
-/// passed on to the ranks; one line on standard error tells of each rank that fails. What ranks have left behind when
+/// passed on to the ranks; one line on standard error tells of each rank that fails, and of one that ended well in a
+/// world that it had not closed, if others fail. What ranks have left behind when
 /// the last of them ends has a second to end by itself, and another one after SIGTERM.
 ///
 /// Answers 0 if all ranks exit with 0, else the status of the one that failed first, 128 + n for death by

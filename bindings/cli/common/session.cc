@@ -1,5 +1,8 @@
 #include "bindings/cli/common/session.h"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -72,6 +75,23 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 
 #endif
 
+/// A reader that has gone is no failure to tell of: the launcher ends as this rank would, and with it, at once, all
+/// others, before they notice that one is missing.
+void end_with_launcher(int) {
+  kill(getppid(), SIGPIPE);
+  sleep(1);
+  raise(SIGPIPE);  // as soon as this has returned, where the launcher is not the parent
+}
+
+void end_quietly_without_reader() {
+  struct sigaction action {};
+  sigaction(SIGPIPE, nullptr, &action);
+  if (action.sa_handler != SIG_DFL) return;  // ignored: the reader's absence is an error of the write
+  action.sa_handler = end_with_launcher;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGPIPE, &action, nullptr);
+}
+
 }  // namespace
 
 // A launcher that only sets PMIX_RANK counts too: its process expects to be part of something.
@@ -110,6 +130,7 @@ session::session(const session_options& options) : origin_(find_origin()), mpi_o
                           "--transport shm needs ranks that `lsched run` has started; an MPI launcher's ranks take "
                           "auto or mpi");
   if (launched_by_mpi()) enter_mpi(options.mpi_threads);
+  if (origin_ == origin::local_launcher) end_quietly_without_reader();
   open(options.config);
   if (options.ranks == 0 || options.ranks == size()) return;
   const std::int32_t started = size();

@@ -101,6 +101,7 @@ const std::vector<option_meaning>& vocabulary() {
       {"--cell-seconds", "time that one cell of a table may take"},
       {"--transport", "what ranks talk through"},
       {"--pin", "pin ranks to cores"},
+      {"--prepend-rank", "begin lines with the rank that writes them"},
       {"--only", "one part of a benchmark"},
       {"--quick", "whether it works, not how fast"},
       {"--threads", "ranks are threads of one process"},

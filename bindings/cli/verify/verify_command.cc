@@ -136,6 +136,17 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
+/// What is wrong and where, by whatever op: variants of a world make the same mistake by others. `entry` names the
+/// world.
+json mistake_of(json entry, const judgement& made) {
+  entry.erase("in_place");
+  json places = json::array();
+  for (const finding& found : made ? made->findings : std::vector<finding>{})
+    places.push_back({name_of(found.what), found.where, found.buffer, found.begin, found.end,
+                      found.buffer == k_no_buffer ? found.text : ""});
+  return {{"world", entry}, {"places", places}, {"refused", made ? "" : made.error().text}};
+}
+
 /// What was assumed, if anything was.
 std::string words_for(const buffering& buffers) {
   if (!buffers.exists()) return {};
@@ -158,7 +169,7 @@ class reporter {
     if (as_json_)
       std::printf("%s\n", describe(world.entry, made).dump().c_str());
     else
-      print(world.text, made);
+      print(world, made);
   }
 
   /// The line on standard error that says how far the work has come.
@@ -183,19 +194,22 @@ class reporter {
 
  private:
   /// One mistake often fails many worlds.
-  void print(const std::string& world, const judgement& made) {
+  void print(const world_title& world, const judgement& made) {
     std::string lines = lines_of(made);
     if (holds(made)) {
       const std::uint64_t unexpected = worst_unexpected(*made).messages;
-      std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n%s", world.c_str(),
+      std::printf("proved  %s: %s, %s, %s; at most %s at a rank\n%s", world.text.c_str(),
                   counted(made->round_cost.messages, "message").c_str(),
                   counted(made->round_cost.signals, "signal").c_str(), counted(made->round_cost.hops, "hop").c_str(),
                   counted(unexpected, "unexpected message").c_str(), lines.c_str());
     } else if (lines == last_failed_) {
-      std::printf("FAILED  %s: as above\n", world.c_str());
+      std::printf("FAILED  %s: as above\n", world.text.c_str());
+    } else if (json mistake = mistake_of(world.entry, made); mistake == last_mistake_) {
+      std::printf("FAILED  %s: as above, by other ops\n", world.text.c_str());
     } else {
-      std::printf("FAILED  %s\n%s", world.c_str(), lines.c_str());
+      std::printf("FAILED  %s\n%s", world.text.c_str(), lines.c_str());
       last_failed_ = std::move(lines);
+      last_mistake_ = std::move(mistake);
     }
   }
 
@@ -206,7 +220,8 @@ class reporter {
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
   std::size_t unpromised_ = 0;  ///< of those verified
-  std::string last_failed_;     ///< lines of the last world that failed
+  std::string last_failed_;     ///< lines of the last world whose failure was printed, and its mistake
+  json last_mistake_;
 };
 
 // --- a world out of a file ---------------------------------------------------------------------------------

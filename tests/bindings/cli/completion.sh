@@ -24,6 +24,7 @@ expect "cost coll compare" bench co
 expect "cost coll compare" help bench co
 expect "bench" help be
 expect "allreduce" show allr
+expect "allreduce" list allr
 expect "sparse_allreduce" verify sp
 expect "f16 f32 f64" list --dtype f
 expect "--ranks --ranks-per-node --rank" show allreduce --rank
