@@ -64,6 +64,8 @@ class custom_generator {
   virtual cost cost_of(rank size, const shape& data) const = 0;
   /// Why it cannot serve a request that others can.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
+  /// The counts that it serves are multiples of this.
+  virtual std::uint64_t count_unit(rank size) const = 0;
   /// Why "auto" must not take `how`, which is of this generator, dense or partial: what the proof of the request found.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };

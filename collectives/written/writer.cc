@@ -17,6 +17,7 @@ constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
 constexpr std::uint32_t k_most_messages = 1 << 20;  ///< from one rank to another, of one channel
 constexpr std::uint32_t k_most_statements = 1 << 22;
+constexpr std::uint64_t k_most_touched = 1 << 24;  ///< chunks, by all statements
 
 /// Where the chunks of a vector lie.
 struct layout {
@@ -164,6 +165,11 @@ class written_part : ordered_part {
                            counted(vector.chunks(), "chunk"));
       return {};
     }
+    touched_ += static_cast<std::uint64_t>(last - first) + 1;
+    if (touched_ > k_most_touched) {
+      refuse(place.at, "statements touch more than " + std::to_string(k_most_touched) + " chunks");
+      return {};
+    }
     const auto begin = vector.begins[static_cast<std::size_t>(first)];
     return {{vector.buffer, begin},
             vector.begins[static_cast<std::size_t>(last) + 1] - begin,
@@ -299,6 +305,7 @@ class written_part : ordered_part {
   std::vector<layout> vectors_{};
   std::map<std::tuple<bool, rank, std::uint32_t>, std::uint32_t> messages_{};
   std::uint32_t statements_ = 0;
+  std::uint64_t touched_ = 0;
   bool is_refused_ = false;
 };
 

@@ -36,6 +36,7 @@ class written_algorithm final : public custom_generator {
   }
   cost cost_of(rank size, const shape& data) const override { return proof_of(false, size, data).round; }
   std::optional<failure> validate(rank size, const shape& data) const override;
+  std::uint64_t count_unit(rank size) const override;
   std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const override {
     return proof_of(how.dense != nullptr, size, data).error;
   }
@@ -95,6 +96,11 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
                                            "multiple of " +
                                            std::to_string(*chunks)};
   return std::nullopt;
+}
+
+std::uint64_t written_algorithm::count_unit(rank size) const {
+  const auto chunks = written::chunks_of(text_, size, 0);
+  return chunks && written::has_equal_chunks(text_) ? static_cast<std::uint64_t>(*chunks) : 1;
 }
 
 /// Proofs are made without the lock: two threads may make one twice.

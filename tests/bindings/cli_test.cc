@@ -1369,6 +1369,35 @@ TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
 #endif
 }
 
+TEST(Command, usual_counts_are_multiples_of_equal_chunks) {
+  const std::string program = LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml";
+  const outcome proved = run(lsched({"verify", program}));
+  EXPECT_TRUE(contains(proved.out, "3 ranks, count 6: ") && contains(proved.out, "\n6 worlds proved, 0 failed\n"))
+      << proved.out;
+  EXPECT_TRUE(contains(run(lsched({"verify", program, "--count", "7"})).err, "needs a count that is a multiple of 6"));
+  const outcome timed = run(lsched({"simulate", program}));
+  EXPECT_TRUE(contains(timed.out, ", 3 ranks, 1026 B")) << timed.out << timed.err;
+}
+
+#if LSCHED_HAVE_BENCH
+TEST(CommandBench, an_algorithm_that_is_not_proved_for_the_world_is_not_run) {
+  const temporary_file stuck(
+      "libsched algorithm 1\nname \"two\"\ncollective allreduce\nchunks 5\nscratch s chunks 5\n"
+      "if P == 2\n  send in to 1 - r\n  out = op recv from 1 - r in\n"
+      "else\n  out = recv from (r + 1) mod P\n  send out to (r - 1) mod P\nend\n");
+  const words bench = lsched({"bench", "coll", stuck.path, "--bytes", "20", "--cell-seconds", "0.002"});
+  words in_three = lsched({"run", "-n", "3", "--timeout", "40"});
+  in_three.insert(in_three.end(), bench.begin(), bench.end());
+  const outcome it = run(in_three);
+  EXPECT_EQ(it.status, 1);
+  EXPECT_TRUE(contains(it.err, "two is refused by its proof: ")) << it.err;
+  const temporary_file alone("libsched algorithm 1\nname \"lone\"\ncollective scan\nneeds P == 1\nout = copy in\n");
+  const outcome refused = run(lsched({"bench", "coll", alone.path, "-n", "3"}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(contains(refused.err, "lone needs P == 1, and P is 3")) << refused.err;
+}
+#endif
+
 TEST(CommandVerify, notes_are_told) {
   const temporary_file fragile(
       "libsched schedule 2\nname \"fragile\"\nrank 0 of 2\nflags\nactivation none seed 0\n"

@@ -63,13 +63,18 @@ rank usual_ranks(const std::string& collective, const std::string& algorithm, ra
   return is_allowed(1) ? 1 : usual;
 }
 
-void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks) {
-  constexpr std::uint64_t k_blocks = 64;  // a multiple of what most algorithms cut a vector into
+std::uint64_t usual_count(const algorithm& how, rank ranks, std::uint64_t count) {
+  const std::uint64_t unit = how.custom == nullptr ? 1 : how.custom->count_unit(ranks);
+  return (count + unit - 1) / unit * unit;
+}
+
+std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks) {
   const lsched::algorithm* const how = find(collective, algorithm);
-  if (how == nullptr || how->custom == nullptr) return;
-  const shape data = typical_shape(*how->of, ranks, k_blocks * wide(ranks), dtype::f32, kernel::sum);
-  if (validate(*how, {0, ranks}, data)) return;
-  if (const auto why = how->custom->doubt(*how, ranks, data)) throw command_failure(*why);
+  if (how == nullptr || how->custom == nullptr) return std::nullopt;
+  const std::uint64_t count = usual_count(*how, ranks, wide(ranks));  // what ranks wait for is the same for all but 0
+  const shape data = typical_shape(*how->of, ranks, count, dtype::f32, kernel::sum);
+  if (auto why = validate(*how, {0, ranks}, data)) return why;
+  return how->custom->doubt(*how, ranks, data);
 }
 
 }  // namespace lsched::cli

@@ -8,6 +8,10 @@
 #include "bindings/cli/goal/goal.h"
 #include "libsched/schedule/schedule.h"
 
+namespace lsched {
+struct algorithm;
+}
+
 namespace lsched::cli {
 
 inline constexpr const char* k_collective_or_file =
@@ -46,8 +50,11 @@ void take_algorithm_file(std::string& collective, std::string& algorithm);
 /// the fewest that it does from 2 to 64, or 1.
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
-/// Before an algorithm is run whose ranks might wait for each other for ever. Throws command_failure with what the
-/// proof of a typical request has found; says nothing of requests that the algorithm does not serve.
-void expect_proof(const std::string& collective, const std::string& algorithm, rank ranks);
+/// A count that the algorithm serves: this one, or the next larger.
+std::uint64_t usual_count(const algorithm& how, rank ranks, std::uint64_t count);
+
+/// Before an algorithm is run whose ranks might wait for each other for ever: what the proof of a typical request has
+/// found, or why the algorithm serves none of so many ranks.
+std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks);
 
 }  // namespace lsched::cli

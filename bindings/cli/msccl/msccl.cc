@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <optional>
 #include <pugixml.hpp>
@@ -270,18 +271,27 @@ class algorithm_writer {
     forwarded_so_far_ = 0;
     read_.clear();
     std::vector<std::size_t> done(all.blocks.size(), 0);
-    bool is_moving = true;
     const auto is_ready = [&](const step& one) {
       if (one.dep_block < 0 || one.dep_step < 0) return true;
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    while (std::exchange(is_moving, false))
-      for (std::size_t b = 0; b < all.blocks.size(); ++b)
-        for (; done[b] < all.blocks[b].steps.size() && is_ready(all.blocks[b].steps[done[b]]); ++done[b]) {
-          if (!write_step(all.blocks[b].steps[done[b]], all.blocks[b])) return out_of_bounds(id, b, done[b]);
-          is_moving = true;
-        }
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // by the block that their next step depends on
+    std::deque<std::size_t> next;
+    for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
+    for (; !next.empty(); next.pop_front()) {
+      const std::size_t b = next.front();
+      const std::vector<step>& steps = all.blocks[b].steps;
+      for (; done[b] < steps.size() && is_ready(steps[done[b]]); ++done[b])
+        if (!write_step(steps[done[b]], all.blocks[b])) return out_of_bounds(id, b, done[b]);
+      if (done[b] < steps.size() && static_cast<std::size_t>(steps[done[b]].dep_block) < waiting.size())
+        waiting[static_cast<std::size_t>(steps[done[b]].dep_block)].push_back(b);
+      for (const std::size_t other : std::exchange(waiting[b], {}))
+        if (is_ready(all.blocks[other].steps[done[other]]))
+          next.push_back(other);
+        else
+          waiting[b].push_back(other);
+    }
     line("end");
     for (std::size_t b = 0; b < all.blocks.size(); ++b)
       if (done[b] < all.blocks[b].steps.size())

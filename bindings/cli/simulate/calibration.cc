@@ -173,7 +173,7 @@ calibration fit(progress_line& line) {
 }
 
 std::string text(const char* format, double value) {
-  std::array<char, 128> line;
+  std::array<char, 128> line{};
   std::snprintf(line.data(), line.size(), format, value);
   return line.data();
 }

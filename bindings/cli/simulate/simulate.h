@@ -24,6 +24,7 @@ struct simulate_options {
   std::string algorithm = "recursive_doubling";
   std::vector<rank> ranks{8};
   std::vector<std::uint64_t> bytes{1024};
+  bool rounds_bytes = false;      ///< up to what the algorithm of a file serves
   rank ranks_per_node = 0;        ///< of algorithms that go by nodes; 0: all ranks
   std::uint64_t count = 1 << 20;  ///< of a sparse allreduce
   sparse_data sparse;

@@ -192,6 +192,7 @@ void take_file(const CLI::App& command, simulate_options& options) {
   if (given.is_algorithm()) {
     if (is_given(command, "--algorithm")) throw CLI::ValidationError("--algorithm", "the file is of one algorithm");
     options.algorithm = given.algorithm;
+    options.rounds_bytes = !is_given(command, "--bytes");
     if (!is_given(command, "--ranks"))
       options.ranks = {usual_ranks(options.collective, options.algorithm, options.ranks.front())};
     return;

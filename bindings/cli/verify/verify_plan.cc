@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/given_file.h"
 #include "bindings/requests/requests.h"
 #include "bindings/requests/sparse_promises.h"
 #include "libsched/schedule/draw.h"
@@ -75,7 +76,9 @@ std::vector<Value> distinct(std::vector<Value> values) {
 std::vector<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& how, rank size) {
   if (!how.of->moves_data) return {0};
   const std::uint64_t ranks = wide(size);
-  return distinct(given_or(wish.counts, {0, 1, ranks - 1, ranks, ranks + 1, k_large_count}));
+  std::vector<std::uint64_t> usual{0, 1, ranks - 1, ranks, ranks + 1, k_large_count};
+  for (std::uint64_t& count : usual) count = usual_count(how, size, count);
+  return distinct(given_or(wish.counts, std::move(usual)));
 }
 
 /// The first, the last, and one of the others, of small worlds.
@@ -85,11 +88,14 @@ std::vector<rank> roots_for(const algorithm& how, rank size) {
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
-/// The first few, each once.
+/// The first few, and the last one; each once.
 void object(verify_plan& all, const std::string& why) {
   constexpr std::size_t k_most = 8;
-  if (all.objections.size() < k_most && std::ranges::find(all.objections, why) == all.objections.end())
+  if (std::ranges::find(all.objections, why) != all.objections.end()) return;
+  if (all.objections.size() < k_most)
     all.objections.push_back(why);
+  else
+    all.objections.back() = why;
 }
 
 /// The same data, in place and not, in all variants that can be.
@@ -123,12 +129,28 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
   std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 
+/// Of an algorithm file, of the usual sizes those that it allows, if it allows any of them.
+std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
+  std::vector<rank> all = sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096);
+  if (how.custom == nullptr || !wish.sizes.empty()) return all;
+  std::vector<rank> allowed;
+  for (const rank size : all) {
+    shape nothing = typical_shape(*how.of, size, 0, wish.type, wish.what);
+    const auto serves = [&](rank root) {
+      nothing.root = root;
+      return !how.custom->validate(size, nothing);
+    };
+    if (std::ranges::any_of(roots_for(how, size), serves)) allowed.push_back(size);
+  }
+  return allowed.empty() ? all : allowed;
+}
+
 void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how) {
   if (!how.of->activates && !wish.activation.empty()) {
     object(all, std::string(how.of->name) + " has no activation policy");
     return;
   }
-  for (const rank size : sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096))
+  for (const rank size : sizes_of(wish, how))
     for (const std::uint64_t count : counts_for(wish, how, size))
       for (const activation& starts :
            how.of->activates ? activations_for(wish.activation, size) : std::vector<activation>{{}})
