@@ -122,7 +122,9 @@ void print(const json& dense, const json& sparse, const request_options& request
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());
-  const unsigned here = ranks_per_core(static_cast<unsigned>(options.request.ranks), usable_cores());
+  const rank ranks = options.request.ranks, on_node = std::min(ranks, options.request.ranks_per_node.value_or(ranks));
+  for (rank r = 0; on_node < ranks && r < ranks; ++r) by.around.nodes.push_back(r / on_node);
+  const unsigned here = ranks_per_core(static_cast<unsigned>(on_node), usable_cores());
   by.around.ranks_per_core = options.ranks_per_core != 0 ? options.ranks_per_core : static_cast<rank>(here);
   return by;
 }
@@ -171,8 +173,9 @@ int explain(const list_options& options) {
   }
   if (!options.json.empty()) return std::printf("%s\n", all.dump(2).c_str()), 0;
   for (const json& entry : all) print_choice(entry);
-  std::printf("\nFor %s on one node, %d to a core (--ranks-per-core).\n",
-              counted(options.request.ranks, "rank").c_str(), by.around.ranks_per_core);
+  const auto nodes = by.around.is_one_node() ? 1 : by.around.nodes.back() + 1;
+  std::printf("\nFor %s on %s, %d to a core (--ranks-per-core).\n", counted(options.request.ranks, "rank").c_str(),
+              counted(static_cast<std::uint64_t>(nodes), "node").c_str(), by.around.ranks_per_core);
   return 0;
 }
 

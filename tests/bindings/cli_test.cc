@@ -442,6 +442,17 @@ TEST(CommandBench, tuning_writes_rules_that_auto_then_goes_by_and_keeps_those_of
 }
 
 /// By halving, a tensor that lies with one rank needs no exchange of its sums.
+TEST(CommandList, explains_the_choice_for_nodes) {
+  words ask{"list", "allreduce", "--explain", "--ranks", "64", "--ranks-per-core", "1", "--count", "65536"};
+  const std::string one = run(lsched(ask)).out;
+  ask.insert(ask.end(), {"--ranks-per-node", "16"});
+  const std::string four = run(lsched(ask)).out;
+  EXPECT_TRUE(contains(one, "\nFor 64 ranks on 1 node, 1 to a core")) << one;
+  EXPECT_TRUE(contains(four, "\nFor 64 ranks on 4 nodes, 1 to a core")) << four;
+  const auto ring = [](const std::string& told) { return told.substr(told.find("\n    ring "), 60); };
+  EXPECT_NE(ring(one), ring(four));  // messages between nodes cost more
+}
+
 TEST(CommandList, explains_the_choice_for_as_many_tensors_as_asked_for) {
   const auto predicted = [](words tensors) {
     words ask{"list", "--explain", "--json", "-", "--ranks", "8", "--count", "64"};
