@@ -73,8 +73,8 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    A whole buffer stands for all its elements. Each op returns its number; `after` are numbers of ops that it waits for. A tag is used once per peer and
-    direction. What is wrong with peers, bounds and tags, commit() says.
+    A whole buffer stands for all its elements. Each op returns its number; `after` are numbers of ops that it waits
+    for. A tag is used once per peer and direction. What is wrong with peers, bounds and tags, commit() says.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
