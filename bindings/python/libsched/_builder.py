@@ -44,11 +44,23 @@ def load_algorithm(text: str) -> None:
     _core.load_algorithm(text)
 
 
-def _expect_equal(*regions: Region) -> None:
-    counts = [region.count for region in regions]
-    if len(set(counts)) != 1:
-        raise ArgumentError(f"regions of {', '.join(map(str, counts))} elements: an op's have one count",
+Part = Region | Buffer | tuple[int, int, int]
+
+
+def _region(part: Part) -> tuple[int, int, int]:
+    region = tuple(part[:] if isinstance(part, Buffer) else part)
+    if len(region) != 3:
+        raise ArgumentError(f"{region}: a region is a buffer, a part of one, or (buffer, offset, count)",
                             "LSCHED_ERR_ARGUMENT")
+    return region
+
+
+def _equal_regions(*parts: Part) -> list[tuple[int, int, int]]:
+    regions = [_region(part) for part in parts]
+    if len({count for _, _, count in regions}) != 1:
+        counts = ", ".join(str(count) for _, _, count in regions)
+        raise ArgumentError(f"regions of {counts} elements: an op's have one count", "LSCHED_ERR_ARGUMENT")
+    return regions
 
 
 class Builder(_core.Builder):
@@ -61,8 +73,8 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    Each op returns its number; `after` are numbers of ops that it waits for. A tag is used once per peer and
-    direction. What is wrong with peers, bounds and tags, commit() says.
+    A whole buffer stands for all its elements. Each op returns its number; `after` are numbers of ops that it waits
+    for. A tag is used once per peer and direction. What is wrong with peers, bounds and tags, commit() says.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
@@ -95,21 +107,19 @@ class Builder(_core.Builder):
     def nop(self, after: Iterable[int] = ()) -> int:
         return self._waiting(self._nop(), after)
 
-    def send(self, to: int, tag: int, source: Region, after: Iterable[int] = ()) -> int:
-        return self._waiting(self._send(to, tag, tuple(source)), after)
+    def send(self, to: int, tag: int, source: Part, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._send(to, tag, _region(source)), after)
 
-    def recv(self, source: int, tag: int, target: Region, after: Iterable[int] = ()) -> int:
-        return self._waiting(self._recv(source, tag, tuple(target)), after)
+    def recv(self, source: int, tag: int, target: Part, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._recv(source, tag, _region(target)), after)
 
-    def reduce(self, op: str, lower: Region, higher: Region, target: Region, after: Iterable[int] = ()) -> int:
+    def reduce(self, op: str, lower: Part, higher: Part, target: Part, after: Iterable[int] = ()) -> int:
         """target = lower (op) higher, element by element; regions are equal or disjoint."""
-        _expect_equal(lower, higher, target)
-        number = self._reduce(number_of(REDUCTIONS, op, "op"), tuple(lower), tuple(higher), tuple(target))
-        return self._waiting(number, after)
+        what = number_of(REDUCTIONS, op, "op")
+        return self._waiting(self._reduce(what, *_equal_regions(lower, higher, target)), after)
 
-    def copy(self, source: Region, target: Region, after: Iterable[int] = ()) -> int:
-        _expect_equal(source, target)
-        return self._waiting(self._copy(tuple(source), tuple(target)), after)
+    def copy(self, source: Part, target: Part, after: Iterable[int] = ()) -> int:
+        return self._waiting(self._copy(*_equal_regions(source, target)), after)
 
     def dep(self, before: int, after: int) -> None:
         """`before` completes before a token reaches `after`."""
