@@ -93,7 +93,11 @@ TEST(options, algorithm_files_that_cannot_be_read_are_told_of_where_a_command_ru
   const std::string set = "LSCHED_ALGORITHM_FILES=/nowhere ";
   for (const char* words : {"lsched --help", "lsched help", "lsched --version", "lsched completion bash"})
     EXPECT_FALSE(contains(run(set + words).text, "/nowhere")) << words;
-  EXPECT_TRUE(contains(run(set + "lsched list").text, "lsched: LSCHED_ALGORITHM_FILES: /nowhere: no such file"));
+  const std::string both = "LSCHED_ALGORITHM_FILES=/nowhere:/dev:" LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg ";
+  const std::string text = run(both + "lsched list allreduce").text;
+  EXPECT_TRUE(contains(text, "lsched: LSCHED_ALGORITHM_FILES: /nowhere: no such file"));
+  EXPECT_TRUE(contains(text, "lsched: LSCHED_ALGORITHM_FILES: /dev: is a directory\n")) << text;
+  EXPECT_TRUE(contains(text, "my_ring")) << text;
 }
 
 TEST(options, no_line_of_help_is_too_wide) {
