@@ -169,7 +169,7 @@ int explain(const list_options& options) {
     json entry = explain(*of, options.request, by);
     if (!entry["candidates"].empty()) all.push_back(std::move(entry));
   }
-  if (!options.json.empty()) return std::printf("%s\n", all.dump(2).c_str()), 0;
+  if (!options.json.empty()) return std::printf("%s\n", json_text(all, 2).c_str()), 0;
   for (const json& entry : all) print_choice(entry);
   std::printf("\nFor %s on one node, %d to a core (--ranks-per-core).\n",
               counted(options.request.ranks, "rank").c_str(), by.around.ranks_per_core);
@@ -186,7 +186,7 @@ int list(const list_options& options) {
     if (options.collective.empty() || is_sparse(options.collective)) sparse.push_back(describe(how, options.request));
   if (options.json.empty()) return print(dense, sparse, options.request), 0;
   dense.insert(dense.end(), sparse.begin(), sparse.end());
-  std::printf("%s\n", dense.dump(2).c_str());
+  std::printf("%s\n", json_text(dense, 2).c_str());
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/draw.h"
@@ -139,7 +140,7 @@ int show(const show_options& options) {
     else
       std::fputs((!options.dot.empty() ? to_dot(*program) : to_text(*program)).c_str(), stdout);
   }
-  if (!options.json.empty()) std::printf("%s\n", (options.all ? list : list.front()).dump(2).c_str());
+  if (!options.json.empty()) std::printf("%s\n", json_text(options.all ? list : list.front(), 2).c_str());
   return 0;
 }
 

@@ -1096,6 +1096,22 @@ TEST(CommandShow, writes_a_world_as_goal) {
 
 // --- verify ------------------------------------------------------------------------------------------------
 
+TEST(CommandSimulate, names_of_files_may_hold_any_bytes) {
+  const std::string folder = testing::TempDir() + "lsched-names-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  for (const std::string name : {"\xff\xc3.sched", "\x01.sched", "\xc3\xbc.sched"}) {
+    const std::string path = folder + "/" + name;
+    std::filesystem::copy_file(k_scan, path);
+    const outcome as_json = run(lsched({"simulate", path, "--json", "-"}));
+    EXPECT_EQ(as_json.status, 0) << as_json.err;
+    EXPECT_TRUE(json::accept(as_json.out.substr(0, as_json.out.find('\n')))) << as_json.out;
+    const std::string title = run(lsched({"simulate", path, "--svg", "-"})).out;
+    EXPECT_FALSE(contains(title, "\xff") || contains(title, "\x01")) << title;
+    EXPECT_EQ(contains(title, "\xc3\xbc.sched"), name == "\xc3\xbc.sched") << title;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(CommandVerify, says_what_it_has_proved) {
   const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
   EXPECT_EQ(it.status, 0) << it.err;

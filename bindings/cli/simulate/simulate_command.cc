@@ -87,7 +87,7 @@ void print(const simulate_options& options, const simulated_run& run, const simu
   json summary = summary_of(run, report);
   if (!options.json.empty()) {
     details["finish_ps"] = report.finish;  // by rank
-    std::fprintf(to, "%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
+    std::fprintf(to, "%s\n%s\n", json_text(json{{"report", details}}).c_str(), json_text(summary).c_str());
     return;
   }
   const std::string subject = options.file.empty() ? std::to_string(run.bytes) + " B" : options.file;

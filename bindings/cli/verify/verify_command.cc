@@ -8,6 +8,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/printed_to.h"
@@ -167,7 +168,7 @@ class reporter {
     if (!as_json_ && is_brief_ && holds(made)) return;
     const auto held = line_.erase();
     if (as_json_)
-      std::printf("%s\n", describe(world.entry, made).dump().c_str());
+      std::printf("%s\n", json_text(describe(world.entry, made)).c_str());
     else
       print(world, made);
   }
@@ -185,7 +186,7 @@ class reporter {
     const std::string unpromised =
         unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a promise";
     if (as_json_)
-      std::printf("%s\n", totals.dump().c_str());
+      std::printf("%s\n", json_text(totals).c_str());
     else
       std::printf("%s proved%s, %zu failed%s\n", counted(verified_, "world").c_str(), unpromised.c_str(), failed_,
                   words_for(buffers).c_str());
