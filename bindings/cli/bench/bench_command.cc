@@ -354,3 +354,4 @@ void add_bench_command(CLI::App& app, command_context& context) {
 }
 
 }  // namespace lsched::cli
+      "FILE comes before the options.\n"

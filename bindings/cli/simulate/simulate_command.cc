@@ -240,7 +240,7 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   add_simulate_options(*command, *options);
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
-      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal\n"
+      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --skew lognormal\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate world.sched");
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);
