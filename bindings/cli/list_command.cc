@@ -196,7 +196,7 @@ void add_list_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   const option_group group{*command};
-  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)");
+  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)")->check(any_word());
   add_request_options(*command, options->request);
   auto* explains = group.add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   group.add("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
@@ -213,6 +213,8 @@ void add_list_command(CLI::App& app, command_context& context) {
       "          lsched list allreduce --explain --ranks 32");
   command->callback([&context, options] {
     expect_listed(options->collective, "auto");
+    const request_options& request = options->request;
+    expect_in_world(options->collective, request.activation, request.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
       throw CLI::ValidationError("--explain", "is of dense collectives: " + options->collective + " has one to choose");
     context.action = [options] { return list(*options); };
