@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bindings/environment.h"
 #include "bindings/input_file.h"
@@ -26,18 +26,22 @@ inline result<tuning_table> read_tuning(const std::string& path) {
   return table;
 }
 
-/// The algorithm files that LSCHED_ALGORITHM_FILES names, with colons between them, are registered.
-inline std::optional<failure> load_algorithm_files() {
+/// The algorithm files that LSCHED_ALGORITHM_FILES names, with colons between them, are registered; answers what is
+/// wrong with those that are not.
+inline std::vector<failure> load_algorithm_files() {
+  std::vector<failure> flaws;
   const char* const set = text_in_environment("LSCHED_ALGORITHM_FILES");
   for (std::string_view rest = set == nullptr ? "" : set; !rest.empty();) {
     const std::string path(rest.substr(0, rest.find(':')));
     rest.remove_prefix(std::min(path.size() + 1, rest.size()));
     if (path.empty()) continue;
     const auto text = content_of(path);
-    if (!text) return text.error();
-    if (const auto made = add_written(*text); !made) return failure{made.error().code, path + ": " + made.error().text};
+    if (!text)
+      flaws.push_back(text.error());
+    else if (const auto made = add_written(*text); !made)
+      flaws.push_back({made.error().code, path + ": " + made.error().text});
   }
-  return std::nullopt;
+  return flaws;
 }
 
 /// LSCHED_ALGORITHM, and the tuning table in the file that LSCHED_TUNING names, whose wire costs become the topology's.
@@ -47,7 +51,8 @@ inline result<selection> read_selection() {
     return failure{why.code, std::string(variable) + "=" + value + ": " + why.text};
   };
   selection by;
-  if (auto why = load_algorithm_files()) return failure{why->code, "LSCHED_ALGORITHM_FILES: " + why->text};
+  if (const auto flaws = load_algorithm_files(); !flaws.empty())
+    return failure{flaws.front().code, "LSCHED_ALGORITHM_FILES: " + flaws.front().text};
   if (const char* path = text_in_environment("LSCHED_TUNING")) {
     auto table = read_tuning(path);
     if (!table) return wrong("LSCHED_TUNING", path, table.error());

@@ -167,7 +167,7 @@ int info(const info_options& options) {
   print_to(options.json);
   const json all = describe(options.ranks);
   if (!options.json.empty())
-    std::printf("%s\n", all.dump(2).c_str());
+    std::printf("%s\n", json_text(all, 2).c_str());
   else
     print_info(all);
   for (const json& line : all["warnings"]) std::fprintf(stderr, "lsched: warning: %s\n", text_of(line).c_str());

@@ -171,7 +171,7 @@ int explain(const list_options& options) {
     json entry = explain(*of, options.request, by);
     if (!entry["candidates"].empty()) all.push_back(std::move(entry));
   }
-  if (!options.json.empty()) return std::printf("%s\n", all.dump(2).c_str()), 0;
+  if (!options.json.empty()) return std::printf("%s\n", json_text(all, 2).c_str()), 0;
   for (const json& entry : all) print_choice(entry);
   const auto nodes = by.around.is_one_node() ? 1 : by.around.nodes.back() + 1;
   std::printf("\nFor %s on %s, %d to a core (--ranks-per-core).\n", counted(options.request.ranks, "rank").c_str(),
@@ -189,7 +189,7 @@ int list(const list_options& options) {
     if (options.collective.empty() || is_sparse(options.collective)) sparse.push_back(describe(how, options.request));
   if (options.json.empty()) return print(dense, sparse, options.request), 0;
   dense.insert(dense.end(), sparse.begin(), sparse.end());
-  std::printf("%s\n", dense.dump(2).c_str());
+  std::printf("%s\n", json_text(dense, 2).c_str());
   return 0;
 }
 
@@ -199,7 +199,7 @@ void add_list_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   const option_group group{*command};
-  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)");
+  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)")->check(any_word());
   add_request_options(*command, options->request);
   auto* explains = group.add_flag("--explain", options->explains, "What auto chooses for this request, and why");
   group.add("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
@@ -216,6 +216,8 @@ void add_list_command(CLI::App& app, command_context& context) {
       "          lsched list allreduce --explain --ranks 32");
   command->callback([&context, options] {
     expect_listed(options->collective, "auto");
+    const request_options& request = options->request;
+    expect_in_world(options->collective, request.activation, request.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
       throw CLI::ValidationError("--explain", "is of dense collectives: " + options->collective + " has one to choose");
     context.action = [options] { return list(*options); };

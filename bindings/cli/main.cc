@@ -45,7 +45,7 @@ void add_commands(CLI::App& app, command_context& context) {
 #if LSCHED_HAVE_BENCH
   add_baselines();
 #endif
-  context.flaw_of_files = load_algorithm_files();  // before commands ask for names
+  context.flaws_of_files = load_algorithm_files();  // before commands ask for names
   add_info_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
@@ -139,8 +139,9 @@ bool is_spokesman() {
 /// What cannot be loaded is no reason not to say so in `lsched info`, and nothing to who only wants to read.
 void warn_of_files(const command_context& context) {
   const std::string command = context.arguments.size() > 1 ? context.arguments[1] : "";
-  if (context.flaw_of_files && command != "help" && command != "completion")
-    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", context.flaw_of_files->text.c_str());
+  if (command == "help" || command == "completion") return;
+  for (const failure& flaw : context.flaws_of_files)
+    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", flaw.text.c_str());
 }
 
 int fail(const char* why) {

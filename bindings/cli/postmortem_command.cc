@@ -14,6 +14,7 @@
 
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/common/recording_words.h"
@@ -184,7 +185,7 @@ void print_json(const recording& all) {
                            {"not_called", each.late},
                            {"do_not_have_it", each.without},
                            {"have_it", each.ranks}});
-  std::printf("%s\n", out.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+  std::printf("%s\n", json_text(out).c_str());
 }
 
 /// Open waits as events that end now, or where nothing runs any more, when the last thing happened.

@@ -6,6 +6,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/draw.h"
@@ -107,20 +108,29 @@ int show_goal(const show_options& options) {
 
 /// The text of an algorithm file, or what an MSCCL program becomes as one.
 int show_algorithm_file(const show_options& options) {
+  const std::string text = algorithm_text_of(options.collective);  // the file that is written may be the same one
   print_to(options.algorithm_file);
-  std::fputs(algorithm_text_of(options.collective).c_str(), stdout);
+  std::fputs(text.c_str(), stdout);
   return 0;
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
-void take_file(show_options& options, bool has_ranks) {
+void take_file(const CLI::App& command, show_options& options) {
   if (!is_path(options.collective)) return;
   const std::string path = options.collective;
   given_file given = read_given(path);
+  if (given.is_algorithm())
+    refuse_given(command, {"--algorithm"}, k_own_of_algorithm);
+  else
+    refuse_given(command,
+                 {"--algorithm", "--ranks", "--count", "--dtype", "--op", "--mean", "--root", "--ranks-per-node",
+                  "--tensors", "--k", "--density", "--activation", "--seed"},
+                 k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
   options.given = schedules_of(std::move(given), path);
-  if (!has_ranks) options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
+  if (!is_given(command, "--ranks"))
+    options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
 }
 
@@ -139,7 +149,7 @@ int show(const show_options& options) {
     else
       std::fputs((!options.dot.empty() ? to_dot(*program) : to_text(*program)).c_str(), stdout);
   }
-  if (!options.json.empty()) std::printf("%s\n", (options.all ? list : list.front()).dump(2).c_str());
+  if (!options.json.empty()) std::printf("%s\n", json_text(options.all ? list : list.front(), 2).c_str());
   return 0;
 }
 
@@ -149,8 +159,8 @@ void add_show_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("show", "Print the compiled schedule of a collective");
   const auto options = std::make_shared<show_options>();
   const option_group group{*command};
-  group.add("COLLECTIVE|FILE", options->collective, k_collective_or_file)->required();
-  auto* algorithm = group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  group.add("COLLECTIVE|FILE", options->collective, k_collective_or_file)->required()->check(any_word());
+  group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
   add_request_options(*command, options->request);
   const CLI::Validator any_rank = whole_number(0, k_most_ranks);
   auto* self = group.add("--rank", options->self, "Whose schedule", any_rank);
@@ -159,10 +169,9 @@ void add_show_command(CLI::App& app, command_context& context) {
   auto* dot = group.add_file("--dot", options->dot, "Write Graphviz instead of the text form");
   auto* json = group.add_json(options->json, "one object; with --all, an array of them");
   auto* goal = group.add_file("--goal", options->goal, "Write one round of all ranks as GOAL text (LogGOPSim)");
-  auto* algorithm_file = group.add_file("--algorithm-file", options->algorithm_file,
-                                        "Write the algorithm file that an MSCCL program becomes");
+  group.add_file("--algorithm-file", options->algorithm_file,
+                 "Write the algorithm file that an MSCCL program becomes; with no other option");
   json->excludes(dot);
-  for (auto* other : {dot, json, goal}) algorithm_file->excludes(other);
   goal->excludes(dot)->excludes(json)->excludes(self);
   group.add_file("--svg", options->svg, "Draw the schedules of all ranks, in steps, as SVG")
       ->excludes(dot)
@@ -173,14 +182,18 @@ void add_show_command(CLI::App& app, command_context& context) {
   group.add("--compute", options->scenario.ns_per_byte, "GOAL: reduction or copy, ns per byte", number(1e-6, 1e6));
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
-  command->callback([&context, options, command, algorithm] {
-    if (!is_path(options->collective))
-      expect_listed(options->collective, options->algorithm);
-    else if (algorithm->count() > 0)
-      throw CLI::ValidationError("--algorithm", "a file has its own");
-    context.action = [options, has_ranks = command->count("--ranks") > 0] {
-      if (!options->algorithm_file.empty()) return show_algorithm_file(*options);
-      take_file(*options, has_ranks);
+  command->callback([&context, options, command] {
+    if (is_given(*command, "--algorithm-file")) {
+      expect_only(*command, "--algorithm-file", {"COLLECTIVE|FILE"});
+      if (!is_path(options->collective))
+        throw CLI::ValidationError("--algorithm-file", "takes a file, and \"" + options->collective + "\" is no path");
+      context.action = [options] { return show_algorithm_file(*options); };
+      return;
+    }
+    if (!is_path(options->collective)) expect_listed(options->collective, options->algorithm);
+    context.action = [options, command] {
+      take_file(*command, *options);
+      expect_in_world(options->collective, options->request.activation, options->request.root, options->request.ranks);
       return show(*options);
     };
   });

@@ -16,6 +16,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/date_of.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/output_file.h"
 #include "bindings/cli/picture/builders.h"
@@ -122,14 +123,14 @@ int join(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const json part = trace_parser(path).parse();
     for (const json& event : part["traceEvents"]) {
-      std::printf("%s%s", separator, event.dump().c_str());
+      std::printf("%s%s", separator, json_text(event).c_str());
       separator = ",\n";
     }
     const json other = part.value("otherData", json::object());
     lost += other.value("lost", std::uint64_t{0});
     cut += other.value("cut", std::uint64_t{0});
   }
-  std::printf("\n],\"otherData\":%s}\n", json{{"lost", lost}, {"cut", cut}}.dump().c_str());
+  std::printf("\n],\"otherData\":%s}\n", json_text(json{{"lost", lost}, {"cut", cut}}).c_str());
   return 0;
 }
 

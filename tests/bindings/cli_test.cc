@@ -204,6 +204,28 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"show", "alreduce"}, "COLLECTIVE: \"alreduce\" is none that `lsched list` shows; did you mean allreduce?"},
       {{"show", "allreduce", "--algorithm", "magic"}, "for allreduce; there are auto, "},
       {{"show", "sparse_allreduce", "--algorithm", "magic"}, "for sparse_allreduce; there are auto, oktopk"},
+      {{"show", ""}, "the word is empty"},
+      {{"list", ""}, "the word is empty"},
+      {{"simulate", ""}, "the word is empty"},
+      {{"show", k_scan, "--count", "3"}, "--count: a file of schedules has its own"},
+      {{"show", k_scan, "--seed", "3"}, "--seed: a file of schedules has its own"},
+      {{"show", k_scan, "--mean"}, "--mean: a file of schedules has its own"},
+      {{"show", k_scan, "--algorithm", "ring"}, "--algorithm: a file of schedules has its own"},
+      {{"show", k_ring, "--algorithm", "ring"}, "--algorithm: the file is of one algorithm"},
+      {{"show", "allreduce", "--algorithm-file", "-"}, "takes a file, and \"allreduce\" is no path"},
+      {{"show", k_ring, "--algorithm-file", "-", "--all"}, "does not heed --all"},
+      {{"show", k_ring, "--algorithm-file", "-", "--svg", "-"}, "--algorithm-file: does not heed --svg"},
+      {{"show", "allreduce", "--activation", "solo"}, "allreduce has no activation policy"},
+      {{"list", "allreduce", "--activation", "solo"}, "allreduce has no activation policy"},
+      {{"verify", "sparse_allreduce", "--activation", "solo"}, "sparse_allreduce has no activation policy"},
+      {{"show", "bcast", "--root", "4"}, "--root: there is no rank 4: there are 4 ranks"},
+      {{"list", "--root", "9"}, "--root: there is no rank 9"},
+      {{"verify", k_scan, "--promise", "bcast", "--root", "3"}, "--root: there is no rank 3"},
+      {{"show", "partial_allreduce", "--activation", "quorum(5)"}, "quorum(5) needs a number from 1 to 4"},
+      {{"list", "--activation", "quorum(9)"}, "quorum(9) needs a number from 1 to 8"},
+      {{"verify", "partial_allreduce", "--ranks", "2-4", "--activation", "quorum(5)"}, "quorum(5) needs"},
+      {{"simulate", "partial_allreduce", "--ranks", "8", "4", "--activation", "quorum(5)"}, "quorum(5) needs"},
+      {{"soak", "--activation", "quorum(5)"}, "quorum(5) needs a number from 1 to 4"},
       {{"simulate", "alreduce"}, "did you mean allreduce?"},
       {{"simulate", "--algorithm", "magic"}, "\"magic\" is none"},
       {{"simulate", "partial_sparse_allreduce"}, "is not simulated"},
@@ -220,7 +242,7 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", k_scan, "--ranks", "2"}, "--ranks: a file of schedules has its own"},
       {{"simulate", k_scan, "--ranks-per-node", "2"}, "--ranks-per-node: a file of schedules"},
       {{"simulate", "--activation", "solo", k_scan}, "--activation: a file of schedules"},
-      {{"simulate", k_scan, "--fig9"}, "--fig9"},
+      {{"simulate", k_scan, "--fig9"}, "--fig9: is of no file"},
       {{"simulate", "--initiator", "3", k_scan}, "no such rank"},
       {{"simulate", "--initiator", "1", k_scan}, "not majority"},
       {{"simulate", "partial_allreduce", "--activation", "majority", "--ranks", "4", "--initiator", "4"},
@@ -301,7 +323,10 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
       {{"bench", "fig9", "--bytes", "much"}, "\"much\" is not a size"},
       {{"bench", "fig9", "--iterations", "0"}, "Try `lsched bench fig9 --help`"},
       {{"bench", "partial", "--activation", "some"}, "starts no rounds"},
+      {{"bench", "partial", "--activation", "quorum(9)"}, "quorum(9) needs a number from 1 to 8"},
       {{"bench", "partial", "--skew", "some"}, "--skew"},
+      {{"bench", "coll", ""}, "\"\" is no path"},
+      {{"bench", "coll", "allreduce"}, "\"allreduce\" is no path; --collective takes names"},
       {{"bench", "partial", "--bytes", "6"}, "6 is not a positive multiple of 4"},
       {{"bench", "coll", "--algorithm", "magic"}, "--algorithm"},
       {{"bench", "coll", "--collective", "allreduce,bogus"}, "--collective"},
@@ -856,7 +881,7 @@ TEST(CommandBench, tables_with_rows_of_mpi_fit_a_terminal) {
 TEST(Command, failures_of_the_library_are_one_line_and_1) {
   const std::vector<std::pair<words, std::string>> requests{
       {{"show", "allreduce", "--op", "band", "--dtype", "f32"}, "lsched: LSCHED_ERR_ARGUMENT: "},
-      {{"show", "reduce", "--ranks", "3", "--root", "3"}, "lsched: LSCHED_ERR_ARGUMENT: "},
+      {{"show", "/etc/passwd"}, "lsched: LSCHED_ERR_ARGUMENT: /etc/passwd: is no algorithm file"},
   };
   for (const auto& [arguments, start] : requests) {
     const outcome it = run(lsched(arguments));
@@ -1106,6 +1131,41 @@ TEST(CommandShow, writes_a_world_as_goal) {
 }
 
 // --- verify ------------------------------------------------------------------------------------------------
+
+TEST(CommandShow, an_algorithm_file_may_be_written_over_itself) {
+  const std::string text = content_of(k_ring);
+  const temporary_file own(text);
+  EXPECT_EQ(run(lsched({"show", own.path, "--algorithm-file", own.path})).status, 0);
+  EXPECT_EQ(content_of(own.path), text);
+  const temporary_file other("root:x:0:0\n");
+  for (const std::string& path : {other.path, std::string(k_scan)}) {
+    const outcome it = run(lsched({"show", path, "--algorithm-file", "-"}));
+    EXPECT_EQ(it.status, 1);
+    EXPECT_EQ(it.err, "lsched: LSCHED_ERR_ARGUMENT: " + path + ": is no algorithm file and no MSCCL program\n");
+  }
+}
+
+TEST(CommandShow, counts_the_steps_of_a_picture) {
+  const std::string one = run(lsched({"show", "allreduce", "--ranks", "1", "--svg", "-"})).out;
+  EXPECT_TRUE(contains(one, ": 1 step</text>")) << one;
+  EXPECT_TRUE(contains(run(lsched({"show", k_scan, "--svg", "-"})).out, ": 8 steps</text>"));
+}
+
+TEST(CommandSimulate, names_of_files_may_hold_any_bytes) {
+  const std::string folder = testing::TempDir() + "lsched-names-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  for (const std::string name : {"\xff\xc3.sched", "\x01.sched", "\xc3\xbc.sched"}) {
+    const std::string path = folder + "/" + name;
+    std::filesystem::copy_file(k_scan, path);
+    const outcome as_json = run(lsched({"simulate", path, "--json", "-"}));
+    EXPECT_EQ(as_json.status, 0) << as_json.err;
+    EXPECT_TRUE(json::accept(as_json.out.substr(0, as_json.out.find('\n')))) << as_json.out;
+    const std::string title = run(lsched({"simulate", path, "--svg", "-"})).out;
+    EXPECT_FALSE(contains(title, "\xff") || contains(title, "\x01")) << title;
+    EXPECT_EQ(contains(title, "\xc3\xbc.sched"), name == "\xc3\xbc.sched") << title;
+  }
+  std::filesystem::remove_all(folder);
+}
 
 TEST(CommandVerify, says_what_it_has_proved) {
   const outcome it = run(lsched({"verify", "allreduce", "--algorithm", "tree", "--ranks", "2-3", "--count", "1"}));
@@ -1478,12 +1538,9 @@ TEST(CommandVerify, shows_its_progress_on_a_line_of_its_own) {
 }
 
 TEST(CommandVerify, a_request_that_nothing_can_serve_is_a_failure) {
-  const outcome it = run(lsched({"verify", "barrier", "--activation", "solo", "--ranks", "2"}));
+  const outcome it = run(lsched({"verify", "allreduce", "--op", "band", "--ranks", "2"}));
   EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "barrier has no activation policy")) << it.err;
-  const outcome sparse = run(lsched({"verify", "sparse_allreduce", "--activation", "solo", "--ranks", "2"}));
-  EXPECT_EQ(sparse.status, 1);
-  EXPECT_TRUE(contains(sparse.err, "sparse_allreduce has no activation policy")) << sparse.err;
+  EXPECT_TRUE(contains(it.err, "\"band\" is not defined for f32")) << it.err;
 }
 
 // --- run ---------------------------------------------------------------------------------------------------
@@ -1545,6 +1602,18 @@ TEST(CommandSimulate, a_sparse_allreduce_is_of_typical_lists) {
 }
 
 /// Ok-Topk below gTopk, below Topk-DSA, below TopkA, which is as slow as a dense one at about one rank in a density.
+TEST(CommandSimulate, auto_is_the_usual_sparse_allreduce) {
+  const words usual{"simulate", "sparse_allreduce", "--json", "-"};
+  words chosen = usual;
+  chosen.insert(chosen.end(), {"--algorithm", "auto"});
+  const auto report_of = [](const words& command) {
+    const std::string out = run(lsched(command)).out;
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_NE(report_of(usual), "");
+  EXPECT_EQ(report_of(chosen), report_of(usual));
+}
+
 TEST(CommandSimulate, sparse_allreduces_scale_as_published) {
   const auto us = [](words what, const char* ranks) {
     words ask{"simulate", "--json", "-", "--ranks", ranks, "--L", "1", "--o", "750", "--g", "0", "--G", "0.1"};

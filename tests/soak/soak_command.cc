@@ -379,8 +379,12 @@ void add_soak_command(CLI::App& app, command_context& context) {
       "Example:  lsched soak --activation majority --ranks 8 --iterations 1000000\n"
       "          lsched soak --activation 'quorum(2)' --iterations 10000 --stops 50\n"
       "          mpiexec.mpich -n 32 lsched soak --activation solo --transport mpi");
-  command->callback(
-      [&context, options] { context.action = [&context, options] { return run_soak(context, *options); }; });
+  command->callback([&context, options] {
+    const session_options& world = options->world;
+    if (find_origin() == origin::alone)
+      expect_in_world("partial_allreduce", options->policy, {}, world.ranks == 0 ? world.default_ranks : world.ranks);
+    context.action = [&context, options] { return run_soak(context, *options); };
+  });
 }
 
 }  // namespace lsched::cli

@@ -62,6 +62,11 @@ void add_partial(CLI::App& bench, command_context& context) {
   command.add_flag("!--barrier-free", options->has_barrier, "Ranks really lag and run ahead");
   command.add_flag("--stats", options->shows_arrivals, "Also when each rank called: who everybody is waiting for");
   add_output_options(command, *options, k_plots);
+  command.parse_complete_callback([world, options] {
+    if (find_origin() != origin::alone) return;
+    for (const std::string& each : options->policies)
+      expect_in_world("partial_allreduce", each, {}, world->ranks == 0 ? world->default_ranks : world->ranks);
+  });
   command.footer("Example:  mpiexec.mpich -n 8 lsched bench partial --skew rotating --skew-us 2000 --plot partial.png");
   run_in_world(command, context, world, options, bench::run_partial);
 }
@@ -121,8 +126,9 @@ void add_coll(CLI::App& bench, command_context& context) {
   command.footer(
       "Example:  mpiexec.mpich -n 2 lsched bench coll --collective all --pin --json coll.jsonl\n"
       "          lsched bench coll docs/examples/my_ring.alg -n 3");
-  command.parse_complete_callback([file, options, world] {
-    if (file->empty()) return;
+  command.parse_complete_callback([file, given, options, world] {
+    if (given->count() == 0) return;
+    if (!is_path(*file)) throw CLI::ValidationError("FILE", "\"" + *file + "\" is no path; --collective takes names");
     options->collectives.assign(1, *file);
     take_algorithm_file(options->collectives.front(), options->algorithm);
     world->default_ranks = usual_ranks(options->collectives.front(), options->algorithm, world->default_ranks);
@@ -355,6 +361,7 @@ void add_bench_command(CLI::App& app, command_context& context) {
     add(command, context);
   command.footer(
       "`lsched bench FILE` is `lsched bench coll FILE`: a file's algorithm beside the best of the others.\n"
+      "FILE comes before the options.\n"
       "Example:  lsched bench docs/examples/my_ring.alg -n 3\n"
       "          lsched bench coll --collective all --json coll.jsonl");
 }

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +21,10 @@ namespace lsched::cli {
 
 /// What main() and the subcommands tell each other.
 struct command_context {
-  std::vector<std::string> arguments;      ///< of this process, its own name first; used to start it again as ranks
-  std::vector<std::string> program;        ///< of `run`: the words from PROGRAM on, which are not ours to parse
-  std::function<int()> action;             ///< set by the subcommand that was named; answers the exit status
-  std::optional<failure> flaw_of_files{};  ///< of LSCHED_ALGORITHM_FILES
+  std::vector<std::string> arguments;     ///< of this process, its own name first; used to start it again as ranks
+  std::vector<std::string> program;       ///< of `run`: the words from PROGRAM on, which are not ours to parse
+  std::function<int()> action;            ///< set by the subcommand that was named; answers the exit status
+  std::vector<failure> flaws_of_files{};  ///< of LSCHED_ALGORITHM_FILES
 };
 
 /// Algorithms that are no part of the library become known by name.

@@ -14,7 +14,10 @@ bool is_path(const std::string& word) { return word.find_first_of("./") != std::
 
 std::string algorithm_text_of(const std::string& path) {
   std::string text = require(content_of(path));
-  return is_msccl_text(text) ? require(algorithm_of_msccl(text), path) : text;
+  if (is_msccl_text(text)) return require(algorithm_of_msccl(text), path);
+  if (!is_algorithm_text(text))
+    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": is no algorithm file and no MSCCL program");
+  return text;
 }
 
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.

@@ -17,6 +17,10 @@ namespace lsched::cli {
 inline constexpr const char* k_collective_or_file =
     "A collective that `lsched list` shows, or a file: an algorithm (also of MSCCL), the schedules of all ranks, GOAL";
 
+/// Why options that say what a file says are refused.
+inline constexpr const char* k_own_of_algorithm = "the file is of one algorithm";
+inline constexpr const char* k_own_of_schedules = "a file of schedules has its own";
+
 /// Whether a word is a path and not the name of a collective: it has a dot or a slash.
 bool is_path(const std::string& word);
 

@@ -11,6 +11,11 @@
 
 namespace lsched::cli {
 
+/// As JSON, in one line or indented. Bytes that are no UTF-8, as names of files may hold, are replaced.
+inline std::string json_text(const nlohmann::ordered_json& value, int indent = -1) {
+  return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 /// "online 4, usable 2"; none for null.
 inline std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "none";

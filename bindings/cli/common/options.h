@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/common/words.h"
 
@@ -52,5 +53,24 @@ struct option_group {
     return add_choice(option, values, value, text)->default_str(std::string(name_of(value)));
   }
 };
+
+inline bool is_given(const CLI::App& command, const std::string& option) {
+  return command.get_option(option)->count() > 0;
+}
+
+/// The parser's error where one of these options is given; `why` they cannot be.
+inline void refuse_given(const CLI::App& command, const std::vector<std::string>& options, const char* why) {
+  for (const std::string& each : options)
+    if (is_given(command, each)) throw CLI::ValidationError(each, why);
+}
+
+/// Likewise for a mode that heeds only these.
+inline void expect_only(const CLI::App& command, const std::string& mode, const std::vector<std::string>& heeded) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && name != mode && std::ranges::find(heeded, name) == heeded.end())
+      throw CLI::ValidationError(mode, "does not heed " + name);
+  }
+}
 
 }  // namespace lsched::cli

@@ -7,6 +7,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/requests/requests.h"
+#include "ops/counted.h"
 #include "ops/nearest_word.h"
 
 namespace lsched::cli {
@@ -42,6 +43,11 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 }
 
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
+
+CLI::Validator any_word() {
+  return {[](const std::string& word) { return word.empty() ? std::string("the word is empty") : std::string(); }, "",
+          ""};
+}
 
 CLI::Validator one_of(std::vector<std::string> words) {
   std::string listed;
@@ -156,6 +162,20 @@ CLI::Validator activation_words() {
       check,
       "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds or auto), perhaps +every(T)",
       ""};
+}
+
+void expect_in_world(const std::string& collective, const std::string& activation, std::optional<rank> root,
+                     rank ranks) {
+  const lsched::collective* const of = find_collective(collective);
+  const bool activates = collective.empty() || collective == k_partial_sparse_allreduce || (of && of->activates);
+  if (!activation.empty()) {
+    if (!activates) throw CLI::ValidationError("--activation", collective + " has no activation policy");
+    if (const auto why = validate(activation_of(activation, 0), ranks))
+      throw CLI::ValidationError("--activation", why->text);
+  }
+  if (root && *root >= ranks)
+    throw CLI::ValidationError("--root",
+                               "there is no rank " + std::to_string(*root) + ": there are " + counted(ranks, "rank"));
 }
 
 activation activation_of(const std::string& words, std::uint64_t seed) {

@@ -27,6 +27,9 @@ std::optional<std::uint64_t> whole_number_in(std::string_view word);
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most = UINT64_MAX);
 CLI::Validator number(double least, double most);
 
+/// Accepts any word but the empty one.
+CLI::Validator any_word();
+
 /// Accepts these words; of another it says which one was probably meant.
 CLI::Validator one_of(std::vector<std::string> words);
 
@@ -86,6 +89,11 @@ void expect_listed(const std::string& collective, const std::string& algorithm);
 
 /// Accepts what read_activation (libsched/schedule/activation.h) does.
 CLI::Validator activation_words();
+
+/// Throws the parser's error for an activation of a collective that has none, and for a number in it, or a root, that a
+/// world of so many ranks has not. No collective: one of any.
+void expect_in_world(const std::string& collective, const std::string& activation, std::optional<rank> root,
+                     rank ranks);
 
 /// The activation of those words; solo without any.
 activation activation_of(const std::string& words, std::uint64_t seed);

@@ -241,7 +241,7 @@ result<schedule_picture> picture_in_steps(std::span<const schedule_ptr> world, r
   if (!report) return report.error();
   const time_unit steps{1e6, ""};
   picture_words said = words;
-  said.title += ": " + short_number(static_cast<double>(report->last()) / steps.ps) + " steps";
+  said.title += ": " + counted(report->last() / static_cast<picoseconds>(steps.ps), "step");
   schedule_picture made = round_picture(record, *report, world, said, critical_path_of(record, *report), steps);
   made.axis = {"steps: an op takes one, a message takes one on its way, nop and capture take none", ""};
   return made;

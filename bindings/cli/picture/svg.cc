@@ -35,6 +35,23 @@ std::string points(double value) {
 
 double width_of(std::string_view text, double size) { return static_cast<double>(columns_of(text)) * k_wide * size; }
 
+/// How many bytes the character has that the text begins with; 0 if it is no UTF-8, or nothing that XML may hold.
+std::size_t xml_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
+  const std::uint32_t first = byte(0);
+  if (first < 0x80) return first >= 0x20 || first == '\n' ? 1 : 0;
+  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  std::uint32_t code = first & (0x7fu >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::array<std::uint32_t, 5> k_least{0, 0, 0x80, 0x800, 0x10000};
+  const bool is_character = code >= k_least[length] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+  return is_character && code != 0xfffe && code != 0xffff ? length : 0;
+}
+
 /// The text in lines of at most so many letters; longer words are cut.
 std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
   std::vector<std::string> lines(1);
@@ -262,8 +279,12 @@ std::string to_svg(const schedule_picture& what) { return svg_writer(what).run()
 
 std::string escaped_for_xml(std::string_view text) {
   std::string made;
-  for (const char c : text) {
-    if (c == '&')
+  while (!text.empty()) {
+    const std::size_t length = xml_character(text);
+    const char c = length == 0 ? '?' : text.front();
+    if (length > 1)
+      made += text.substr(0, length);
+    else if (c == '&')
       made += "&amp;";
     else if (c == '<')
       made += "&lt;";
@@ -272,7 +293,8 @@ std::string escaped_for_xml(std::string_view text) {
     else if (c == '"')
       made += "&quot;";
     else
-      made += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? '?' : c;
+      made += c;
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return made;
 }

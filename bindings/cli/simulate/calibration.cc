@@ -243,7 +243,7 @@ int calibrate(bool as_json) {
   const json all = compare(found, line);
   const auto held = line.erase();
   if (as_json)
-    std::printf("%s\n", all.dump().c_str());
+    std::printf("%s\n", json_text(all).c_str());
   else
     print(found, all["predictions"]);
   if (!all.contains("not_usable")) return 0;

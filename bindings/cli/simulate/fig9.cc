@@ -8,6 +8,7 @@
 
 #include "bindings/cli/common/date_of.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/picture/builders.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/gnuplot.h"
@@ -241,7 +242,7 @@ int predict_fig9(const simulate_options& options, bool has_ranks) {
     for (const fig9_curve& curve : k_curves) points.push_back(predict(request, ranks, curve));
   if (!options.json.empty())
     for (const fig9_points& kind : {measured, points})
-      for (const fig9_point& point : kind) std::printf("%s\n", describe(point).dump().c_str());
+      for (const fig9_point& point : kind) std::printf("%s\n", json_text(describe(point)).c_str());
   else
     print(request, points, measured);
   if (!options.plot.empty()) plot(png, request, points, measured, options.measured);

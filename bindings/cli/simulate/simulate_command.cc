@@ -87,7 +87,7 @@ void print(const simulate_options& options, const simulated_run& run, const simu
   json summary = summary_of(run, report);
   if (!options.json.empty()) {
     details["finish_ps"] = report.finish;  // by rank
-    std::fprintf(to, "%s\n%s\n", json{{"report", details}}.dump().c_str(), summary.dump().c_str());
+    std::fprintf(to, "%s\n%s\n", json_text(json{{"report", details}}).c_str(), json_text(summary).c_str());
     return;
   }
   const std::string subject = options.file.empty() ? std::to_string(run.bytes) + " B" : options.file;
@@ -240,7 +240,7 @@ void add_simulate_command(CLI::App& app, command_context& context) {
   add_simulate_options(*command, *options);
   command->footer(
       "Several --ranks, --bytes or --seeds are simulated at once, one per core.\n"
-      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --noise lognormal\n"
+      "Example:  lsched simulate --ranks 1048576 --bytes 1024 --skew lognormal\n"
       "          lsched show allreduce --ranks 3 --all > world.sched; lsched simulate world.sched");
   command->callback([&context, options, command] {
     check_simulate_options(*command, *options);

@@ -116,17 +116,6 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 
 // --- options that go together ------------------------------------------------------------------------------
 
-bool is_given(const CLI::App& command, const std::string& name) { return command.get_option(name)->count() > 0; }
-
-/// A mode that heeds only these.
-void expect_only(const CLI::App& command, const std::string& mode, const std::vector<std::string>& heeded) {
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string name = option->get_name();
-    if (option->count() > 0 && name != mode && std::ranges::find(heeded, name) == heeded.end())
-      throw CLI::ValidationError(mode, "does not heed " + name);
-  }
-}
-
 /// Options that mean something only beside others.
 void check_heeded(const CLI::App& command, const simulate_options& options) {
   const skew_kind skew = options.model.skew.kind;
@@ -190,7 +179,7 @@ void take_file(const CLI::App& command, simulate_options& options) {
   given_file given = read_given(options.collective);
   const std::string path = std::exchange(options.collective, given.collective);
   if (given.is_algorithm()) {
-    if (is_given(command, "--algorithm")) throw CLI::ValidationError("--algorithm", "the file is of one algorithm");
+    refuse_given(command, {"--algorithm"}, k_own_of_algorithm);
     options.algorithm = given.algorithm;
     options.rounds_bytes = !is_given(command, "--bytes");
     if (!is_given(command, "--ranks"))
@@ -200,12 +189,9 @@ void take_file(const CLI::App& command, simulate_options& options) {
   options.file = path;
   options.given = std::move(given.world);
   options.program = std::move(given.program);
-  for (const char* const other :
-       {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation", "--fig9", "--calibrate"})
-    if (is_given(command, other)) throw CLI::ValidationError(other, "a file of schedules has its own");
-  for (const char* const other : {"--initiator", "--compute"})
-    if (options.program && is_given(command, other))
-      throw CLI::ValidationError(other, "changes nothing of a GOAL program");
+  refuse_given(command, {"--fig9", "--calibrate"}, "is of no file");
+  refuse_given(command, {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"}, k_own_of_schedules);
+  if (options.program) refuse_given(command, {"--initiator", "--compute"}, "changes nothing of a GOAL program");
 }
 
 }  // namespace
@@ -225,6 +211,8 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
     throw CLI::ValidationError("COLLECTIVE",
                                options.collective + " is not simulated; " + std::string(k_sparse_allreduce) + " is");
   check_heeded(command, options);
+  for (const rank ranks : is_given(command, "--activation") ? options.ranks : std::vector<rank>{})
+    expect_in_world(options.collective, options.activation, {}, ranks);
   const cpu_noise& noise = options.model.noise;
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
     throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
@@ -235,7 +223,7 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
   if (options.collective == k_sparse_allreduce) {
     if (is_given(command, "--bytes"))
       throw CLI::ValidationError("--bytes", "a sparse allreduce is of --count f32 elements");
-    if (!is_given(command, "--algorithm")) options.algorithm = "oktopk";
+    if (!is_given(command, "--algorithm") || options.algorithm == "auto") options.algorithm = "oktopk";
     options.bytes = {options.count * size_of(dtype::f32)};
   } else if (!is_given(command, "--algorithm") && find(options.collective, options.algorithm) == nullptr) {
     options.algorithm = "auto";
@@ -264,7 +252,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   const option_group group{command};
   const CLI::Validator ranks_up_to_most = whole_number(1, k_most_simulated_ranks);
   const CLI::Validator any_rank = whole_number(0, k_most_simulated_ranks);
-  group.add("COLLECTIVE|FILE", options.collective, k_collective_or_file)->capture_default_str();
+  group.add("COLLECTIVE|FILE", options.collective, k_collective_or_file)->check(any_word())->capture_default_str();
   group
       .add("--algorithm", options.algorithm,
            "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "

@@ -8,6 +8,7 @@
 #include "bindings/cli/common/commands.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
+#include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/printed_to.h"
@@ -167,7 +168,7 @@ class reporter {
     if (!as_json_ && is_brief_ && holds(made)) return;
     const auto held = line_.erase();
     if (as_json_)
-      std::printf("%s\n", describe(world.entry, made).dump().c_str());
+      std::printf("%s\n", json_text(describe(world.entry, made)).c_str());
     else
       print(world, made);
   }
@@ -185,7 +186,7 @@ class reporter {
     const std::string unpromised =
         unpromised_ == 0 ? "" : ", " + std::to_string(unpromised_) + " of them without a promise";
     if (as_json_)
-      std::printf("%s\n", totals.dump().c_str());
+      std::printf("%s\n", json_text(totals).c_str());
     else
       std::printf("%s proved%s, %zu failed%s\n", counted(verified_, "world").c_str(), unpromised.c_str(), failed_,
                   words_for(buffers).c_str());
@@ -299,6 +300,10 @@ void check_options(const verify_command_options& options) {
   if (wish.algorithm == "auto")
     throw CLI::ValidationError("--algorithm", "auto is a choice, name what is to be proved");
   if (options.file.empty()) expect_listed(collective, wish.algorithm == "all" ? "auto" : wish.algorithm);
+  const rank most = !options.given.empty() ? static_cast<rank>(options.given.size())
+                    : wish.sizes.empty()   ? static_cast<rank>(k_most_ranks)
+                                           : std::ranges::max(wish.sizes);
+  expect_in_world(collective, wish.activation, options.by_caller.root, most);
 }
 
 /// The collective's place may hold a file: an algorithm, or the schedules themselves.
@@ -318,15 +323,10 @@ void take_file(verify_command_options& options) {
 
 /// Options that mean something of one kind of what is proved.
 void check_heeded(const CLI::App& command, const verify_command_options& options) {
-  const bool is_file = !options.file.empty();
-  const auto refuse = [&](const char* name, const char* why) {
-    if (command.get_option(name)->count() > 0) throw CLI::ValidationError(name, why);
-  };
-  for (const char* const name : {"--algorithm", "--ranks", "--k", "--activation"})
-    if (is_file) refuse(name, "a file of schedules has its own");
-  if (options.is_given_algorithm) refuse("--algorithm", "the file is of one algorithm");
-  for (const char* const name : {"--promise", "--root", "--require-promise", "--in-place"})
-    if (!is_file) refuse(name, "is of a file of schedules");
+  if (!options.file.empty())
+    return refuse_given(command, {"--algorithm", "--ranks", "--k", "--activation"}, k_own_of_schedules);
+  if (options.is_given_algorithm) refuse_given(command, {"--algorithm"}, k_own_of_algorithm);
+  refuse_given(command, {"--promise", "--root", "--require-promise", "--in-place"}, "is of a file of schedules");
 }
 
 int verify_all(const verify_command_options& options) {
@@ -364,7 +364,7 @@ void add_verify_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<verify_command_options>();
   verify_wish& wish = options->wish;
   const option_group group{*command};
-  group.add("COLLECTIVE|FILE", wish.collective, k_collective_or_file);
+  group.add("COLLECTIVE|FILE", wish.collective, k_collective_or_file)->check(any_word());
   group
       .add("--promise", options->promised,
            "The collective that the file's outputs are held against (default: the one it is named after)")

@@ -52,6 +52,25 @@ def test_texts_of_builders_are_proved_and_simulated():
     assert libsched.simulate(text).counted["messages"] == 3
 
 
+def test_regions_are_parts_whole_buffers_or_plain_tuples():
+    texts = set()
+    for whole in (lambda b: b, lambda b: b[:], lambda b: (b.number, 0, b.count)):
+        to = libsched.Builder(rank=0, ranks=2)
+        mine, left = to.input("f32", 3), to.output("f32", 3)
+        to.copy(whole(mine), whole(left))
+        to.reduce("sum", whole(mine), whole(left), whole(left))
+        to.send(1, 0, whole(mine))
+        to.recv(1, 0, whole(left))
+        texts.add(to.text())
+    assert len(texts) == 1
+    with pytest.raises(libsched.ArgumentError, match="regions of 3, 2, 3 elements"):
+        to.reduce("sum", mine, (1, 0, 2), left)
+    with pytest.raises(libsched.ArgumentError, match="a region is a buffer"):
+        to.copy((0, 1), left)
+    with pytest.raises(libsched.ArgumentError, match="nonsense"):
+        to.reduce("nonsense", mine, (1, 0, 2), left)
+
+
 def test_a_builder_without_a_world_is_not_committed():
     with pytest.raises(libsched.ArgumentError, match="rank=3, ranks=3: give a world"):
         libsched.Builder(rank=3, ranks=3)

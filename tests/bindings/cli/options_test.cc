@@ -93,10 +93,15 @@ TEST(options, algorithm_files_that_cannot_be_read_are_told_of_where_a_command_ru
   const std::string set = "LSCHED_ALGORITHM_FILES=/nowhere ";
   for (const char* words : {"lsched --help", "lsched help", "lsched --version", "lsched completion bash"})
     EXPECT_FALSE(contains(run(set + words).text, "/nowhere")) << words;
-  EXPECT_TRUE(contains(run(set + "lsched list").text, "lsched: LSCHED_ALGORITHM_FILES: /nowhere: no such file"));
+  const std::string both = "LSCHED_ALGORITHM_FILES=/nowhere:/dev:" LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg ";
+  const std::string text = run(both + "lsched list allreduce").text;
+  EXPECT_TRUE(contains(text, "lsched: LSCHED_ALGORITHM_FILES: /nowhere: no such file"));
+  EXPECT_TRUE(contains(text, "lsched: LSCHED_ALGORITHM_FILES: /dev: is a directory\n")) << text;
+  EXPECT_TRUE(contains(text, "my_ring")) << text;
 }
 
-TEST(options, no_line_of_help_is_too_wide) {
+/// Of every command.
+std::string all_help() {
   std::string text = run("for command in '' info list show run postmortem simulate trace help completion soak verify"
                          " bench; do lsched $command --help; done")
                          .text;
@@ -104,6 +109,35 @@ TEST(options, no_line_of_help_is_too_wide) {
     text += run("for part in fig9 partial cost coll messages adasum sparse tune compare overlap engine cuda; do"
                 " lsched bench $part --help; done")
                 .text;
+  return text;
+}
+
+/// Each runs for a moment, in a folder of its own: a command line that makes no sense is found at once.
+TEST(options, examples_of_help_make_sense) {
+  const std::string folder = testing::TempDir() + "lsched-examples-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  std::filesystem::create_directory_symlink(LSCHED_TEST_SOURCE_DIR "/docs", folder + "/docs");
+  const std::string example = "Example:  ", more(example.size(), ' ');
+  std::istringstream lines(all_help());
+  int found = 0;
+  bool is_example = false;
+  for (std::string line; std::getline(lines, line);) {
+    is_example = line.starts_with(example) || (is_example && line.starts_with(more));
+    if (!is_example) continue;
+    std::string words = line.substr(example.size());
+    if (words.find("$(") != words.npos) continue;                            // asks for what runs here
+    if (words.starts_with("mpiexec")) words.erase(0, words.find("lsched"));  // ranks of its own will do
+    std::ofstream(folder + "/script") << words << "\n";
+    const answer it = run("cd " + folder + " && HOME=. timeout 0.5 sh script");
+    EXPECT_FALSE(contains(it.text, "Try `lsched ")) << words << ": " << it.text;
+    ++found;
+  }
+  EXPECT_GT(found, 20);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(options, no_line_of_help_is_too_wide) {
+  const std::string text = all_help();
   EXPECT_GT(text.size(), 10'000u);
   EXPECT_EQ(too_wide(text), "");
   EXPECT_EQ(too_wide(std::string(101, 'x')), std::string(101, 'x'));
