@@ -102,6 +102,7 @@ std::vector<schedule_ptr> compile_world(const show_options& options) {
 int show_goal(const show_options& options) {
   const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
+  print_to(options.goal);
   std::fputs(to_goal_text(made.program, made.remark).c_str(), stdout);
   return 0;
 }
@@ -128,15 +129,18 @@ void take_file(const CLI::App& command, show_options& options) {
                  k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
+  if (given.program && !is_given(command, "--compute")) options.scenario.ns_per_byte = 1;  // as schedules_of has it
   options.given = schedules_of(std::move(given), path);
   if (!is_given(command, "--ranks"))
     options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
+  if (!is_given(command, "--count"))
+    options.request.count =
+        usual_count(options.collective, options.algorithm, options.request.ranks, options.request.count);
   if (!options.given.empty()) options.request.ranks = options.given.front()->place().size;
 }
 
 int show(const show_options& options) {
   if (options.self >= options.request.ranks) throw CLI::ValidationError("--rank", "there is no such rank");
-  for (const std::string* file : {&options.goal, &options.json, &options.dot}) print_to(*file);
   if (!options.goal.empty()) return show_goal(options);
   if (!options.svg.empty()) return draw_schedules(compile_world(options), options.scenario.initiator, options.svg);
   const rank first = options.all ? 0 : options.self;
@@ -144,6 +148,8 @@ int show(const show_options& options) {
   json list = json::array();
   for (rank self = first; self < end; ++self) {
     const schedule_ptr program = compile(options, self);
+    for (const std::string* file : {&options.json, &options.dot})
+      if (self == first) print_to(*file);  // what cannot be made leaves it as it was
     if (!options.json.empty())
       list.push_back(describe(*program));
     else

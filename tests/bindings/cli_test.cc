@@ -1440,8 +1440,24 @@ TEST(Command, a_file_of_some_numbers_of_ranks_is_taken_with_one_of_them) {
 #endif
 }
 
+TEST(Command, files_are_kept_until_there_is_something_else_to_hold) {
+  const temporary_file stuck("libsched algorithm 1\nname \"ends\"\ncollective scan\nout = recv from (r + 1) mod P\n");
+  for (const char* const command : {"show", "simulate"}) {
+    const temporary_file kept("kept");
+    EXPECT_EQ(run(lsched({command, stuck.path, "--ranks", "3", "--svg", kept.path})).status, 1);
+    EXPECT_EQ(content_of(kept.path), "kept") << command;
+    EXPECT_EQ(run(lsched({command, k_ring, "--ranks", "3", "--svg", kept.path})).status, 0);
+    EXPECT_EQ(content_of(kept.path).substr(0, 5), "<?xml") << command;
+  }
+  const temporary_file kept("kept");
+  EXPECT_EQ(
+      run(lsched({"show", k_ring, "--count", "1", "--ranks", "9", "--algorithm", "x", "--json", kept.path})).status, 2);
+  EXPECT_EQ(content_of(kept.path), "kept");
+}
+
 TEST(Command, usual_counts_are_multiples_of_equal_chunks) {
   const std::string program = LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/all_pairs.xml";
+  EXPECT_EQ(run(lsched({"show", program})).status, 0);
   const outcome proved = run(lsched({"verify", program}));
   EXPECT_TRUE(contains(proved.out, "3 ranks, count 6: ") && contains(proved.out, "\n6 worlds proved, 0 failed\n"))
       << proved.out;
@@ -1721,6 +1737,8 @@ TEST(CommandSimulate, goal_files_come_in_and_go_out) {
   EXPECT_TRUE(contains(proved.out, "nothing promised of its outputs") && contains(proved.out, "0 failed"))
       << proved.out;
   EXPECT_TRUE(contains(run(lsched({"show", file.path, "--rank", "4"})).out, "rank 4 of 5"));
+  const temporary_file calculates("num_ranks 1\nrank 0 {\ncalc 100\n}\n");
+  EXPECT_TRUE(contains(run(lsched({"show", calculates.path, "--goal", "-"})).out, "calc 100\n"));
   for (const char* const other : {"--initiator", "--compute"}) {
     const outcome it = run(lsched({"simulate", file.path, other, "1"}));
     EXPECT_EQ(it.status, 2);

@@ -66,15 +66,17 @@ rank usual_ranks(const std::string& collective, const std::string& algorithm, ra
   return is_allowed(1) ? 1 : usual;
 }
 
-std::uint64_t usual_count(const algorithm& how, rank ranks, std::uint64_t count) {
-  const std::uint64_t unit = how.custom == nullptr ? 1 : how.custom->count_unit(ranks);
+std::uint64_t usual_count(std::string_view collective, std::string_view algorithm, rank ranks, std::uint64_t count) {
+  const lsched::algorithm* const how = find(collective, algorithm);
+  const std::uint64_t unit = how == nullptr || how->custom == nullptr ? 1 : how->custom->count_unit(ranks);
   return (count + unit - 1) / unit * unit;
 }
 
 std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks) {
   const lsched::algorithm* const how = find(collective, algorithm);
   if (how == nullptr || how->custom == nullptr) return std::nullopt;
-  const std::uint64_t count = usual_count(*how, ranks, wide(ranks));  // what ranks wait for is the same for all but 0
+  const std::uint64_t count =
+      usual_count(collective, algorithm, ranks, wide(ranks));  // what ranks wait for is the same for all but 0
   const shape data = typical_shape(*how->of, ranks, count, dtype::f32, kernel::sum);
   if (auto why = validate(*how, {0, ranks}, data)) return why;
   return how->custom->doubt(*how, ranks, data);

@@ -3,14 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/cli/goal/goal.h"
 #include "libsched/schedule/schedule.h"
-
-namespace lsched {
-struct algorithm;
-}
 
 namespace lsched::cli {
 
@@ -55,7 +52,7 @@ void take_algorithm_file(std::string& collective, std::string& algorithm);
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
 /// A count that the algorithm serves: this one, or the next larger.
-std::uint64_t usual_count(const algorithm& how, rank ranks, std::uint64_t count);
+std::uint64_t usual_count(std::string_view collective, std::string_view algorithm, rank ranks, std::uint64_t count);
 
 /// Before an algorithm is run whose ranks might wait for each other for ever: what the proof of a typical request has
 /// found, or why the algorithm serves none of so many ranks.

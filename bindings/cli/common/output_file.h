@@ -1,6 +1,8 @@
 // A file that a command writes beside, or instead of, its ordinary output.
 #pragma once
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
@@ -11,13 +13,13 @@
 
 namespace lsched::cli {
 
-/// Created before the work begins, so that nobody works for a file that cannot be written. "-" is standard output.
-/// Throws command_failure.
+/// Created before the work begins, so that nobody works for a file that cannot be written; what it holds stays until
+/// there is something else to hold. "-" is standard output. Throws command_failure.
 class output_file {
  public:
   explicit output_file(std::string path) : path_(std::move(path)) {
     if (is_stdout()) return;
-    stream_.open(path_, std::ios::binary);
+    stream_.open(path_, std::ios::binary | std::ios::app);
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
 
@@ -27,6 +29,7 @@ class output_file {
       std::fwrite(content.data(), 1, content.size(), stdout);
       return;
     }
+    static_cast<void>(truncate(path_.c_str(), 0));  // what is no ordinary file has no length
     stream_ << content;
     stream_.close();
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));

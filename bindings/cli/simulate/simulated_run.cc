@@ -88,8 +88,7 @@ std::vector<simulated_run> runs_of(const simulate_options& options, const given_
   if (world.ranks() != 0) add(world.ranks(), 0);
   for (const rank ranks : world.ranks() == 0 ? options.ranks : std::vector<rank>{})
     for (const std::uint64_t bytes : options.bytes)
-      add(ranks,
-          options.rounds_bytes ? usual_count(*find(options.collective, options.algorithm), ranks, bytes) : bytes);
+      add(ranks, options.rounds_bytes ? usual_count(options.collective, options.algorithm, ranks, bytes) : bytes);
   return runs;
 }
 

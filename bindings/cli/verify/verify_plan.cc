@@ -77,7 +77,7 @@ std::vector<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& 
   if (!how.of->moves_data) return {0};
   const std::uint64_t ranks = wide(size);
   std::vector<std::uint64_t> usual{0, 1, ranks - 1, ranks, ranks + 1, k_large_count};
-  for (std::uint64_t& count : usual) count = usual_count(how, size, count);
+  for (std::uint64_t& count : usual) count = usual_count(how.of->name, how.name, size, count);
   return distinct(given_or(wish.counts, std::move(usual)));
 }
 
