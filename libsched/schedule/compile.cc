@@ -27,12 +27,11 @@ class compiler {
   // --- checks: each answers whether all is well, and otherwise has filled in error_ ------------------------
   bool refuse(status code, op_id id, const std::string& why, rank peer = k_no_rank) {
     error_ = {code,
-              "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) + words_for_line(line_of(id)) +
-                  "): " + why,
+              "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) +
+                  words_for_line(source_.line_of(id)) + "): " + why,
               peer, id};
     return false;
   }
-  std::uint32_t line_of(op_id id) const { return id < source_.lines.size() ? source_.lines[id] : 0; }
   bool check_buffers() {
     const bool is_partial = source_.starts.policy != activation_policy::none;
     const std::string why = validate_lists(source_.buffers, source_.guards, source_.synchronising, is_partial);
@@ -180,7 +179,7 @@ class compiler {
     parts_.next.reserve(deps_.size());
     parts_.first.push_back(0);
     for (const op_id old : order_) {
-      if (!source_.lines.empty()) parts_.lines.push_back(line_of(old));
+      if (!source_.lines.empty()) parts_.lines.push_back(source_.line_of(old));
       if (in_degree_[old] == 0) parts_.roots.push_back(number[old]);
       parts_.ops.push_back(ops_[old]);
       if (ops_[old].guard != 0) number_guard(parts_.ops.back());

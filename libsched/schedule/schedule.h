@@ -95,6 +95,7 @@ class schedule {
     bool holding = false;        ///< declared: an in-place payload may wait for its reader, however long
     activation starts{};
     std::vector<std::uint32_t> lines{};  ///< by op: of the text that it was written in; 0, or none: of no text
+    std::uint32_t line_of(op_id id) const { return id < lines.size() ? lines[id] : 0; }
     friend bool operator==(const parts&, const parts&) = default;
   };
   explicit schedule(parts content) : parts_(std::move(content)) {}
@@ -121,7 +122,7 @@ class schedule {
   }
   op_id exit() const { return parts_.exit; }
   /// The line of an algorithm file that the op comes from; 0: it comes from none.
-  std::uint32_t line_of(op_id id) const { return id < parts_.lines.size() ? parts_.lines[id] : 0; }
+  std::uint32_t line_of(op_id id) const { return parts_.line_of(id); }
   bool is_synchronising() const { return parts_.synchronising; }
   bool is_holding() const { return parts_.holding; }
   const activation& starts() const { return parts_.starts; }

@@ -126,8 +126,7 @@ int run_coll(lsched_world* runtime, const coll_options& options) {
   if (!options.compared.empty()) {
     out.say(
         "Medians of the fastest form of each: blocking or not, in place or not, in either kind of memory; --json FILE "
-        "has all of them. "
-        "Below 1 the file's algorithm is faster.");
+        "has all of them. Below 1 the file's algorithm is faster.");
     return out.finish();
   }
   out.say(

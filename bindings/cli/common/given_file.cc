@@ -10,11 +10,25 @@
 
 namespace lsched::cli {
 
+namespace {
+
+struct read_text {
+  std::string text;  ///< of an MSCCL program the algorithm file that it becomes
+  bool is_converted = false;
+};
+
+read_text text_of(const std::string& path) {
+  std::string text = require(content_of(path));
+  if (!is_msccl_text(text)) return {std::move(text)};
+  return {require(algorithm_of_msccl(text), path), true};
+}
+
+}  // namespace
+
 bool is_path(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
 
 std::string algorithm_text_of(const std::string& path) {
-  std::string text = require(content_of(path));
-  if (is_msccl_text(text)) return require(algorithm_of_msccl(text), path);
+  std::string text = text_of(path).text;
   if (!is_algorithm_text(text))
     throw command_failure(LSCHED_ERR_ARGUMENT, path + ": is no algorithm file and no MSCCL program");
   return text;
@@ -22,16 +36,15 @@ std::string algorithm_text_of(const std::string& path) {
 
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
-  const std::string given = require(content_of(path));
-  const bool is_msccl = is_msccl_text(given);
-  const std::string text = is_msccl ? require(algorithm_of_msccl(given), path) : given;
+  const auto [text, is_converted] = text_of(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
     throw command_failure(LSCHED_ERR_ARGUMENT,
                           path + ": is no algorithm file, no file of schedules, no MSCCL and no GOAL program");
   if (!is_algorithm_text(text)) return {.world = require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
-  return {.collective = std::string(made->of->name), .algorithm = std::string(made->name), .is_converted = is_msccl};
+  return {
+      .collective = std::string(made->of->name), .algorithm = std::string(made->name), .is_converted = is_converted};
 }
 
 std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path) {

@@ -39,8 +39,8 @@ struct launch_request {
 
 /// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
 /// passed on to the ranks; one line on standard error tells of each rank that fails, and of one that ended well in a
-/// world that it had not closed, if others fail. What ranks have left behind when
-/// the last of them ends has a second to end by itself, and another one after SIGTERM.
+/// world that it had not closed, if others fail. What ranks have left behind when the last of them ends has a second to
+/// end by itself, and another one after SIGTERM.
 ///
 /// Answers 0 if all ranks exit with 0, else the status of the one that failed first, 128 + n for death by
 /// signal n; k_exit_timeout if none had failed when the limit passed. Throws command_failure if not all could
