@@ -19,7 +19,7 @@ from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
                        side_by_side, staged)
 from ._work import Several, Work, as_torch_error, seconds
-from ._worlds import opened
+from ._worlds import forget, opened
 
 _DTYPES = {
     **{getattr(torch, name): number for name, number in DTYPES.items()},
@@ -102,7 +102,9 @@ class Group(ProcessGroup):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """Leave. What is still under way is waited for; where it fails it is given up, and other ranks hear of it."""
+        """Leaves the group. Waits for collectives that are under way, unless a wait for one of them has failed. Gives up
+        what fails, and messages that have not ended, so that other ranks hear of the end."""
+        forget(self.world)
         if not self.world.is_open:
             return
         try:
@@ -114,7 +116,8 @@ class Group(ProcessGroup):
         self._under_way.forget()
 
     def abort(self) -> None:
-        """Leave at once. Other ranks hear of what was under way."""
+        """Leaves the group at once. Other ranks hear of collectives and messages that were under way."""
+        forget(self.world)
         self.world._give_up()
         self._under_way.forget()
 
