@@ -14,6 +14,7 @@ from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
 from .._words import DTYPES
 from . import _device, _sparse
+from ._compile import is_not_compiled
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
@@ -35,6 +36,7 @@ _BYTES = DTYPES["uint8"]
 _BY_RANKS = 1
 
 
+@is_not_compiled
 class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
