@@ -9,12 +9,14 @@ import torch
 from torch._C._distributed_c10d import (AllgatherOptions, AllreduceOptions, AllToAllOptions, BarrierOptions,
                                         BroadcastOptions, GatherOptions, ProcessGroup, ReduceOp, ReduceOptions,
                                         ReduceScatterOptions, ScatterOptions)
+from torch.autograd import profiler
 
 from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
 from .._words import DTYPES
 from . import _device, _sparse
 from ._compile import is_not_compiled
+from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
@@ -37,6 +39,7 @@ _BY_RANKS = 1
 
 
 @is_not_compiled
+@has_events
 class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
@@ -104,8 +107,8 @@ class Group(ProcessGroup):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """Leaves the group. Waits for collectives that are under way, unless a wait for one of them has failed. Gives up
-        what fails, and messages that have not ended, so that other ranks hear of the end."""
+        """Leaves the group. Waits for collectives that are under way, unless a wait for a collective has failed. Gives
+        up what fails, and messages that have not ended, so that other ranks hear of the end."""
         forget(self.world)
         if not self.world.is_open:
             return
@@ -136,7 +139,7 @@ class Group(ProcessGroup):
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
         kind = self._known(key)
         is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1:
+        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or profiler._is_profiler_enabled:
             return self._other_allreduce(key, kind, tensors, opts)
         where = tensor.data_ptr()
         try:
@@ -151,7 +154,7 @@ class Group(ProcessGroup):
         return _DONE
 
     def _other_allreduce(self, key: tuple, kind: Kind | None, tensors: list[torch.Tensor], opts: Any) -> Work:
-        """The first of its kind, or of a tensor that is not one dense block, or one that is not waited for."""
+        """The first call of its kind, of a tensor that is not one dense block, without waiting, or in a profile."""
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         (tensor,) = tensors

@@ -24,8 +24,8 @@ class _Root:
 
     def part(self, members: tuple[int, ...]) -> World:
         """The world of these members. The tag is the number of earlier groups of the same members, because the members
-        agree on that number. The names of members-only groups differ between ranks: torch counts all groups of a process
-        in them."""
+        agree on that number. The names of members-only groups differ between ranks, because torch counts all groups of
+        a process in them."""
         part = self.world.split_ranks([self.ranks.index(each) for each in members], self.made[members])
         self.made[members] += 1
         return part
