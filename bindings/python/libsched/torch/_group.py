@@ -219,8 +219,11 @@ class Group(ProcessGroup):
         if source.nbytes != sizes[self._my_rank]:
             raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
         kind = self._blocks_kind("allgather", sizes, source)
-        return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
+        work = self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
+        if work is not _DONE and all((each.shape, each.dtype) == (input.shape, input.dtype) for each in output):
+            work.value = [flat.view(input.dtype).view(self._ranks, *input.shape)]  # the form of NCCL, for torch's hooks
+        return work
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         source = side_by_side(input)
@@ -239,7 +242,11 @@ class Group(ProcessGroup):
         """`output_lists[r]` are those of rank r, one for each of the inputs."""
         works = [self.allgather([[theirs[i] for theirs in output_lists]], [input], opts)
                  for i, input in enumerate(inputs)]
-        return self._together(works, [each for theirs in output_lists for each in theirs])
+        outputs = [each for theirs in output_lists for each in theirs]
+        work = self._together(works, outputs)
+        if work is not _DONE:
+            work.value = outputs
+        return work
 
     def all_gather_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
                                     opts: Any = AllgatherOptions()) -> Work:

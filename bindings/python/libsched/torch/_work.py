@@ -41,6 +41,7 @@ class Outcome(TorchWork):
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
         self._tensors = tensors
+        self.value = tensors  # of the future
         self._error: Exception | None = None
         self._source = -1
 
@@ -63,7 +64,7 @@ class Outcome(TorchWork):
         error = self.exception()
         if error is not None:
             raise error
-        return self._tensors
+        return self.value
 
 
 @is_not_compiled
