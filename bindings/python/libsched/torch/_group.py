@@ -21,7 +21,7 @@ from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
                        side_by_side, staged)
-from ._work import Several, Work, as_torch_error, seconds
+from ._work import FutureOrder, Several, Work, as_torch_error, seconds
 from ._worlds import forget, opened
 
 _DTYPES = {
@@ -62,6 +62,7 @@ class Group(ProcessGroup):
         self._schedules = Schedules(self.world)
         self._known = self._schedules.kinds.get  # without a call of Python's own
         self._box = self.world.mailbox()
+        self._futures = FutureOrder()
         self._sides = _device.SideStreams()
         self._under_way = UnderWay(self._give_up_round)
 
@@ -139,7 +140,8 @@ class Group(ProcessGroup):
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
         kind = self._known(key)
         is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or profiler._is_profiler_enabled:
+        is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
+        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or not is_alone:
             return self._other_allreduce(key, kind, tensors, opts)
         where = tensor.data_ptr()
         try:
@@ -363,6 +365,7 @@ class Group(ProcessGroup):
             return self._exchange_even(source, sent, target, received, tensors, opts, finish)
         if overlap(source, target):
             source = source.clone()
+        self._futures.expect_kept()
         kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
         counts = torch.tensor([sent, received], dtype=torch.int64)
         where = counts.data_ptr()
@@ -450,6 +453,7 @@ class Group(ProcessGroup):
         """Waits where the caller does not want to go on meanwhile."""
         if kind.device is not None:
             return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
+        self._futures.expect_kept()
         try:
             place = kind.place(input, output)
             if opts.asyncOp:
@@ -512,6 +516,7 @@ class Group(ProcessGroup):
     def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
                finish: Callable[[], None] | None) -> Work:
         work = place.work = Work(ticket, tensors, self._limit_of(opts), finish)
+        work.order = self._futures
         if self._coalesced is not None:
             self._coalesced.append(work)
         if not opts.asyncOp:
