@@ -554,12 +554,13 @@ LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
 
 /** Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
- * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
- * wait for. STATE: the round has not been started. */
+ * Errors: TIMEOUT; the diagnostic then names the schedule, the round of the ticket, the ops that have not fired and the
+ * ranks they wait for. STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
- * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
+ * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding, and the diagnostic's
+ * `round` is the number of the round that this call has started: {schedule, round} is its ticket. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one

@@ -240,9 +240,8 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   if (report_to != nullptr && !is_there(report_to)) return report(diagnostic, refusal_of(report_to));
   return guarded(diagnostic, [&] {
     collect_report report;
-    const call_progress made = complete(schedule->world->process.driver(), deadline_after(timeout_ns),
-                                        [&] { return call(*schedule->session, &report); });
-    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+    const auto once = [&] { return call(*schedule->session, &report); };
+    if (const lsched_status why = complete(*schedule, timeout_ns, diagnostic, once); why != LSCHED_OK) return why;
     if (report_to != nullptr) write_struct(report_to, report_of(report));
     return LSCHED_OK;
   });

@@ -70,6 +70,62 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
   });
 }
 
+// --- waits that have not succeeded ------------------------------------------------------------------------------
+
+lsched_status explain_failure(const awaited_round& awaited, status answer, lsched_diagnostic* diagnostic) {
+  if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
+  const instance& runs = awaited.runs;
+  return guarded(diagnostic, [&] {
+    if (runs.verdict.load() != status::ok && runs.refusal && answer == runs.refusal->code)
+      return report(diagnostic, with_advice(*runs.refusal));
+    failure why{answer, runs.label, runs.culprit.load()};
+    if (answer == status::peer) {
+      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else if (answer == status::device) {
+      why.text += ": " + runs.device_words;
+    } else if (answer == status::cancelled) {
+      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
+    } else if (answer == status::transport && why.peer != k_no_rank) {
+      why.text +=
+          ": a message of rank " + std::to_string(why.peer) +
+          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
+          "or LSCHED_READ_PEERS=no, does without reading";
+    } else {
+      why.text += ": " + std::string(text_of(answer));
+    }
+    return report(diagnostic, why, awaited.shown);
+  });
+}
+
+/// Describes what the awaited round waits for. The engine knows the round that is open, which may be an earlier one, and
+/// numbers the rounds of each flight separately.
+failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
+  failure why{status::timeout};
+  schedule.world->process.driver().with_engine([&] {
+    why.text = schedule.world->process.engine().describe_wait(awaited.runs, &why.peer);
+    if (awaited.shown == 0 || awaited.shown == counted(awaited.runs, open_round(awaited.runs))) return;
+    why.text.insert(0, schedule.instance->label + ", round " + std::to_string(awaited.shown) + ": ");
+  });
+  return why;
+}
+
+/// Reports a TIMEOUT, or how the round has ended in the meantime: with OK, or with the failure of its schedule. The text
+/// is written first, so that the round is known not to have ended while its wait was described.
+lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
+                              lsched_diagnostic* diagnostic) {
+  failure why{status::timeout};
+  const auto describe = [&] {
+    why = describe_timeout(schedule, awaited);
+    return LSCHED_OK;
+  };
+  if (diagnostic != nullptr)
+    if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
+  const status verdict = awaited.runs.verdict.load();  // before `finished`: an instance may fail after the round
+  if (awaited.runs.finished.load() >= awaited.round) return explain(schedule, awaited, status::ok, diagnostic);
+  if (verdict != status::ok) return explain_failure(awaited, verdict, diagnostic);
+  return report(diagnostic, why, awaited.shown);
+}
+
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
 /// Between rounds, with one behind it that wrote to the memory which is bound now.
@@ -116,40 +172,21 @@ std::vector<instance**> instances_of(lsched_schedule& schedule) {
   return {all.begin(), all.end()};
 }
 
-lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
+lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic) {
+  if (answer == status::timeout) return explain_timeout(schedule, awaited, diagnostic);
   if (answer == status::ok)
-    return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
-  if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
-  return guarded(diagnostic, [&] {
-    if (awaited.verdict.load() != status::ok && awaited.refusal && answer == awaited.refusal->code)
-      return report(diagnostic, with_advice(*awaited.refusal));
-    failure why{answer, awaited.label, awaited.culprit.load()};
-    if (answer == status::timeout) {
-      schedule.world->process.driver().with_engine([&] {
-        round = counted(awaited, open_round(awaited));
-        why.text = schedule.world->process.engine().describe_wait(awaited, &why.peer);
-      });
-    } else if (answer == status::peer) {
-      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
-    } else if (answer == status::device) {
-      why.text += ": " + awaited.device_words;
-    } else if (answer == status::cancelled) {
-      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
-    } else if (answer == status::transport && why.peer != k_no_rank) {
-      why.text +=
-          ": a message of rank " + std::to_string(why.peer) +
-          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
-          "or LSCHED_READ_PEERS=no, does without reading";
-    } else {
-      why.text += ": " + std::string(text_of(answer));
-    }
-    return report(diagnostic, why, round);
-  });
+    return verdict_on(schedule, awaited.shown) == LSCHED_OK ? LSCHED_OK
+                                                            : explain_refusal(schedule, awaited.shown, diagnostic);
+  return explain_failure(awaited, answer, diagnostic);
 }
 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
-  if (made.reason.empty()) return explain(schedule, *made.awaited, made.answer, made.round, diagnostic);
+  if (made.reason.empty()) {
+    const bool is_end = made.round == k_last_round;  // which has no number
+    return explain(schedule, {*made.awaited, made.round, is_end ? 0 : counted(*made.awaited, made.round)}, made.answer,
+                   diagnostic);
+  }
   if (diagnostic == nullptr) return static_cast<lsched_status>(made.answer);
   return guarded(diagnostic, [&] {
     return report(diagnostic, {made.answer, schedule.instance->label + ": " + std::string(made.reason)});
@@ -180,14 +217,23 @@ bool is_under_way(const flight& one) {
          one.runs->called.load() != one.runs->finished.load();
 }
 
-/// Until the ranks have agreed upon it, or not.
+/// Waits until all ranks have agreed upon the schedule, or until it has failed. Its creation is no round.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
-  const status agreed =
-      schedule.world->process.driver().wait(schedule.commit->progress(), *schedule.instance, deadline);
+  const common_step& agreement = schedule.commit->progress();
+  const awaited_round creation{*schedule.instance, 0, 0};
+  failure why{schedule.world->process.driver().wait(agreement, *schedule.instance, deadline)};
+  if (why.code == status::timeout && diagnostic != nullptr) {
+    const auto describe = [&] {
+      why = describe_timeout(schedule, creation);
+      return LSCHED_OK;
+    };
+    if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
+  }
+  const bool is_agreed = agreement.finished.load() != 0;  // perhaps while the wait was described
   const status verdict = schedule.instance->verdict.load();
-  const status answer = verdict != status::ok ? verdict : agreed;
-  return answer == status::ok ? LSCHED_OK : explain(schedule, *schedule.instance, answer, 0, diagnostic);
+  if (verdict != status::ok) return explain_failure(creation, verdict, diagnostic);
+  return is_agreed ? LSCHED_OK : report(diagnostic, why);
 }
 
 }  // namespace
@@ -210,8 +256,8 @@ lsched_status lsched_test(lsched_ticket ticket) {
   const auto asked = round_of(ticket);
   if (is_unstarted(*ticket.schedule, asked)) return LSCHED_ERR_STATE;
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
+  const status verdict = asked.runs.verdict.load();  // before `finished`: an instance may fail after the round
   if (asked.runs.finished.load() >= asked.round) return verdict_on(*ticket.schedule, ticket.round);
-  const status verdict = asked.runs.verdict.load();
   return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
 }
 
@@ -223,7 +269,7 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
                                                   std::to_string(ticket.round) + " has not been started"});
   const status answer =
       ticket.schedule->world->process.driver().wait(asked.runs, asked.round, deadline_after(timeout_ns));
-  return explain(*ticket.schedule, asked.runs, answer, ticket.round, diagnostic);
+  return explain(*ticket.schedule, {asked.runs, asked.round, ticket.round}, answer, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
@@ -231,10 +277,11 @@ lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_
     return report(diagnostic, {static_cast<status>(refuse(schedule)),
                                is_ordinary(schedule) ? "its rounds have memory of their own: lsched_start_with"
                                                      : "not an ordinary schedule"});
-  const status answer = schedule->world->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
+  round_no round = 0;
+  const status answer = schedule->world->process.driver().run(*schedule->instance, &round, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
-  return explain(*schedule, *schedule->instance, answer, schedule->instance->called.load(), diagnostic);
+  return explain(*schedule, {*schedule->instance, round, round}, answer, diagnostic);
 }
 
 lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
@@ -271,8 +318,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   driver& drives = schedule->world->process.driver();
   if (schedule->session) {
     leave(drives, *schedule->session);
-    const call_progress made = complete(drives, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
-    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+    const auto drain = [&] { return schedule->session->drain(); };
+    if (const lsched_status why = complete(*schedule, timeout_ns, diagnostic, drain); why != LSCHED_OK) return why;
   } else if (schedule->instance->verdict.load() == status::ok) {
     if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
       return LSCHED_ERR_TIMEOUT;

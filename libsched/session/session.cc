@@ -250,8 +250,8 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
 // --- what all ranks do together --------------------------------------------------------------------------------------
 
 call_progress session::await(const instance& one, round_no round) {
+  const status verdict = one.verdict.load();  // first: an instance may fail after the round
   if (is_over(one, round)) return {};
-  const status verdict = one.verdict.load();
   return {verdict == status::ok ? status::pending : verdict, &one, uncounted(one, round)};
 }
 

@@ -104,8 +104,8 @@ class node {
   }
   bool run(instance& it, bool is_started_first) {
     const auto deadline = driver::clock::now() + 30s;
-    if (!is_started_first) return driver_.run(it, deadline) == status::ok;
     round_no round = 0;
+    if (!is_started_first) return driver_.run(it, &round, deadline) == status::ok;
     return driver_.start(it, &round) == status::ok && driver_.wait(it, round, deadline) == status::ok;
   }
   status remove(instance& it) {

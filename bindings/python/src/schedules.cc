@@ -87,14 +87,15 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// The first slice in which all ranks have made the schedule starts the round, all others wait for it.
+/// The first slice starts the round, and all slices wait for it. A TIMEOUT of lsched_run is that of the round which it
+/// has started; it has started none if the ranks have not agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
   wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
     if (round.schedule != nullptr) return lsched_wait(round, slice, why);
     const lsched_status code = lsched_run(one, slice, why);
-    if (why->round != 0) round = {one, why->round};
+    if (code == LSCHED_ERR_TIMEOUT && why->round != 0) round = {one, why->round};
     return code;
   });
 }
