@@ -310,6 +310,14 @@ lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** sched
                 [](lsched_world& w) { return describe(w, lsched_collective_desc{.collective = "barrier"}); });
 }
 
+lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text, lsched_diagnostic* diagnostic) {
+  lsched_schedule* none = nullptr;
+  return create(world, &none, diagnostic, [&](lsched_world&) -> result<creation> {
+    if (code >= LSCHED_OK || text == nullptr) return argument("code is no error, or text is null");
+    return failure{static_cast<status>(code), text};
+  });
+}
+
 lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {

@@ -401,6 +401,14 @@ LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint6
 LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
 
+/** Refuses the collective call that the other ranks make next, for a binding whose own checks have failed before it
+ * could make that call: this rank takes part with the error `code` and its reason, `text`. Every rank returns with
+ * `code`, the others with a text that names this rank and the reason, and the next collective call is paired as usual.
+ * Collective, in the order of the world's creates.  Thread, Blocks: as lsched_barrier_create.
+ * Errors: always `code`; ARGUMENT, on all ranks too, if `code` is no error or `text` is NULL. */
+LSCHED_API lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text,
+                                       lsched_diagnostic* diagnostic);
+
 typedef struct lsched_allreduce_desc {
   size_t struct_size;
   const void* input; /* count elements, or equal to output: in place */

@@ -815,7 +815,7 @@ class [[nodiscard]] world {
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
                                                              std::uint64_t k, const sparse_options& options = {}) {
-    if (gradient.size() != update.size()) throw std::invalid_argument("lsched: gradient and update differ in size");
+    if (gradient.size() != update.size()) refuse("gradient and update differ in size");
     lsched_sparse_desc desc = desc_of<T>(update.size(), k, options);
     desc.gradient = gradient.data();
     desc.update = update.data();
@@ -860,10 +860,16 @@ class [[nodiscard]] world {
   }
 
   template <element T>
-  static lsched_collective_desc elementwise(const char* collective, std::span<const T> input, std::span<T> output,
-                                            const char* algorithm) {
-    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+  lsched_collective_desc elementwise(const char* collective, std::span<const T> input, std::span<T> output,
+                                     const char* algorithm) {
+    if (input.size() != output.size()) refuse("input and output differ in size");
     return desc_of<T>(collective, input, output, algorithm);
+  }
+
+  /// Refuses a collective call because of this rank's arguments: the other ranks get an error, too.
+  [[noreturn]] void refuse(const char* text) {
+    static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text, nullptr));
+    throw std::invalid_argument(std::string("lsched: ") + text);
   }
 
   template <element T>

@@ -9,7 +9,8 @@ from . import _core
 from ._errors import ArgumentError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
-from ._words import DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, REDUCTIONS, dtype_number, number_of
+from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
+                     reduction_number)
 
 if TYPE_CHECKING:
     from ._world import World
@@ -138,10 +139,7 @@ class Partial(Schedule):
     def carry(self, survivors: World) -> None:
         """Go on in a world of some of the ranks, after World.shrink(); docs/reference/shrink.md.
         Collective over `survivors`."""
-        _core.carry(self, survivors)
-        self.world._parts.discard(self)
-        self.world = survivors
-        survivors._parts.add(self)
+        survivors._take_over(self)
 
     # --- what lives on, and what was seen ------------------------------------------------------------------------
 
@@ -171,9 +169,10 @@ class Partial(Schedule):
         if array is None:
             return NOTHING
         memory = look_at_host(array, is_written, name=name)
-        if memory.dtype != self._dtype or memory.count != count:
-            raise ArgumentError(f"{name} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
-                                f"{count} of {DTYPE_NAMES[self._dtype]} are wanted", "LSCHED_ERR_ARGUMENT")
+        if (memory.dtype, memory.kind, memory.count) != (self._dtype, self._kind, count):
+            raise ArgumentError(f"{name} has {memory.count} elements of {memory.dtype_name}: "
+                                f"{count} of {self._kind or DTYPE_NAMES[self._dtype]} are wanted",
+                                "LSCHED_ERR_ARGUMENT")
         return memory
 
     def _looked_at_buckets(self, buckets: Sequence[Any], is_written: bool) -> list[Memory]:
@@ -190,17 +189,17 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
                  sparse: Any = None) -> Partial:
     from ._sparse import request_of
 
-    number = dtype_number(dtype)
+    number, kind = dtype_number(dtype), dtype_kind(dtype)
     wanted = None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
         wanted = request_of(**options)
     handle = _core.partial(world, collective, count, list(buckets or ()), number,
-                           0 if op is None else number_of(REDUCTIONS, op, "op"), activation, seed,
+                           0 if op is None else reduction_number(op, kind), activation, seed,
                            number_of(LAGS, lag, "lag"), history, number_of(DIVISORS, divisor, "divisor"), algorithm,
                            averages_weights, [int(each) for pair in tensors or () for each in pair], wanted)
     made = Partial(world, handle)
-    made._dtype = number
+    made._dtype, made._kind = number, kind
     made._count = made._result_count = count
     made._buckets = list(buckets) if buckets else [count]
     if collective == "reduce_scatter_block":

@@ -36,7 +36,7 @@ address create(const world& in, std::optional<std::string> collective, std::uint
                                  .tensor_count = table.size(),
                                  .sparse = sparse};
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
   return adopted(made);
 }
 
@@ -128,7 +128,7 @@ std::uint64_t withdraw(const schedule& of) {
 
 void carry(const schedule& of, const world& survivors) {
   std::make_shared<call_in_thread>()->make(
-      [one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
+      [one = of.get(), all = committing(survivors)](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
 }
 
 std::string stats(const schedule& of) {

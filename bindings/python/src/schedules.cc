@@ -160,7 +160,7 @@ std::vector<bool> non_finite_tensors(const schedule& of, std::uint64_t tensors) 
 
 address load(const world& in, const std::string& text, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) {
+  blocking([&, all = committing(in)](lsched_diagnostic* why) {
     return lsched_schedule_load(all, text.data(), text.size(), inputs_of(inputs), outputs_of(outputs), &made, why);
   });
   return adopted(made);

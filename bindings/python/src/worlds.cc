@@ -98,8 +98,8 @@ std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
 
 address split(const world& of, std::int32_t color, std::int32_t key) {
   return adopted(
-      interruptible([=, all = of.get()](lsched_world** made,
-                                        lsched_diagnostic* why) { return lsched_split(all, color, key, made, why); },
+      interruptible([=, all = committing(of)](lsched_world** made,
+                                              lsched_diagnostic* why) { return lsched_split(all, color, key, made, why); },
                     lsched_world_close));
 }
 
@@ -116,6 +116,12 @@ address shrink(const world& of, std::optional<double> timeout) {
       interruptible([all = of.get(), limit = nanoseconds(timeout)](
                         lsched_world** made, lsched_diagnostic* why) { return lsched_shrink(all, limit, made, why); },
                     lsched_world_close));
+}
+
+/// Takes part in the collective call that the other ranks make next, as a rank whose arguments were refused.
+void refuse(const world& of, int code, const std::string& text) {
+  const auto all = committing(of);
+  (void)unlocked([&] { return lsched_refuse(all, static_cast<lsched_status>(code), text.c_str(), nullptr); });
 }
 
 void end(lsched_world* all) {
@@ -226,6 +232,8 @@ void add_worlds(nb::module_& module) {
       .def("_split", split)
       .def("_split_ranks", split_ranks)
       .def("_shrink", shrink)
+      .def("_refuse", refuse)
+      .def_ro("_commits", &world::commits)
       .def("_rank_in",
            [](const world& of, std::int32_t r, const world& other) { return lsched_rank_in(of.get(), r, other.get()); })
       .def("_node_of", node_of)
