@@ -101,6 +101,7 @@ std::uint64_t nanoseconds(std::optional<double> seconds) {
 
 void add_failures(nb::module_& module) {
   module.def("end_threads", end_threads);
+  module.def("set_slice", [](double seconds) { slice_ns = nanoseconds(seconds); });
   nb::register_exception_translator(raise);
   static std::once_flag is_registered;
   std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { forked.fetch_add(1); }); });

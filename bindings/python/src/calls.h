@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -59,8 +60,8 @@ auto unlocked(Call&& call) {
   return call();
 }
 
-/// How long a wait goes without looking whether a signal has come, Ctrl-C for one.
-inline constexpr std::uint64_t k_slice_ns = 100'000'000;
+/// How long a wait lasts before it looks whether a signal has come, such as that of Ctrl-C. Tests make it shorter.
+inline std::atomic<std::uint64_t> slice_ns{100'000'000};
 
 /// Calls `attempt(timeout_ns, diagnostic*)` until it answers something else than TIMEOUT, the time is over or a signal
 /// handler has raised; without the interpreter's lock. Throws what went wrong.
@@ -72,7 +73,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   for (;;) {
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
-    const std::uint64_t slice = std::min(left, k_slice_ns);
+    const std::uint64_t slice = std::min(left, slice_ns.load());
     const lsched_status code = unlocked([&] { return attempt(slice, &why); });
     if (code != LSCHED_ERR_TIMEOUT) return expect(code, why);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -9,7 +9,7 @@ namespace lsched::python {
 bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {
     std::unique_lock hold(lock_);
-    return news_.wait_for(hold, std::chrono::nanoseconds(k_slice_ns), [this] { return is_over_ || question_; });
+    return news_.wait_for(hold, std::chrono::nanoseconds(slice_ns.load()), [this] { return is_over_ || question_; });
   });
   if (!has_come || !question_) return has_come;
   question_();

@@ -104,12 +104,22 @@ void rebind(const schedule& of, const addresses& inputs, const addresses& output
   expect_of(of.get(), lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
-/// Rebinds, of one input and one output, and runs.
-void run_at(const schedule& of, address input, address output, limit timeout) {
+/// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has ended,
+/// and else its ticket, with which the caller goes on waiting.
+nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
-  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
-  run(of, timeout);
+  const schedule::lease of = nb::inst_ptr<schedule>(self)->get();
+  expect_of(of, lsched_rebind(of, &from, &to));
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  const std::uint64_t slice = std::min(nanoseconds(timeout), slice_ns.load());
+  const lsched_status code = unlocked([&] { return lsched_run(of, slice, &why); });
+  if (code != LSCHED_ERR_TIMEOUT || why.round == 0) return expect(code, why), nb::none();
+  ticket started;
+  started.round = {of, why.round};
+  started.of = nb::borrow(self);
+  return nb::cast(std::move(started));
 }
 
 /// Rebinds likewise, and starts.
