@@ -205,8 +205,8 @@ result<open_options> read_config(const lsched_config* config) {
   return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
                                   .idle = static_cast<idle_mode>(known->idle),
                                   .core = has_core ? std::optional(core) : std::nullopt,
-                                  .arithmetic = known->lane,
-                                  .trace_prefix = prefix == nullptr ? "" : prefix},
+                                  .arithmetic = known->lane},
+                      .trace_prefix = prefix == nullptr ? "" : prefix,
                       .region_bytes = known->region_bytes,
                       .recorder = recorder_in_environment(),
                       .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
@@ -254,10 +254,38 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
   return by;
 }
 
+/// Events that LSCHED_TRACE records: 48 MiB of address space, used as the recording fills.
+constexpr std::uint64_t k_traced_events = 1 << 20;
+
+/// Writes the trace that LSCHED_TRACE asks for. Closing a world returns no diagnostic, so a failure is logged.
+void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept {
+  if (!recorded.is_traced() || !recorded.is_in_its_process()) return;
+  const rank self = recorded.net().place().self;
+  try {
+    if (const auto why = recorded.write_trace(prefix + "." + std::to_string(self) + ".json"))
+      log(log_level::warning, self, why->text);
+  } catch (const std::exception&) {
+    std::fputs("libsched warning: out of memory while LSCHED_TRACE was written; the trace is incomplete\n", stderr);
+  }
+}
+
+/// The runtime ends with the last world of the process. That world's close writes the trace of LSCHED_TRACE.
+std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
+                                      const neighbourhood& around) {
+  auto opened = std::make_unique<runtime>(std::move(net), options.process, around);
+  if (options.trace_prefix.empty()) return opened;
+  opened->start_trace(k_traced_events);
+  const auto end = [prefix = options.trace_prefix](runtime* last) {
+    const std::unique_ptr<runtime> owned(last);
+    write_trace_at_close(*owned, prefix);
+  };
+  return {opened.release(), end};
+}
+
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : runtime_(std::make_shared<lsched::runtime>(std::move(net), options.process, around)),
+    : runtime_(open_runtime(std::move(net), options, around)),
       process(*runtime_),
       commit_timeout(options.commit_timeout),
       joined(process, commit_timeout),

@@ -30,6 +30,7 @@ namespace lsched {
 /// Options after defaults, environment and checks.
 struct open_options {
   runtime_options process;
+  std::string trace_prefix{};  ///< LSCHED_TRACE; empty: no trace is recorded
   std::uint64_t region_bytes = 0;
   std::string recorder{};  ///< the file for the recording; empty: none
   std::chrono::nanoseconds commit_timeout{};
