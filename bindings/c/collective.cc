@@ -260,10 +260,12 @@ std::vector<tensor> tensors_of(const collective_request& request) {
   return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
 }
 
-/// What is wrong with a request, and with a request for what.
+/// Prefixes a failure with the collective that was asked for, unless the text begins with the collective.
 failure about(const lsched_collective_desc& desc, failure why) {
-  if (desc.collective != nullptr && find_collective(desc.collective) != nullptr)
-    why.text.insert(0, std::string(desc.collective) + ": ");
+  if (desc.collective == nullptr || find_collective(desc.collective) == nullptr) return why;
+  const std::string name(desc.collective);
+  const bool is_named = why.text.starts_with(name + " ") || why.text.starts_with("\"" + name + "\"");
+  if (!is_named) why.text.insert(0, name + ": ");
   return why;
 }
 
