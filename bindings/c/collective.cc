@@ -334,4 +334,21 @@ lsched_status lsched_collective_create(lsched_world* world, const lsched_collect
   return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
 }
 
+lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
+                          lsched_diagnostic* diagnostic) {
+  lsched_schedule* schedule = nullptr;
+  const lsched_status created = create(world, &schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
+    auto known = read_struct(desc);
+    if (known && (known->capacity != 0 || known->depth > 1))
+      known = argument("lsched_once takes neither a capacity nor a depth: leave both members 0");
+    return describe(w, known);
+  });
+  if (created != LSCHED_OK) return created;
+  const lsched_status ran = lsched_run(schedule, timeout_ns, diagnostic);
+  if (ran != LSCHED_OK) (void)lsched_cancel(schedule, nullptr);
+  const lsched_status destroyed =
+      lsched_schedule_destroy(schedule, LSCHED_FOREVER, ran == LSCHED_OK ? diagnostic : nullptr);
+  return ran != LSCHED_OK ? ran : destroyed;
+}
+
 }  // extern "C"

@@ -511,6 +511,16 @@ typedef struct lsched_collective_desc {
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/** Creates a collective, runs one round, and destroys the schedule. For a collective that is needed once: in a loop, a
+ * schedule that is created once is faster, because each create exchanges the requests of all ranks.  Collective.
+ * Thread: as lsched_collective_create.  Blocks: until all ranks have called (at most commit_timeout_ns), and then at most
+ * timeout_ns for the round.
+ * Memory: desc, input and output are the caller's again at return, also after a failure.
+ * Errors: as lsched_collective_create and lsched_run; ARGUMENT for a capacity or a depth. If the round fails, for
+ * example by TIMEOUT, the collective is cancelled on all ranks: the other ranks return CANCELLED. */
+LSCHED_CHECKED lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
+                                         lsched_diagnostic* diagnostic);
+
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
 /** Names a round of a schedule. A small value; needs no release. */

@@ -793,6 +793,13 @@ class [[nodiscard]] world {
     return schedule(detail::created(lsched_collective_create, handle(), &desc));
   }
 
+  /// Creates the collective, runs one round, and destroys the schedule (lsched_once). Collective.
+  void once(lsched_collective_desc desc, timeout limit = timeout::forever()) {
+    desc.struct_size = sizeof desc;
+    detail::call call;
+    call(lsched_once(handle(), &desc, limit.ns(), call.diagnostic()));
+  }
+
   /// Everybody's `buffer` becomes the root's. Collective.
   template <element T>
   schedule bcast(std::span<T> buffer, std::int32_t root, const char* algorithm = nullptr) {
