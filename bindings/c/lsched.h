@@ -6,7 +6,8 @@
  *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
  *     Compilers warn where a status is not looked at; `(void)` before the call says that this is meant.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
- *     that receives the detail of a failure. Functions without one fail only as their "Errors" say. A create that
+ *     that receives the detail of a failure. Functions without a diagnostic fail only as their "Errors" say; those that
+ *     start rounds, rebind, offer, allocate or close keep the detail in lsched_last_failure(). A create that
  *     succeeds leaves it alone, or writes status LSCHED_OK and a remark (for example, that an adaptive sum is only a
  *     mean here): initialise it to tell the two apart.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
@@ -110,6 +111,11 @@ typedef struct lsched_diagnostic {
   uint64_t round; /* 0: none */
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
+
+/** Returns the detail of the latest failure of a function without a diagnostic in the calling thread, such as
+ * lsched_start or lsched_world_close. Status OK: no such function has failed in this thread.
+ * Thread: any. Blocks: never. Memory: the thread's. The next failure in this thread overwrites the detail. */
+LSCHED_API const lsched_diagnostic* lsched_last_failure(void);
 
 /** Nothing is wrong yet: status OK, no rank, no op, no round, no text.  Thread: any. Blocks: never. NULL is OK. */
 #define lsched_diagnostic_init(diagnostic) lsched_diagnostic_init_sized((diagnostic), sizeof(lsched_diagnostic))
@@ -247,7 +253,7 @@ typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void
  * spaces (use lsched_world_open_mpi); MISMATCH (ranks differ in size or build), ARGUMENT, VERSION, NOMEM; TRANSPORT
  * where the exchange has failed.  Where one rank fails, all do, with its reason, but for rank, size and exchange
  * themselves, which are looked at first. */
-#define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic)                      \
+#define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic) \
   lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
 /** What lsched_world_open_with calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32_t size, lsched_exchange exchange,
@@ -513,6 +519,16 @@ typedef struct lsched_collective_desc {
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/** Creates a collective, runs one round, and destroys the schedule. For a collective that is needed once: in a loop, a
+ * schedule that is created once is faster, because each create exchanges the requests of all ranks.  Collective.
+ * Thread: as lsched_collective_create.  Blocks: until all ranks have called (at most commit_timeout_ns), and then at most
+ * timeout_ns for the round.
+ * Memory: desc, input and output are the caller's again at return, also after a failure.
+ * Errors: as lsched_collective_create and lsched_run; ARGUMENT for a capacity or a depth. If the round fails, for
+ * example by TIMEOUT, the collective is cancelled on all ranks: the other ranks return CANCELLED. */
+LSCHED_CHECKED lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
+                                         lsched_diagnostic* diagnostic);
+
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
 /** Names a round of a schedule. A small value; needs no release. */
@@ -645,7 +661,7 @@ typedef struct lsched_message lsched_message; /* one that is sent, or waited for
 /** What has come. */
 typedef struct lsched_arrival {
   size_t struct_size;
-  int32_t rank;   /* from whom; of a message that was sent: to whom */
+  int32_t rank; /* from whom; of a message that was sent: to whom */
   int32_t tag;
   uint64_t bytes; /* of it, whatever room there was */
 } lsched_arrival;
@@ -1246,10 +1262,10 @@ typedef struct lsched_verification {
   uint64_t hops;                /* rounds: the longest chain of messages and signals */
   uint64_t unexpected_messages; /* at the worst rank, at most, before the receives that they belong to are posted */
   uint64_t unexpected_bytes;
-  uint64_t findings; /* written: why it does not hold */
-  uint64_t notes;    /* written after these: legal, but fragile */
-  uint64_t count;    /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
-  lsched_dtype dtype;         /* 0: nothing is moved, or promised */
+  uint64_t findings;  /* written: why it does not hold */
+  uint64_t notes;     /* written after these: legal, but fragile */
+  uint64_t count;     /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
+  lsched_dtype dtype; /* 0: nothing is moved, or promised */
   lsched_reduction reduction; /* 0: nothing is combined, or adaptively, or by the user */
   int32_t root;               /* 0 where there is none */
   int32_t reserved;           /* 0 */
@@ -1322,10 +1338,10 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
 /** What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
-  uint64_t bytes;         /* of text, which needs no NUL */
-  const char* collective; /* a name `lsched list` shows; a sparse one: see `sparse` */
-  const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
+  const char* text;                 /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
+  uint64_t bytes;                   /* of text, which needs no NUL */
+  const char* collective;           /* a name `lsched list` shows; a sparse one: see `sparse` */
+  const char* algorithm;            /* of `collective`; NULL or "auto": the one with the fewest hops */
   const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are not looked at */
   int32_t ranks;                    /* of collective or sparse: 1 … 2^24. Not looked at if there is a text */
   int32_t root;                     /* the members from here to activation are of `collective` alone */

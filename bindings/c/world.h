@@ -30,6 +30,7 @@ namespace lsched {
 /// Options after defaults, environment and checks.
 struct open_options {
   runtime_options process;
+  std::string trace_prefix{};  ///< LSCHED_TRACE; empty: no trace is recorded
   std::uint64_t region_bytes = 0;
   std::string recorder{};  ///< the file for the recording; empty: none
   std::chrono::nanoseconds commit_timeout{};
@@ -153,8 +154,13 @@ void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size
 /// The schedule's instances, in the order in which they are removed.
 std::vector<instance**> instances_of(lsched_schedule& schedule);
 
-/// What is answered where a schedule is missing or of the other kind.
+/// Returns ARGUMENT for a missing schedule, and STATE for a schedule of the other kind (ordinary or partial).
 lsched_status refuse(const lsched_schedule* schedule);
+/// Does the same, and reports the reason.
+lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic);
+
+/// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
+lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
 /// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
 template <class Call>

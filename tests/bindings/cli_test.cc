@@ -1337,7 +1337,7 @@ TEST(Command, says_what_is_wrong_with_a_file_and_with_which) {
       {{"simulate", "--cpu-noise", "trace", "--noise-file"}, "", "holds no gaps"},
       {{"simulate", "--fig9", "--ranks", "2", "--measured"}, "{}\n", "line 1: is no row of `lsched bench fig9"},
       {{"trace", "--svg", "/dev/null"}, R"({"traceEvents":[]})", "no op of a schedule is recorded there"},
-      {{"trace"}, "", "line 1: no JSON"},
+      {{"trace"}, "", "line 1, column 1: not valid JSON"},
       {{"postmortem"}, "libsched", "no recording"},
       {{"simulate"}, "// GOAL\nnum_ranks x\n", "line 2, column 11: expected the number of ranks"},
       {{"verify"}, "rank 0 {\n}\n", "is no algorithm file, no file of schedules, no MSCCL and no GOAL program"},
