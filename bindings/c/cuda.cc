@@ -76,6 +76,15 @@ void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
 }
 
+/// Reports the failure of a gate call to lsched_last_failure(), and returns its status.
+lsched_status explain_gate(const lsched_schedule& schedule, status answer) {
+  if (answer == status::busy)
+    return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");
+  if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
+  if (answer == status::unsupported) return fail(answer, "the stream is being captured");
+  return explain_start(schedule, *schedule.instance, answer);
+}
+
 lsched_status start_on_stream(lsched_schedule& schedule, void* stream, lsched_ticket& ticket) {
   if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
   if (const status why = need_gate(schedule); why != status::ok)
@@ -83,11 +92,8 @@ lsched_status start_on_stream(lsched_schedule& schedule, void* stream, lsched_ti
   round_no round = 0;
   const status answer = schedule.world->process.driver().start_behind(*schedule.instance, stream, &round);
   release_if_failed(*schedule.instance);
-  if (answer == status::busy)
-    return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");
-  if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
   if (answer == status::ok) ticket = {&schedule, round};
-  return explain_start(schedule, *schedule.instance, answer);
+  return explain_gate(schedule, answer);
 }
 
 lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
@@ -99,8 +105,7 @@ lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
     return explain_start(schedule, *schedule.instance, why);
   const status answer = runs.gate->wait(stream, ticket.round);
   release_if_failed(runs);
-  if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
-  if (answer != status::pending) return explain_start(schedule, runs, answer);
+  if (answer != status::pending) return explain_gate(schedule, answer);
   (void)schedule.world->process.driver().wait(runs, ticket.round, driver::clock::time_point::max());
   return LSCHED_OK;
 }

@@ -29,10 +29,8 @@ lsched_diagnostic told(lsched_status code, const char* text);
 
 /// Throws call_failure for an error.
 void expect(lsched_status code, const lsched_diagnostic& why);
-/// Of a call without a diagnostic.
+/// Throws call_failure for the error of a function without a diagnostic, with the detail of lsched_last_failure().
 void expect(lsched_status code);
-/// Likewise, of a schedule: what it has failed of; or else `words` say what the status means here.
-void expect_of(lsched_schedule* schedule, lsched_status code, const char* words = nullptr);
 
 /// How many forks lie between the process that imported the module and this one.
 unsigned forks();

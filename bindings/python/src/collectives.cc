@@ -65,7 +65,8 @@ address collective(const world& in, const std::string& name, address input, addr
       .depth = what.depth,
       .divisor = static_cast<lsched_divisor>(what.divisor)};
   lsched_schedule* made = nullptr;
-  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
+  blocking(
+      [&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
   return adopted(made);
 }
 
@@ -93,7 +94,9 @@ const char* kept(const words& name) {
 
 address coo(const world& in, const lsched_coo_desc& desc) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_coo_allreduce_create(all, &desc, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) {
+    return lsched_coo_allreduce_create(all, &desc, &made, why);
+  });
   return adopted(made);
 }
 

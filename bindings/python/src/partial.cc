@@ -44,7 +44,7 @@ template <class Offer>
 ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   ticket made;
   const schedule::lease one = nb::inst_ptr<schedule>(self)->get();
-  expect_of(one, unlocked([&] { return offer(one, &made.round); }));
+  expect(unlocked([&] { return offer(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -128,7 +128,8 @@ std::uint64_t withdraw(const schedule& of) {
 
 void carry(const schedule& of, const world& survivors) {
   std::make_shared<call_in_thread>()->make(
-      [one = of.get(), all = committing(survivors)](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
+      [one = of.get(), all = committing(survivors)](lsched_diagnostic* why) { return lsched_carry(one, all, why); },
+      [] {});
 }
 
 std::string stats(const schedule& of) {
@@ -145,7 +146,7 @@ void add_partial(nb::module_& module) {
   module.def("offer", offer);
   module.def("offer_buckets", offer_buckets);
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
-    expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
+    expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
   });
   module.def("offer_end", offer_end);
   module.def("collect", collect, nb::arg(), nb::arg(), nb::arg().none());

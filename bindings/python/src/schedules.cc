@@ -25,19 +25,6 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// What a status of a call about a stream means. nullptr: what it always does.
-const char* words_about_streams(lsched_status code) {
-  switch (code) {
-    case LSCHED_ERR_STATE: return "no device is attached (World.attach_cuda), or the round was not asked for";
-    case LSCHED_ERR_BUSY: return "16 rounds of the schedule are outstanding";
-    case LSCHED_ERR_CONSTRAINT: return "the stream is of another device than the one that is attached";
-    case LSCHED_ERR_UNSUPPORTED:
-      return "not in the order of streams: partial schedules, rounds over arrays of their own, worlds without a "
-             "progress thread, and streams that are being captured";
-    default: return nullptr;
-  }
-}
-
 /// The address of a CUstream: a number, or an object that libsched._streams knows.
 address handle_of(nb::handle stream) {
   if (address handle = 0; nb::try_cast(stream, handle, false)) return handle;
@@ -47,7 +34,7 @@ address handle_of(nb::handle stream) {
 ticket start(nb::handle_t<schedule> self) {
   const schedule& of = *nb::inst_ptr<schedule>(self);
   ticket made;
-  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
+  expect(unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -57,7 +44,7 @@ ticket start_behind(nb::handle_t<schedule> self, address stream) {
   ticket made;
   const lsched_status code =
       unlocked([&, one = of.get()] { return lsched_start_on_stream(one, at(stream), &made.round); });
-  expect_of(of.get(), code, words_about_streams(code));
+  expect(code);
   made.of = nb::borrow(self);
   return made;
 }
@@ -78,10 +65,10 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
     with.recv_displacements = static_cast<const std::uint64_t*>(at((*counts)[3]));
     with.received = static_cast<std::uint64_t*>(at((*counts)[4]));
   }
-  expect_of(of.get(), unlocked([&, one = of.get()] {
-              return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr,
-                                       outputs ? outputs_of(*outputs) : nullptr, counts ? &with : nullptr, &made.round);
-            }));
+  expect(unlocked([&, one = of.get()] {
+    return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr, outputs ? outputs_of(*outputs) : nullptr,
+                             counts ? &with : nullptr, &made.round);
+  }));
   made.of = nb::borrow(self);
   made.keeps = std::move(keeps);
   return made;
@@ -101,7 +88,7 @@ void run(const schedule& of, limit timeout) {
 }
 
 void rebind(const schedule& of, const addresses& inputs, const addresses& outputs) {
-  expect_of(of.get(), lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
+  expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
 /// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has ended,
@@ -110,7 +97,7 @@ nb::object run_at(nb::handle_t<schedule> self, address input, address output, li
   const void* const from = at(input);
   void* const to = at(output);
   const schedule::lease of = nb::inst_ptr<schedule>(self)->get();
-  expect_of(of, lsched_rebind(of, &from, &to));
+  expect(lsched_rebind(of, &from, &to));
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   const std::uint64_t slice = std::min(nanoseconds(timeout), slice_ns.load());
@@ -127,7 +114,7 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
+  expect(lsched_rebind(of.get(), &from, &to));
   ticket made = start(self);
   made.keeps = std::move(keeps);
   return made;
@@ -139,7 +126,7 @@ ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address ou
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  if (!is_bound) expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
+  if (!is_bound) expect(lsched_rebind(of.get(), &from, &to));
   ticket made = start_behind(self, stream);
   made.keeps = std::move(keeps);
   return made;
@@ -192,7 +179,7 @@ bool test(const ticket& of) {
 void wait_on_stream(const ticket& of, nb::handle stream) {
   const address handle = handle_of(stream);
   const lsched_status code = unlocked([&, round = of.use()] { return lsched_wait_on_stream(round, at(handle)); });
-  expect_of(nb::inst_ptr<schedule>(of.of)->get(), code, words_about_streams(code));
+  expect(code);
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
