@@ -61,7 +61,9 @@ class Mailbox(_core.Mailbox):
             self._abandon()
 
     def _abandon(self) -> None:
+        """Gives up the messages that have not begun to move, and ends the mailbox unless others still move."""
         try:
+            self._give_up_messages()
             self._destroy()
         except Error:
             if self not in self.world._abandoned:

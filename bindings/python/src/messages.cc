@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <list>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -15,15 +16,18 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// One that was posted. Keeps its memory, and the mailbox, until it has ended. A receive that nobody waits for any more
-/// is taken back; what moves, or was sent, goes on without it.
+/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive back
+/// that has not begun to move. Other messages continue without this object.
 struct message {
-  message() = default;
-  message(message&& other) noexcept  // as it is posted
+  message();
+  message(message&& other) noexcept  // when the message is posted
       : handle(std::exchange(other.handle, nullptr)),
         is_sent(other.is_sent),
         of(std::move(other.of)),
-        keeps(std::move(other.keeps)) {}
+        keeps(std::move(other.keeps)),
+        place(std::exchange(other.place, {})) {
+    **place = this;
+  }
   message& operator=(message&&) = delete;
   ~message();
 
@@ -35,6 +39,7 @@ struct message {
   bool is_in_use = false;        ///< by the one thread that may be in a call of it
   bool is_over = false;          ///< and what became of it is known
   nb::object of{}, keeps{};
+  std::optional<std::list<message*>::iterator> place{};  ///< in messages(); empty after a move
 
   void end(const lsched_arrival& what) {
     rank = what.rank, tag = what.tag, bytes = what.bytes;
@@ -59,7 +64,7 @@ class turn {
     is_over().notify_all();
   }
 
-  /// Waits for it; whether it was there in time.
+  /// Waits for the turn. Returns whether the turn came in time.
   bool take(std::uint64_t timeout_ns) {
     if (is_mine_) return true;
     std::unique_lock hold(lock());
@@ -107,7 +112,16 @@ void look_after_orphans() {
   });
 }
 
+/// The messages that Python objects stand for. Under the interpreter's lock; never destroyed, like orphans().
+std::list<message*>& messages() {
+  static auto* const all = new std::list<message*>;
+  return *all;
+}
+
+message::message() : place(messages().insert(messages().end(), this)) {}
+
 message::~message() {
+  if (place) messages().erase(*place);
   if (handle == nullptr) return;
   const bool is_usable = nb::inst_ptr<mailbox>(of)->is_usable();
   if (is_usable && !is_sent && lsched_message_cancel(&handle) == LSCHED_OK) return;
@@ -209,6 +223,27 @@ void cancel(message& of) {
   of.end({});
 }
 
+/// Takes the message back if it has not begun to move. Later waits for the message raise Cancelled.
+void give_up(message& of) {
+  if (of.is_over) return;
+  const auto box = nb::inst_ptr<mailbox>(of.of)->get();
+  turn mine(of);
+  if (!unlocked([&] { return mine.take(k_slice_ns); }) || of.is_over) return;
+  if (unlocked([&] { return lsched_message_cancel(&of.handle); }) != LSCHED_OK) return;
+  of.failure = std::make_exception_ptr(
+      call_failure(told(LSCHED_ERR_CANCELLED, "this rank gave the mailbox up before the message had ended")));
+  of.end({});
+}
+
+/// Gives up each message of the mailbox that has not begun to move, so that the mailbox can be destroyed.
+void give_up_all(nb::handle_t<mailbox> self) {
+  if (!nb::inst_ptr<mailbox>(self)->is_usable()) return;
+  std::vector<nb::object> owners;  // other threads may drop messages while this one waits
+  for (message* one : messages())
+    if (one->of.is(self)) owners.push_back(nb::find(*one));
+  for (const nb::object& one : owners) give_up(*nb::inst_ptr<message>(one));
+}
+
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
@@ -239,6 +274,7 @@ void add_messages(nb::module_& module) {
            [](mailbox* made, address handle) { new (made) mailbox(static_cast<lsched_mailbox*>(at(handle))); })
       .def_prop_ro("is_open", &mailbox::is_open)
       .def("_destroy", destroy)
+      .def("_give_up_messages", give_up_all)
       .def("_send", send)
       .def("_receive", receive);
   nb::class_<message>(module, "Message", nb::type_slots(message_slots), "A message that was posted.")

@@ -262,6 +262,31 @@ def test_messages_that_nobody_waits_for_arrive_all_the_same():
     as_threads(2, body)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_world_is_given_up_while_messages_are_awaited(ranks):
+    """By rank 0. Its world is closed all the same, so that the others hear of the end at once."""
+    kept = []
+
+    def body(world):
+        box, come = world.mailbox(), np.zeros(4)
+        if world.rank == 0:
+            kept.extend(box.receive(source, come) for source in range(1, ranks))
+            with pytest.raises(libsched.Timeout):
+                kept[0].wait(0.01)
+            with pytest.raises(KeyError), world:
+                raise KeyError
+            assert not world.is_open and not any(each.is_pending for each in kept)
+            with pytest.raises(libsched.Cancelled):
+                kept[0].wait(LIMIT)
+        else:
+            with pytest.raises(libsched.PeerLost) as heard:
+                box.receive(0, come).wait(LIMIT)
+            assert heard.value.rank == 0
+            box.close()
+
+    as_threads(ranks, body)
+
+
 def test_a_round_whose_ticket_was_dropped_has_its_memory():
     def body(world):
         first, second = np.ones(100_000), np.zeros(100_000)

@@ -9,17 +9,20 @@ import torch
 from torch._C._distributed_c10d import (AllgatherOptions, AllreduceOptions, AllToAllOptions, BarrierOptions,
                                         BroadcastOptions, GatherOptions, ProcessGroup, ReduceOp, ReduceOptions,
                                         ReduceScatterOptions, ScatterOptions)
+from torch.autograd import profiler
 
 from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
 from .._words import DTYPES
 from . import _device, _sparse
+from ._compile import is_not_compiled
+from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
                        side_by_side, staged)
 from ._work import Several, Work, as_torch_error, seconds
-from ._worlds import opened
+from ._worlds import forget, opened
 
 _DTYPES = {
     **{getattr(torch, name): number for name, number in DTYPES.items()},
@@ -35,6 +38,8 @@ _BYTES = DTYPES["uint8"]
 _BY_RANKS = 1
 
 
+@is_not_compiled
+@has_events
 class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
@@ -102,7 +107,9 @@ class Group(ProcessGroup):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """Leave. What is still under way is waited for; where it fails it is given up, and other ranks hear of it."""
+        """Leaves the group. Waits for collectives that are under way, unless a wait for a collective has failed. Gives
+        up what fails, and messages that have not ended, so that other ranks hear of the end."""
+        forget(self.world)
         if not self.world.is_open:
             return
         try:
@@ -114,7 +121,8 @@ class Group(ProcessGroup):
         self._under_way.forget()
 
     def abort(self) -> None:
-        """Leave at once. Other ranks hear of what was under way."""
+        """Leaves the group at once. Other ranks hear of collectives and messages that were under way."""
+        forget(self.world)
         self.world._give_up()
         self._under_way.forget()
 
@@ -131,7 +139,7 @@ class Group(ProcessGroup):
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
         kind = self._known(key)
         is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1:
+        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or profiler._is_profiler_enabled:
             return self._other_allreduce(key, kind, tensors, opts)
         where = tensor.data_ptr()
         try:
@@ -146,7 +154,7 @@ class Group(ProcessGroup):
         return _DONE
 
     def _other_allreduce(self, key: tuple, kind: Kind | None, tensors: list[torch.Tensor], opts: Any) -> Work:
-        """The first of its kind, or of a tensor that is not one dense block, or one that is not waited for."""
+        """The first call of its kind, of a tensor that is not one dense block, without waiting, or in a profile."""
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         (tensor,) = tensors

@@ -113,6 +113,13 @@ class Kind:
         self._next = after
         return place
 
+    def expect_no_failure(self) -> None:
+        """Raises the error of a work whose wait has failed, a timeout included."""
+        for place in self._places:
+            error = None if place.work is None else place.work.exception()
+            if error is not None:
+                raise error
+
     def close(self) -> None:
         for place in self._places:
             place.settle()
@@ -154,7 +161,9 @@ class Schedules:
         self.kinds.clear()
 
     def close(self) -> None:
+        """Waits for the rounds that are under way, unless an earlier wait has failed: then raises that error."""
         for kind in (*self.kinds.values(), *self._given_up):
+            kind.expect_no_failure()
             kind.close()
         self.kinds.clear()
         self._given_up.clear()

@@ -15,9 +15,11 @@ import torch
 from .. import _world
 from .._errors import Error
 from . import _device
+from ._compile import is_not_compiled
 from ._work import Outcome, as_torch_error, seconds
 
 
+@is_not_compiled
 class StreamWork(Outcome):
     """A round that was put into a stream, and what is left to do in a stream once it has ended.
 
@@ -170,6 +172,7 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
     return future
 
 
+@is_not_compiled
 class SeveralInStreams(Outcome):
     """Several works as one; at least one of them is a StreamWork, and all are of one device."""
 

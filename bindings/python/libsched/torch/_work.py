@@ -17,6 +17,7 @@ from torch.distributed import DistBackendError
 
 from .. import _world
 from .._errors import Error, Timeout
+from ._compile import is_not_compiled
 
 
 def seconds(limit: timedelta | None, otherwise: float) -> float:
@@ -33,6 +34,7 @@ def as_torch_error(error: Error) -> DistBackendError:
     return told
 
 
+@is_not_compiled
 class Outcome(TorchWork):
     """Work that holds tensors once it has ended, or what it has failed of."""
 
@@ -64,6 +66,7 @@ class Outcome(TorchWork):
         return self._tensors
 
 
+@is_not_compiled
 class Work(Outcome):
     """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds.
 

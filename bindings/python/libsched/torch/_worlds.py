@@ -1,44 +1,79 @@
-"""How a process group gets its world."""
+"""The world of a process group, and the root world of a process."""
 
 from __future__ import annotations
 
-import zlib
+import collections
 from typing import Any
 
 import torch.distributed as dist
 
 from .._world import World, open_with
 
-# The world of the default group, of which all others are parts, and the global ranks of its members.
-_root: World | None = None
-_root_ranks: list[int] = []
+
+class _Root:
+    """The world of the default group. Groups of its ranks are parts of this world.
+
+    ranks  the global ranks of the members
+    made   how many groups of the same members this process has made; keys are tuples of global ranks
+    """
+
+    def __init__(self, world: World, ranks: list[int]) -> None:
+        self.world = world
+        self.ranks = ranks
+        self.made: collections.Counter[tuple[int, ...]] = collections.Counter()
+
+    def part(self, members: tuple[int, ...]) -> World:
+        """The world of these members. The tag is the number of earlier groups of the same members, because the members
+        agree on that number. The names of members-only groups differ between ranks, because torch counts all groups of
+        a process in them."""
+        part = self.world.split_ranks([self.ranks.index(each) for each in members], self.made[members])
+        self.made[members] += 1
+        return part
+
+
+_root: _Root | None = None
 
 
 def opened(options: Any, limit: float) -> World:
-    """The default group is opened with the store; groups of its ranks are parts of it, if it is of this backend."""
-    global _root, _root_ranks
-    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
-    if _root is not None and _root.is_open and set(ranks) <= set(_root_ranks):
-        tag = zlib.crc32(options.group_id.encode()) & 0x7FFFFFFF
-        world = _root.split_ranks([_root_ranks.index(each) for each in ranks], tag)
+    """Opens the world of a group: as a part of the root world, or by torch's store where that is not possible."""
+    global _root
+    members = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
+    if _root is not None and _root.world.is_open and set(members) <= set(_root.ranks):
+        world = _root.part(members)
     else:
-        world = open_with(options.group_rank, options.group_size, _StoreExchange(options), commit_timeout=limit)
-        if not dist.is_initialized():  # this one will be the default group
-            _root, _root_ranks = world, ranks
+        exchange = _StoreExchange(_store_of(options, members), options.group_rank, options.group_size)
+        world = open_with(options.group_rank, options.group_size, exchange, commit_timeout=limit)
+        if not dist.is_initialized():  # this group will be the default group
+            _root = _Root(world, list(members))
     world.nonblocking = True  # a first call creates, and waits for others no more than a later one
     return world
 
 
-class _StoreExchange:
-    """Brings bytes of each rank to all by means of torch's store."""
+def forget(world: World) -> None:
+    """Makes the next default group open a world of its own, even if `world` could not be closed."""
+    global _root
+    if _root is not None and _root.world is world:
+        _root = None
 
-    def __init__(self, options: Any) -> None:
-        self._store = options.store
-        self._rank = options.group_rank
-        self._ranks = options.group_size
+
+def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
+    """The store of the default group under a prefix that all members know, or the store of a group that will be the
+    default group. The prefix of `options.store` has the name of the group."""
+    if not dist.is_initialized():
+        return options.store
+    return dist.PrefixStore("lsched/" + "_".join(map(str, members)), dist.distributed_c10d._get_default_store())
+
+
+class _StoreExchange:
+    """Brings the bytes of each rank to all ranks by torch's store."""
+
+    def __init__(self, store: dist.Store, rank: int, ranks: int) -> None:
+        self._store = store
+        self._rank = rank
+        self._ranks = ranks
         self._calls = 0
-        # A store may outlive the groups that are opened with it, one after the other.
-        self._times = options.store.add(f"lsched/opened/{options.group_rank}", 1)
+        # Groups that are opened one after the other may share a store.
+        self._times = store.add(f"lsched/opened/{rank}", 1)
 
     def __call__(self, mine: bytes) -> list[bytes]:
         self._calls += 1

@@ -1,0 +1,22 @@
+"""torch.compile and the backend's own code."""
+
+from __future__ import annotations
+
+import types
+
+from torch._C._dynamo import eval_frame
+
+_SKIPS = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+
+
+def is_not_compiled(kind: type) -> type:
+    """A decorator: makes torch.compile run the methods of the class, and what they call, as they are.
+
+    torch calls these methods from C++ while a compiled model runs, DistributedDataParallel's constructor and forward()
+    for example. Without this, Dynamo compiles the methods like code of the user, and fails since a process group is
+    opaque. Setting the strategy of the code costs nothing per call, and torch._dynamo is not imported for it.
+    """
+    for each in vars(kind).values():
+        if isinstance(each, types.FunctionType):
+            eval_frame.set_code_exec_strategy(each.__code__, _SKIPS)
+    return kind
