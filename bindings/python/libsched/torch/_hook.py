@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -30,11 +31,13 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
     """Give all ranks the parameters and buffers of rank 0's model. Collective; blocks. DDP's constructor does the same.
 
+    Buffers that are not persistent are included, and an extra state of modules is not.
     `process_group`: of the backend lsched, or a libsched.World; None: the default group.
     """
     world, limit = world_and_limit(process_group, timeout)
-    for each in model.state_dict().values():
-        flat = each.detach().contiguous().view(-1).view(torch.uint8)
+    for each in itertools.chain(model.parameters(), model.buffers()):
+        each = each.detach()
+        flat = each.contiguous().view(-1).view(torch.uint8)
         if flat.is_cuda:
             _device.attach(world, flat.device)
         with world.bcast(flat) as step:

@@ -58,7 +58,10 @@ class Training:
         return weights(model)
 
     def partial(self, model, **options):
-        return lst.PartialOptimizer(sgd(model), model.named_parameters(), **options)
+        return self.partial_of(sgd(model), model, **options)
+
+    def partial_of(self, inner, model, **options):
+        return lst.PartialOptimizer(inner, model.named_parameters(), **options)
 
     def hooked(self, make, hook, **options):
         """In several buckets."""
@@ -118,6 +121,45 @@ def check_nothing_is_lost_without_waiting(its):
         opt.average_parameters([torch.ones(3) * its.rank])
         assert are_alike(model)
         opt.close()
+
+
+class Stateful(torch.nn.Module):
+    """With all kinds of state that a module can have."""
+
+    def __init__(self, rank):
+        super().__init__()
+        torch.manual_seed(rank)
+        self.layer = torch.nn.Linear(3, 3)
+        self.tied = self.layer.weight
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.norm.num_batches_tracked.fill_(rank)
+        self.register_buffer("table", torch.randn(2, 5).t(), persistent=False)
+        self.register_buffer("mask", torch.tensor([rank == 0, True]))
+        self.register_buffer("empty", torch.zeros(0))
+        self.register_buffer("turn", torch.tensor(1j * (rank + 1)))
+        self.frozen = torch.nn.Parameter(torch.randn(4), requires_grad=False)
+        self._register_state_dict_hook(self._as_copies)
+
+    @staticmethod
+    def _as_copies(module, state, prefix, _):
+        """As of a module that stores another form of its weights."""
+        for name, each in state.items():
+            state[name] = each.clone() if torch.is_tensor(each) else each
+
+    def get_extra_state(self):
+        return {"name": "a text"}
+
+    def set_extra_state(self, state):
+        pass
+
+
+def check_broadcast_parameters_is_what_ddp_does(its):
+    model, plain = Stateful(its.rank), Stateful(its.rank)
+    lst.broadcast_parameters(model)
+    plain = DistributedDataParallel(plain).module
+    for mine, theirs, first in zip(*([*each.parameters(), *each.buffers()] for each in (model, plain, Stateful(0)))):
+        assert torch.equal(mine, first) and torch.equal(mine, theirs), (mine, first)
+    assert model.tied is model.layer.weight and model.layer.weight.requires_grad
 
 
 def check_uneven_data(its):
@@ -181,9 +223,10 @@ def check_a_checkpoint_of_what_is_pending(its):
     its.train(model, opt, range(3))
     dist.barrier()
     if its.rank == 0:
-        opt.sums.offer(torch.ones(opt.parameters.count))
-        wait_until(lambda: len(opt.sums.save_pending()) < 4 * opt.parameters.count)  # its round has taken it
-        opt.sums.offer(torch.full((opt.parameters.count,), float(its.size)))
+        size = opt.parameters.count
+        opt.sums.offer(torch.ones(size))
+        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # its round has taken it
+        opt.sums.offer(torch.full((size,), float(its.size)))
     state = copy.deepcopy((model.state_dict(), opt.state_dict()))
     dist.barrier()
     opt.sums._abandon(is_cancelled=True)
