@@ -11,7 +11,7 @@ import torch.distributed as dist
 from .._world import World
 from . import _device
 from ._group import Group
-from ._parameters import Parameters
+from ._parameters import Parameters, expect_dense_gradients
 from ._work import Work, waiter
 
 _ALONE = 300.0  # seconds that a wait lasts where neither the caller nor a group says so
@@ -52,6 +52,7 @@ class Hook:
     """
 
     def __init__(self, ddp: Any, timeout: float | None) -> None:
+        expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
         self.parameters = Parameters(ddp.module.named_parameters())
         self.gradient, self.result = self.parameters.vector(), self.parameters.vector()

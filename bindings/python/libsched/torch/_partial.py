@@ -41,17 +41,23 @@ class PartialOptimizer(Wrapper):
         report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
                 anything was new (from_ < to)
         round   the last round that was delivered here. With lag="history" replicas of one round have the same bits
+
+    A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer leaves the
+    parameter alone. A sparse gradient is refused by the parameter's name.
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  activation: str = "majority", lag: str = "history", divisor: str = "ranks",
                  process_group: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
+        if isinstance(inner, torch.optim.SparseAdam):
+            raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, and "
+                             "layers with sparse=False")
         super().__init__(inner, named_parameters)
         self._on_round = on_round
         self.world, self._limit = world_and_limit(process_group, timeout)
         self._lag = lag
-        self._mine, self._result = self.parameters.vector(), self.parameters.vector()
+        self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._ticket: Any = None
         self.report: Report | None = None
         self.round = self._rounds_before = 0
@@ -61,7 +67,7 @@ class PartialOptimizer(Wrapper):
         self._open()
 
     def _open(self) -> None:
-        self.sums = self.world.partial(self.parameters.count, self.parameters.word, **self._options)
+        self.sums = self.world.partial(self._mine.flat.numel(), self.parameters.word, **self._options)
         self.sums._create_wait(self._limit)
 
     # --- one rank alone ------------------------------------------------------------------------------------------
@@ -75,6 +81,9 @@ class PartialOptimizer(Wrapper):
         """
         answer = None if closure is None else closure()
         if not self._syncs:
+            return answer
+        if self._is_for_initial_state():
+            self.inner.step()
             return answer
         contribution = None
         if not self._has_overflowed():
@@ -187,12 +196,14 @@ class PartialOptimizer(Wrapper):
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
         return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Such a state, before the first step. What was pending is dropped where the number of ranks is another.
 
         Rounds count on. What others had that this rank had not collected is in no state: flush() before saving.
+        The functions of torch.distributed.checkpoint.state_dict keep the inner optimizer's state only: save `round`
+        beside it.
         """
-        mine = self._load_inner(state)
+        mine = self._load_inner(state_dict)
         if mine is None:
             return
         self.round = self._rounds_before = mine["round"]

@@ -10,6 +10,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel
 
 import libsched
@@ -123,6 +124,141 @@ def check_nothing_is_lost_without_waiting(its):
         opt.close()
 
 
+class Branched(torch.nn.Module):
+    """Has a layer that no rank uses, a layer that rank 0 alone uses, and a layer that all ranks use."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.all, self.one, self.none = (torch.nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        return self.one(self.all(x)) if dist.get_rank() == 0 else self.all(x)
+
+
+def check_a_parameter_that_no_rank_uses_is_left_alone_as_in_ddp(its):
+    def inner(model):
+        return torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+
+    plain = DistributedDataParallel(Branched(), find_unused_parameters=True)
+    its.train(plain, inner(plain), range(5))
+    for lag in ("history", "latest", "accumulate"):
+        model = Branched()
+        before = model.none.weight.detach().clone()
+        with lst.PartialOptimizer(inner(model), model.named_parameters(), activation="full", lag=lag) as opt:
+            its.train(model, opt, range(5))
+            opt.flush()
+            assert torch.equal(model.none.weight, before) and model.none.weight.grad is None
+            assert not opt.state.get(model.none.weight) and opt.state[model.one.weight]["step"] == 5
+        assert torch.allclose(weights(model), weights(plain), atol=1e-5), lag
+    model = Branched()
+    opt = lst.AdasumOptimizer(inner(model), model.named_parameters())
+    its.train(model, opt, range(5))
+    opt.close()
+    assert torch.equal(model.none.weight, before)
+
+
+def check_sparse_gradients_are_refused_by_name(its):
+    class Words(torch.nn.Module):
+        def __init__(self, is_sparse):
+            super().__init__()
+            torch.manual_seed(5)
+            self.words = torch.nn.Embedding(10, 4, sparse=is_sparse)
+
+        def forward(self, places):
+            return self.words(places)
+
+    ddp = DistributedDataParallel(Words(True), broadcast_buffers=False)
+    for make in (lst.PartialState, lst.OkTopkState, lst.AdasumState):
+        try:
+            make(ddp)
+        except ValueError as error:
+            assert "words has sparse gradients" in str(error) and "sparse=False" in str(error), error
+        else:
+            raise AssertionError(f"{make} was made")
+    model = Words(True)
+    try:
+        lst.PartialOptimizer(torch.optim.SparseAdam(model.parameters()), model.named_parameters())
+    except ValueError as error:
+        assert "SparseAdam" in str(error), error
+    else:
+        raise AssertionError("an optimizer of sparse gradients was taken")
+    places = torch.tensor([its.rank, 3])
+    opt = its.partial(model, activation="full")
+    model(places).sum().backward()
+    try:
+        opt.step()
+    except ValueError as error:
+        assert "words.weight has a sparse gradient" in str(error), error
+    else:
+        raise AssertionError("a sparse gradient was taken")
+    opt.close()
+    ends = []
+    for is_sparse in (True, False):  # moves of weights are dense
+        model = Words(is_sparse)
+        opt = lst.AdasumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        model(places).square().sum().backward()
+        opt.step()
+        opt.close()
+        ends.append(weights(model))
+    assert torch.equal(*ends)
+
+
+def written(state):
+    """A state as text. Torch makes lists of tuples when it loads some."""
+    return str(state).replace("(", "[").replace(")", "]")
+
+
+def check_state_by_the_checkpoint_functions_of_torch(its):
+    """As of the inner optimizer alone, also before the first step, and without a round."""
+    def adam(model):
+        return torch.optim.AdamW(model.parameters(), lr=0.1)
+
+    makes = (lambda inner, model: its.partial_of(inner, model, activation="solo"),
+             lambda inner, model: lst.AdasumOptimizer(inner, model.named_parameters()))
+    options = (None, StateDictOptions(flatten_optimizer_state_dict=True), StateDictOptions(full_state_dict=True))
+    for make in makes:
+        for make_inner in (sgd, adam):
+            for option in options:
+                model, plain = its.net(), its.net()
+                opt, other = make(make_inner(model), model), make_inner(plain)
+                for step in range(2):
+                    mine, theirs = (get_state_dict(*each, options=option) for each in ((model, opt), (plain, other)))
+                    assert written(mine) == written(theirs), (step, mine, theirs)
+                    for each in (model, plain):
+                        each.zero_grad()
+                        its.loss(each, step, rank=0).backward()
+                    opt.inner.step()
+                    other.step()
+                before = weights(model)
+                _, saved = get_state_dict(plain, other, options=option)
+                set_state_dict(model, opt, model_state_dict=its.net().state_dict(), optim_state_dict=saved,
+                               options=option)
+                assert not torch.equal(weights(model), before)
+                assert written(get_state_dict(model, opt, options=option)[1]) == written(saved)
+                assert getattr(opt, "round", 0) == 0, "no round was made"
+                opt.close()
+
+
+def check_hooks_of_the_optimizer(its):
+    """The hooks of a state dict, of loading and of a step run as often and in the order of the inner optimizer."""
+    for make in (its.partial, lambda model: lst.AdasumOptimizer(sgd(model), model.named_parameters())):
+        model, seen = its.net(), []
+        opt = make(model)
+        opt.register_state_dict_pre_hook(lambda _: seen.append("before state"))
+        opt.register_state_dict_post_hook(lambda _, state: seen.append("after state") or {**state, "mine": 1})
+        opt.register_load_state_dict_pre_hook(lambda _, state: seen.append(f"before load {state['mine']}"))
+        opt.register_load_state_dict_post_hook(lambda _: seen.append("after load"))
+        opt.register_step_pre_hook(lambda *_: seen.append("before step"))
+        removed = opt.register_step_post_hook(lambda *_: seen.append("never"))
+        opt.register_step_post_hook(lambda *_: seen.append("after step"))
+        removed.remove()
+        opt.load_state_dict(opt.state_dict())
+        its.train(model, opt, range(1))
+        assert seen == ["before state", "after state", "before load 1", "after load", "before step", "after step"], seen
+        opt.close()
+
+
 class Stateful(torch.nn.Module):
     """With all kinds of state that a module can have."""
 
@@ -223,7 +359,7 @@ def check_a_checkpoint_of_what_is_pending(its):
     its.train(model, opt, range(3))
     dist.barrier()
     if its.rank == 0:
-        size = opt.parameters.count
+        size = opt.parameters.flagged_vector().flat.numel()
         opt.sums.offer(torch.ones(size))
         wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # its round has taken it
         opt.sums.offer(torch.full((size,), float(its.size)))
