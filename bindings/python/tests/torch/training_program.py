@@ -5,7 +5,9 @@
 Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
 """
 
+import contextlib
 import copy
+import itertools
 import time
 
 import torch
@@ -122,6 +124,84 @@ def check_nothing_is_lost_without_waiting(its):
         opt.average_parameters([torch.ones(3) * its.rank])
         assert are_alike(model)
         opt.close()
+
+
+class Recorded(torch.utils.data.DistributedSampler):
+    """A sampler that keeps the epochs that it was set to."""
+
+    epochs: list
+
+    def set_epoch(self, epoch):
+        self.epochs = [*getattr(self, "epochs", []), epoch]
+        super().set_epoch(epoch)
+
+
+def check_a_loop_by_rounds(its):
+    """Rank 1 is slow, and all ranks end with the same round and the same weights."""
+    rows = torch.cat([torch.cat(each) for each in its.data])
+    for policy in ("solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"):
+        model, steps = its.net(), 0
+        sampler = Recorded(rows, seed=3)
+        loader = torch.utils.data.DataLoader(rows, batch_size=8, sampler=sampler)
+        with its.partial(model, activation=policy) as opt:
+            for until in (30, 61):  # the second loop goes on from the first
+                for batch in opt.rounds(loader, until=until):
+                    steps += 1
+                    opt.zero_grad()
+                    model(batch).square().mean().backward()
+                    time.sleep(0.005 if its.rank == 1 else 0)
+                    opt.step()
+                    assert opt.round <= until and opt.sums.statistics()["rounds"] <= until
+                assert opt.round == until + 1 and are_alike(model), (policy, opt.round)
+            assert sampler.epochs == list(range(len(sampler.epochs))) and len(sampler.epochs) >= 2
+            counts = torch.tensor([steps])
+            all_steps = [torch.zeros_like(counts) for _ in range(its.size)]
+            dist.all_gather(all_steps, counts)
+            if policy == "full" or (policy == "quorum(2)" and its.size == 2):
+                assert all(each == 60 for each in all_steps), all_steps
+            elif policy == "solo":
+                assert max(all_steps) <= 60 and sum(all_steps) < 60 * its.size, all_steps
+            again = its.partial(model, activation=policy)
+            again.load_state_dict(copy.deepcopy(opt.state_dict()))
+            assert (again.round, again.sums.passes) == (opt.round, len(sampler.epochs))
+            again.close()
+
+
+def check_replicas_are_alike_after_a_loop_by_rounds(its):
+    """Also if results were combined, as of a rank that misses more rounds in a step than a history keeps."""
+    for lag, pause in (("latest", 0.005), ("accumulate", 0.005), ("history", 0.3)):
+        model = its.net()
+        with its.partial(model, activation="solo", lag=lag if its.rank == 1 else "history") as opt:
+            for i in opt.rounds(itertools.count(), until=200):
+                its.train(model, opt, [i])
+                time.sleep(pause if its.rank == 1 and i < 20 else 0)
+            assert are_alike(model) and opt.round in (201, 202), (lag, opt.round)
+
+
+def check_what_a_loop_by_rounds_refuses(its):
+    model = its.net()
+    with its.partial(model, activation="solo") as opt:
+        for batches, text in ((iter([1, 2]), "can be iterated repeatedly"), ([], "has no batch")):
+            try:
+                for _ in opt.rounds(batches, until=1000):
+                    opt.step()
+            except libsched.ArgumentError as error:
+                assert text in str(error), error
+            else:
+                raise AssertionError("ended without batches")
+        try:
+            for _ in opt.rounds([1, 2], until=10000):
+                pass
+        except libsched.StateError as error:
+            assert "no step was made in pass" in str(error), error
+        else:
+            raise AssertionError("ended without a step")
+        for _ in opt.rounds([1], until=10000):  # fewer batches in a pass than gradients in a step
+            with opt.no_sync() if opt.sums.passes % 3 else contextlib.nullcontext():
+                opt.step()
+            if opt.round >= 20:
+                break
+        assert opt.sums._final_round is None
 
 
 class Branched(torch.nn.Module):
