@@ -1005,6 +1005,14 @@ LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint
 /** Deposits the buckets that lsched_offer_bucket has copied, and calls. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
+/** Skips calls: the rounds up to `last` that are over count as called for, so that my next lsched_offer calls for a round
+ * after them. *skipped (optional) = the number of these rounds. Contributions are not affected.
+ * A loop that ends with round N skips up to N - 1 before each offer: a late rank then joins the open round instead of
+ * calling for rounds that are over, and no rank calls for a round after N. Once round N is over on a rank, the rank may
+ * flush.
+ * Thread: as lsched_offer.  Blocks: never.  Errors: as lsched_offer. */
+LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
+
 /** Saves what this rank has offered and no round has taken yet, for a checkpoint: *needed (optional) = its bytes;
  * written if there is room for all of it. A round may take it at any time: an image is what is pending at that moment.
  * Loads it into a schedule of the same dtype and count, beside what is pending there, without a call.

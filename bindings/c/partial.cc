@@ -348,6 +348,14 @@ lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket)
   return explain_offer(*schedule, answer);
 }
 
+lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped) {
+  if (!is_partial(schedule)) return refuse(schedule);
+  std::uint64_t rounds = 0;
+  const status answer = schedule->session->skip(last, &rounds);
+  if (answer == status::ok && skipped != nullptr) *skipped = rounds;
+  return static_cast<lsched_status>(answer);
+}
+
 lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
   if (image == nullptr && bytes > 0) return fail(status::argument, "image is null, but bytes is not 0");
   if (!is_partial(schedule)) return refuse_offer(schedule);

@@ -340,6 +340,12 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
+  /// The rounds up to `last` that are over count as called for. Returns the number of these rounds.
+  std::uint64_t skip(std::uint64_t last) {
+    std::uint64_t rounds = 0;
+    detail::expect(lsched_skip(handle(), last, &rounds));
+    return rounds;
+  }
   void leave() { detail::expect(lsched_leave(handle())); }
 
   /// Goes on in a world of some of its ranks, as after world::shrink. Collective there.

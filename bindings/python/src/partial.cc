@@ -126,6 +126,12 @@ std::uint64_t withdraw(const schedule& of) {
   return offers;
 }
 
+std::uint64_t skip(const schedule& of, std::uint64_t last) {
+  std::uint64_t rounds = 0;
+  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_skip(one, last, &rounds); }));
+  return rounds;
+}
+
 void carry(const schedule& of, const world& survivors) {
   std::make_shared<call_in_thread>()->make(
       [one = of.get(), all = committing(survivors)](lsched_diagnostic* why) { return lsched_carry(one, all, why); },
@@ -156,6 +162,7 @@ void add_partial(nb::module_& module) {
   module.def("flush_buckets", flush_buckets, nb::arg(), nb::arg(), nb::arg().none());
   module.def("model_sync", model_sync, nb::arg(), nb::arg(), nb::arg().none());
   module.def("withdraw", withdraw);
+  module.def("skip", skip);
   module.def("leave", [](const schedule& of) { expect(unlocked([one = of.get()] { return lsched_leave(one); })); });
   module.def("carry", carry);
   module.def("partial_stats", stats);
