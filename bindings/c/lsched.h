@@ -27,6 +27,9 @@
  *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
  *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL world or
  *     builder, which belongs to no world, returns at once and leaves the others to their commit timeout.
+ *  8. Arithmetic on the host runs in the default floating-point mode: round to nearest even, keep subnormals, trap
+ *     nothing. The modes of the caller's threads (fesetround, flush to zero) change no result, and no call changes a
+ *     mode. Exception flags (fetestexcept) may be raised by any call.
  */
 #ifndef LSCHED_H
 #define LSCHED_H
@@ -166,7 +169,8 @@ typedef enum lsched_divisor {
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
  * Called while a round runs by the thread that drives the world (inside an lsched call, or the progress thread): one at
- * a time per world. It must return, must neither throw nor jump out, and must not call this library. */
+ * a time per world. It must return, must neither throw nor jump out, and must not call this library. It runs in the
+ * default floating-point mode (convention 8); a mode that it sets ends with it. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
 /** Arithmetic of the caller's own: associative, and equal operands give equal bits on all ranks. Copied where it is

@@ -24,6 +24,7 @@
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
 #include "offload/session_calls.h"
+#include "ops/float_mode.h"
 
 namespace lsched {
 
@@ -162,9 +163,11 @@ lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched
 /// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
 lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
-/// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
+/// Runs a cold call, in the default floating-point mode: what ranks choose or convert must be the same on all of them.
+/// Only the standard library throws exceptions, and none of them crosses the C interface.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
+  const default_float_mode here;
   try {
     return call();
   } catch (const std::bad_alloc&) {
