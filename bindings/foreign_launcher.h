@@ -26,9 +26,10 @@ struct foreign_launch {
   const char* variable;       ///< the environment variable that shows the launch
   std::string_view call;      ///< the function that opens a world of the launcher's processes
 
-  /// "this process is one of 3 started by torchrun (WORLD_SIZE)"
+  /// "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)"
   std::string text() const {
-    return "this process is one of " + number + " started by " + std::string(launcher) + " (" + variable + ")";
+    return "this process is one of " + number + " started by " + std::string(launcher) + " (" + variable +
+           (mpi.empty() ? "" : ", as of " + std::string(mpi)) + ")";
   }
 };
 

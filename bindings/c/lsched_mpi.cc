@@ -33,9 +33,7 @@ std::optional<failure> refuse_other_launcher() {
   const auto found = find_foreign_launch();
   if (!found) return found.error();
   if (!*found) return std::nullopt;
-  const std::string belongs = (*found)->mpi.empty() ? "" : ", as mpiexec of " + std::string((*found)->mpi) + " sets it";
-  return failure{status::unsupported, (*found)->text() + belongs + ", but it is alone in MPI_COMM_WORLD of " +
-                                          mpi_library() +
+  return failure{status::unsupported, (*found)->text() + ", but it is alone in MPI_COMM_WORLD of " + mpi_library() +
                                           ": start it with mpiexec of that MPI, or with `lsched run`, or set "
                                           "LSCHED_WORLD=alone"};
 }

@@ -39,9 +39,9 @@ int ranks_of_mpi() {
 
 const std::pair<variables, std::string> k_launches[] = {
     {{{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}},
-     "one of 3 started by an MPI launcher (OMPI_COMM_WORLD_SIZE), as mpiexec of Open MPI sets it"},
+     "one of 3 started by an MPI launcher (OMPI_COMM_WORLD_SIZE, as of Open MPI)"},
     {{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}},
-     "one of 2 started by an MPI launcher (PMI_SIZE), as mpiexec of MPICH sets it"},
+     "one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
     {{{"PMIX_RANK", "1"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
     {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "one of 2 started by torchrun (WORLD_SIZE)"},
     {{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"}};
