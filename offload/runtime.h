@@ -60,6 +60,9 @@ class runtime {
 
   engine_counters counters();
 
+  /// The health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
+  status health();
+
   // Recording; one thread at a time. write_trace ends what start_trace has begun.
   void start_trace(std::uint64_t events);
   bool is_traced() const { return trace_ != nullptr; }

@@ -60,19 +60,27 @@ result<bool> joins_local_world(lsched_mpi_transport transport) {
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open_options& options, lsched_world** world,
                        lsched_diagnostic* diagnostic) {
   neighbourhood around;
+  mpi_endpoint* far = nullptr;
   auto net = open_mpi_endpoint(comm,
                                {.uses_mpi_alone = transport == LSCHED_MPI_ONLY,
                                 .ranks_per_node = options.ranks_per_node,
                                 .region_bytes = options.region_bytes,
                                 .recorder = options.recorder,
                                 .shm = options.shm},
-                               &around);
+                               &around, &far);
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) {
     around.is_reduced = true;
     around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
   }
-  *world = lsched_private_calls.open(std::move(*net), options, around);
+  lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
+  runtime& process = opened->process;  // which outlives this world if others have come of it
+  if (!far->close_at_finalize(
+          [&process](const std::function<void()>& job) { lsched_private_calls.with_engine(process, job); })) {
+    (void)lsched_world_close(opened);
+    return report(diagnostic, mpi_failure("MPI_Comm_set_attr"));
+  }
+  *world = opened;
   if (around.is_reduced) (void)report(diagnostic, {status::ok, around.remark});
   return LSCHED_OK;
 }

@@ -279,9 +279,9 @@ lsched_world::lsched_world(const lsched_world& parent, new_world made)
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
     .read_config = read_config,
-    .open = [](std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around) {
-      return new lsched_world(std::move(net), options, around);
-    }};
+    .open = [](std::unique_ptr<endpoint> net, const open_options& options,
+               const neighbourhood& around) { return new lsched_world(std::move(net), options, around); },
+    .with_engine = [](runtime& of, const std::function<void()>& job) { of.driver().with_engine(job); }};
 
 extern "C" {
 
@@ -380,8 +380,9 @@ lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on) {
 lsched_status lsched_world_close(lsched_world* world) {
   if (world == nullptr) return LSCHED_OK;
   if (world->joined.instances() != 0) return LSCHED_ERR_BUSY;
+  const bool has_outlived_mpi = world->process.health() == status::state;
   delete world;
-  return LSCHED_OK;
+  return has_outlived_mpi ? LSCHED_ERR_STATE : LSCHED_OK;
 }
 
 int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_rank : world->place().self; }
