@@ -104,6 +104,12 @@ engine_counters runtime::counters() {
   return now;
 }
 
+status runtime::health() {
+  status now = status::ok;
+  if (is_in_its_process()) driver_.with_engine([&] { now = net_->health(); });
+  return now;
+}
+
 void runtime::start_trace(std::uint64_t events) {
   auto buffer = std::make_unique<trace_buffer>(events);
   driver_.with_engine([&] { engine_.record(buffer.get()); });

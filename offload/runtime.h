@@ -59,6 +59,9 @@ class runtime {
 
   engine_counters counters();
 
+  /// The health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
+  status health();
+
   // Recording; one thread at a time. write_trace ends the recording that start_trace has begun. If write_trace fails
   // after the file was created, the file is incomplete, and the failure names the file and the system's error.
   void start_trace(std::uint64_t events);

@@ -75,7 +75,7 @@ room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place 
   libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/written collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
-room(bindings/python/src bindings/c)
+room(bindings/python/src bindings bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)
 room(bindings/cli/msccl ops)
 room(bindings/cli/goal ops libsched/schedule libsched/simulate bindings/simulation)

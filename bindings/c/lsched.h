@@ -312,7 +312,7 @@ LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const
 /** Leaves the world; with the last world of a process the progress thread ends.  NULL is OK.
  * Thread: any, once, with no other call on this world.  Blocks: until the progress thread has ended (one step).
  * Memory: *world is gone, and with the last world everything from lsched_alloc.  Errors: BUSY while schedules exist,
- * nothing changed. */
+ * nothing changed. STATE: ranks had talked through MPI, and MPI_Finalize came before this call; the world is gone. */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
 /** This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */

@@ -312,9 +312,9 @@ lsched_world::lsched_world(const lsched_world& parent, new_world made)
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
     .read_config = read_config,
-    .open = [](std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around) {
-      return new lsched_world(std::move(net), options, around);
-    }};
+    .open = [](std::unique_ptr<endpoint> net, const open_options& options,
+               const neighbourhood& around) { return new lsched_world(std::move(net), options, around); },
+    .with_engine = [](runtime& of, const std::function<void()>& job) { of.driver().with_engine(job); }};
 
 extern "C" {
 
@@ -419,8 +419,10 @@ lsched_status lsched_world_close(lsched_world* world) {
     if (const auto open = world->joined.open_labels(); !open.empty())
       return report(kept_diagnostic(),
                     {status::busy, "destroy what was created in the world before you close it: " + listed_words(open)});
+    const bool has_outlived_mpi = world->process.health() == status::state;
     delete world;
-    return LSCHED_OK;
+    return has_outlived_mpi ? fail(status::state, "the world was closed after MPI_Finalize: close worlds before")
+                            : LSCHED_OK;
   });
 }
 

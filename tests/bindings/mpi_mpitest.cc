@@ -23,7 +23,6 @@
 
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_endpoint.h"
-#include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/rooted.h"
@@ -503,22 +502,6 @@ std::string a_shutdown_without_answer_is_bounded() {
   return {};
 }
 
-std::string a_foreign_launcher_is_noticed() {
-  if (const std::string text = launcher_mismatch(); !text.empty())
-    return "it complains about its own launcher: " + text;
-  setenv("OMPI_COMM_WORLD_SIZE", "17", 1);
-  const std::string by_size = launcher_mismatch();
-  setenv("OMPI_COMM_WORLD_SIZE", std::to_string(g_run.size).c_str(), 1);
-  const std::string by_nothing = launcher_mismatch();
-  unsetenv("OMPI_COMM_WORLD_SIZE");
-  setenv("PMIX_RANK", "17", 1);
-  const std::string by_rank = launcher_mismatch();
-  unsetenv("PMIX_RANK");
-  if (by_size.find("started 17 ranks") == std::string::npos) return "a wrong size is not noticed";
-  if (by_rank.find("started rank 17") == std::string::npos) return "a wrong rank is not noticed";
-  return by_nothing;
-}
-
 // --- real engines ------------------------------------------------------------------------------------------
 
 /// An endpoint, its engine and its driver. Checks that everything goes away in order.
@@ -709,7 +692,6 @@ void check_engines(const mode& how) {
 }
 
 void check_endpoints() {
-  check("launcher", a_foreign_launcher_is_noticed);
   check("world.fits", the_endpoint_fits_the_node);
   check("world.says_why", a_node_that_cannot_share_says_why);
   check("tags", tags_are_used_again_unless_given_up);

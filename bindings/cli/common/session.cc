@@ -15,7 +15,6 @@
 #include <mpi.h>
 
 #include "bindings/c/lsched_mpi.h"
-#include "bindings/mpi/mpi_library.h"
 #endif
 
 namespace lsched::cli {
@@ -39,10 +38,6 @@ void enter_mpi(const std::string& threads) {
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, level, &provided) != MPI_SUCCESS)
     throw command_failure(LSCHED_ERR_TRANSPORT, "MPI_Init_thread failed");
-  if (const std::string mismatch = launcher_mismatch(); !mismatch.empty()) {
-    MPI_Finalize();
-    throw command_failure(LSCHED_ERR_TRANSPORT, mismatch + " (this one's is " + mpi_library() + ")");
-  }
   g_is_in_mpi = true;
 }
 

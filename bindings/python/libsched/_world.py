@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 
 from . import _core
 from ._collective import collective_call
-from ._errors import ArgumentError, Error
+from ._errors import ArgumentError, Error, Unsupported
 from ._memory import NOTHING, Memory, look, real_dtype, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
@@ -45,8 +46,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
     """Join the world that `lsched run -n P` has prepared; a world of one rank where nothing has started this process.
 
-    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one machine. Options that are left
-    out are those of the environment (LSCHED_PROGRESS and the like) or the library's own:
+    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one host. Under `lsched run`, where
+    MPI has one rank in each process, the world is that of `lsched run`. Options that are left out are those of the
+    environment (LSCHED_PROGRESS and the like) or the library's own:
 
     progress        "thread": an auxiliary thread serves the world; "caller": only calls of this library do
     idle            how that thread waits: "auto", "spin", "yield" or "park"
@@ -56,12 +58,29 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     commit_timeout  seconds that a collective create waits for other ranks
 
     Blocks until all ranks have come. Raises Unsupported in a process that another launcher has started: pass `comm`,
-    or use open_with(); Timeout, PeerLost.
+    or use open_with(); and if the launcher belongs to another MPI than mpi4py, or ranks are on several hosts. Timeout,
+    PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
-    if comm is None:
-        return World(_core.open(wishes), wishes)
+    mpi = None if comm is None else sys.modules.get(type(comm).__module__)
+    if comm is None or getattr(mpi, "COMM_WORLD", comm).Get_size() == 1:
+        return _open_alone(wishes, mpi)
     return World(_core.open_with(wishes, comm.Get_rank(), comm.Get_size(), comm.allgather), wishes)
+
+
+def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
+    """Opens without MPI. `mpi`: the module mpi4py.MPI if its MPI has one rank, so that a launcher of several processes
+    belongs to another MPI."""
+    launch = _core.foreign_launch()
+    if launch is None:
+        return World(_core.open(wishes), wishes)
+    if mpi is None:
+        advice = ": pass a communicator of mpi4py to init(), or use open_with()"
+    else:
+        library = " ".join(mpi.Get_library_version().split("\n")[0].split(",")[0].split())
+        advice = f", but mpi4py has loaded {library}, which has one rank: start it with mpiexec of that MPI"
+    raise Unsupported(f"{launch}{advice}, or start it with `lsched run`, or set LSCHED_WORLD=alone",
+                      "LSCHED_ERR_UNSUPPORTED")
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bindings/c/lsched_cuda.h"
+#include "bindings/foreign_launcher.h"
 #include "bindings/python/src/handles.h"
 #include "bindings/python/src/interruptible.h"
 
@@ -36,6 +37,15 @@ address opened(const wishes& how) {
       interruptible([config = how.config()](lsched_world** made,
                                             lsched_diagnostic* why) { return lsched_world_open(&config, made, why); },
                     lsched_world_close));
+}
+
+/// Describes the launcher of another kind than `lsched run` because of which opening is refused; empty: there is none.
+std::optional<std::string> foreign_launch() {
+  const auto is_wanted_alone = wants_world_of_one();
+  const auto local = find_launch();
+  if (!is_wanted_alone || *is_wanted_alone || !local || *local) return std::nullopt;
+  const auto found = find_foreign_launch();
+  return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
 /// Brings the bytes of each rank to all by a Python function, bytes -> one bytes of every rank.
@@ -222,6 +232,7 @@ void add_worlds(nb::module_& module) {
       .def_rw("commit_timeout", &wishes::commit_timeout)
       .def("commit_timeout_ns", [](const wishes& how) { return how.config().commit_timeout_ns; });
   module.def("open", opened);
+  module.def("foreign_launch", foreign_launch);
   module.def("open_with", opened_with);
   module.def("open_threads", opened_threads);
   nb::class_<world>(module, "World", nb::dynamic_attr(), nb::is_weak_referenceable())
