@@ -59,6 +59,9 @@ headers: packages ## every header compiles alone
 	@$(call configure,build,)
 	@cmake --build build -j$(JOBS) --target lsched_headers_alone
 
+ways-in: packages ## what users build, from a fresh clone: the wheel, then without MPI, CUDA, benchmarks, the command, …
+	@.ci/portability wheel mpi-off cuda-off helpers-off bench-off command-off collision
+
 # Only the programs that hold `sanitize` tests are built, without MPI and benchmarks, and they run samples
 # of their matrices. `setarch -R` keeps the thread sanitizer happy where the kernel randomises addresses
 # further than it knows; a container that forbids it does without.
@@ -137,4 +140,4 @@ tidy: build ## clang-tidy over our sources
 	  | xargs -r -P$(JOBS) -n1 clang-tidy -p build --quiet
 
 clean: ## remove what was built
-	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64 build-gpu build-gpu-tree build-portability
+	@rm -rf build build-cp* build-asan build-tsan build-openmpi build-arm64 build-gpu build-gpu-tree build-portability build-ccache
