@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_options.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {

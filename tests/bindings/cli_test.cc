@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "bindings/c/lsched.h"
+#include "build_options.h"
 #include "collectives/algorithm/collective.h"
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/transport/shm/shm_endpoint.h"

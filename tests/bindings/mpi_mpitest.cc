@@ -6,10 +6,8 @@
 // rounds of everything, large vectors included.
 #include <mpi.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +30,7 @@
 #include "tests/conformance/endpoint_exam.h"
 #include "tests/support/generators.h"
 #include "tests/support/home_commits.h"
+#include "tests/support/process_limit.h"
 
 namespace lsched {
 namespace {
@@ -59,12 +58,6 @@ struct context {
 context g_run;
 
 // --- reporting ---------------------------------------------------------------------------------------------
-
-extern "C" void bark(int) {
-  constexpr char text[] = "mpi_check: the watchdog ended a process that hung\n";
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(125);
-  _exit(124);
-}
 
 /// Waits for MPI, asleep: the ranks that we wait for may need the core.
 bool settle(MPI_Request& request) {
@@ -719,8 +712,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &g_run.size);
   if (argc > 1) g_run.only = argv[1];
   g_run.is_full = std::getenv("LSCHED_TEST_FULL") != nullptr;
-  std::signal(SIGALRM, bark);
-  alarm(g_run.is_full ? 3500 : 115);
+  lsched::testing::limit_this_process();
 
   check_endpoints();
   for (const mode& how : modes()) check_engines(how);

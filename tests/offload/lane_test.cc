@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_options.h"
 #include "collectives/allreduce/allreduce.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"

@@ -11,6 +11,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/environment.h"
+#include "build_options.h"
 #if LSCHED_HAVE_MPI
 #include <mpi.h>
 
