@@ -122,7 +122,7 @@ class Lateness(Figure):
         policies = FAST if is_fast else tuple(each for each in ROWS if by_ranks or each != HOOK)
         jobs = [(kind, policy, seed) for kind in LATENESS for policy in policies for seed in range(seeds)]
         found: Outcomes = {(kind, policy): [] for kind in LATENESS for policy in policies}
-        outcomes = self._ranks(jobs) if by_ranks else (simulated(*job, 3 if is_fast else 1) for job in jobs)
+        outcomes = self._ranks(jobs) if by_ranks else (simulated(*job, 2 if is_fast else 1) for job in jobs)
         for done, ((kind, policy, _), outcome) in enumerate(zip(jobs, outcomes, strict=True)):
             found[kind, policy].append(outcome)
             progress(done + 1, len(jobs), f"{kind}, {policy}")
