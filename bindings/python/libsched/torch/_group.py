@@ -21,7 +21,7 @@ from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
 from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
                        side_by_side, staged)
-from ._work import Several, Work, as_torch_error, seconds
+from ._work import FutureOrder, Several, Work, as_torch_error, seconds
 from ._worlds import forget, opened
 
 _DTYPES = {
@@ -62,6 +62,7 @@ class Group(ProcessGroup):
         self._schedules = Schedules(self.world)
         self._known = self._schedules.kinds.get  # without a call of Python's own
         self._box = self.world.mailbox()
+        self._futures = FutureOrder()
         self._sides = _device.SideStreams()
         self._under_way = UnderWay(self._give_up_round)
 
@@ -139,7 +140,8 @@ class Group(ProcessGroup):
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
         kind = self._known(key)
         is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or profiler._is_profiler_enabled:
+        is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
+        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or not is_alone:
             return self._other_allreduce(key, kind, tensors, opts)
         where = tensor.data_ptr()
         try:
@@ -219,8 +221,11 @@ class Group(ProcessGroup):
         if source.nbytes != sizes[self._my_rank]:
             raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
         kind = self._blocks_kind("allgather", sizes, source)
-        return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
+        work = self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
+        if work is not _DONE and all((each.shape, each.dtype) == (input.shape, input.dtype) for each in output):
+            work.value = [flat.view(input.dtype).view(self._ranks, *input.shape)]  # the form of NCCL, for torch's hooks
+        return work
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         source = side_by_side(input)
@@ -239,7 +244,11 @@ class Group(ProcessGroup):
         """`output_lists[r]` are those of rank r, one for each of the inputs."""
         works = [self.allgather([[theirs[i] for theirs in output_lists]], [input], opts)
                  for i, input in enumerate(inputs)]
-        return self._together(works, [each for theirs in output_lists for each in theirs])
+        outputs = [each for theirs in output_lists for each in theirs]
+        work = self._together(works, outputs)
+        if work is not _DONE:
+            work.value = outputs
+        return work
 
     def all_gather_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
                                     opts: Any = AllgatherOptions()) -> Work:
@@ -356,6 +365,7 @@ class Group(ProcessGroup):
             return self._exchange_even(source, sent, target, received, tensors, opts, finish)
         if overlap(source, target):
             source = source.clone()
+        self._futures.expect_kept()
         kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
         counts = torch.tensor([sent, received], dtype=torch.int64)
         where = counts.data_ptr()
@@ -443,6 +453,7 @@ class Group(ProcessGroup):
         """Waits where the caller does not want to go on meanwhile."""
         if kind.device is not None:
             return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
+        self._futures.expect_kept()
         try:
             place = kind.place(input, output)
             if opts.asyncOp:
@@ -505,6 +516,7 @@ class Group(ProcessGroup):
     def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
                finish: Callable[[], None] | None) -> Work:
         work = place.work = Work(ticket, tensors, self._limit_of(opts), finish)
+        work.order = self._futures
         if self._coalesced is not None:
             self._coalesced.append(work)
         if not opts.asyncOp:

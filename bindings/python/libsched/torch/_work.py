@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import queue
 import threading
 import time
 import weakref
 from datetime import timedelta
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import torch
 from torch._C._distributed_c10d import Work as TorchWork
 from torch.distributed import DistBackendError
 
 from .. import _world
-from .._errors import Error, Timeout
+from .._errors import Error, Timeout, Unsupported
 from ._compile import is_not_compiled
 
 
@@ -41,6 +42,7 @@ class Outcome(TorchWork):
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
         self._tensors = tensors
+        self.value = tensors  # of the future
         self._error: Exception | None = None
         self._source = -1
 
@@ -63,15 +65,58 @@ class Outcome(TorchWork):
         error = self.exception()
         if error is not None:
             raise error
-        return self._tensors
+        return self.value
+
+
+class FutureOrder:
+    """Which futures of a group's collectives were asked for outside callbacks, in the order of calls.
+
+    Callbacks run when works end, which differs between ranks. If a callback of a work begins a collective after the
+    group has begun a later work, another rank may begin the two the other way round, and the two are paired wrongly.
+    """
+
+    _running = threading.local()  # `work`: the work whose callbacks this thread runs
+    callbacks = 0  # threads that run callbacks; a change needs the lock of the waiter
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def add(self, work: Work) -> None:
+        outer = getattr(self._running, "work", None)
+        if outer is not None and outer.order is self:
+            work.number = outer.number
+        else:
+            self._last += 1
+            work.number = self._last
+
+    def expect_kept(self) -> None:
+        """Raises DistBackendError in a callback that must not begin a collective any more."""
+        outer = getattr(self._running, "work", None)
+        if outer is not None and outer.order is self and outer.number < self._last:
+            raise as_torch_error(Unsupported(
+                "a callback of a future begins a collective, and this group has begun another one since: ranks could "
+                "begin the two in different orders. Begin collectives outside callbacks, or make one bucket only "
+                "(bucket_cap_mb of DistributedDataParallel)", "LSCHED_ERR_UNSUPPORTED"))
+
+    @classmethod
+    @contextlib.contextmanager
+    def in_callbacks_of(cls, work: Work) -> Iterator[None]:
+        cls._running.work = work
+        try:
+            yield
+        finally:
+            cls._running.work = None
 
 
 @is_not_compiled
 class Work(Outcome):
     """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds.
 
-    `waited` None: the operation has ended before.
+    `waited` None: the operation has ended before.  `order`: the order of futures in the group of a collective.
     """
+
+    order: FutureOrder | None = None
+    number = 0  # in that order
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
@@ -142,6 +187,8 @@ class Work(Outcome):
         """A future that holds the tensors once it has ended, whether or not anybody waits."""
         ended: torch.futures.Future = torch.futures.Future()
         future = ended.then(lambda _: self._value())
+        if self.order is not None:
+            self.order.add(self)
         if self.is_completed():
             ended.set_result(None)
         else:
@@ -198,13 +245,16 @@ class _Waiter:
             pending.popleft()
             with self._lock:
                 self._thread = None
+                FutureOrder.callbacks += 1
             for each in pending:
                 self._works.put(each)
             pending.clear()
             if not self._works.empty():
                 self._ensure()
-            future.set_result(None)
+            with FutureOrder.in_callbacks_of(work):
+                future.set_result(None)
             with self._lock:
+                FutureOrder.callbacks -= 1
                 if self._thread is not None:
                     return  # another has taken over
                 self._thread = threading.current_thread()

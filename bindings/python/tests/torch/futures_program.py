@@ -5,9 +5,13 @@
 Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
 """
 
+import pickle
+
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks_of_torch
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+from torch.distributed.algorithms.ddp_comm_hooks import quantization_hooks as quantizing
 from torch.nn.parallel import DistributedDataParallel
 
 from backend_program import Ranks, main
@@ -65,14 +69,14 @@ def check_a_future_and_a_wait_of_one_message(ranks):
             dist.send(x, 0)
 
 
-def check_the_hook_of_power_sgd(ranks):
-    """One bucket: of several the hook orders its collectives differently on each rank, under any backend."""
+def trained(ranks, register, group=None):
+    """The weights after some steps, which must be the same on all ranks."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
-    model = DistributedDataParallel(net)
-    model.register_comm_hook(power.PowerSGDState(None, 1, start_powerSGD_iter=2), power.powerSGD_hook)
+    model = DistributedDataParallel(net, process_group=group)
+    register(model)
     best = torch.optim.SGD(model.parameters(), lr=0.01)
-    for _ in range(20):
+    for _ in range(10):
         best.zero_grad()
         model(torch.randn(8, 64) + ranks.rank).square().mean().backward()
         best.step()
@@ -80,6 +84,39 @@ def check_the_hook_of_power_sgd(ranks):
     other = mine.clone()
     dist.broadcast(other, 0)
     assert torch.equal(mine, other)
+    return mine
+
+
+def check_the_hooks_of_torch(ranks):
+    plain = trained(ranks, lambda model: None, ranks.gloo)
+    hooks = {
+        hooks_of_torch.allreduce_hook: 1e-6, hooks_of_torch.fp16_compress_hook: 1e-4,
+        quantizing.quantization_pertensor_hook: 1e-2, quantizing.quantization_perchannel_hook: 1e-2,
+    }
+    for hook, error in hooks.items():
+        mine = trained(ranks, lambda model, hook=hook: model.register_comm_hook(dist.group.WORLD, hook))
+        assert (mine - plain).abs().max() < error, hook
+    mine = trained(ranks, lambda model: model._register_builtin_comm_hook(dist.BuiltinCommHookType.ALLREDUCE))
+    assert (mine - plain).abs().max() < 1e-6
+
+
+def check_a_future_of_all_gather_has_one_tensor_of_all_ranks(ranks):
+    for shape in ((), (0,), (3,), (2, 3)):
+        all = [torch.zeros(shape) for _ in range(ranks.size)]
+        work = dist.all_gather(all, torch.full(shape, float(ranks.rank)), async_op=True)
+        (value,) = work.get_future().wait()
+        assert torch.equal(value, torch.stack(all)) and torch.equal(all[1], torch.ones(shape))
+    all = [torch.zeros(each) for each in range(ranks.size)]  # of several lengths: the tensors themselves
+    value = dist.all_gather(all, torch.ones(ranks.rank), async_op=True).get_future().wait()
+    assert [each.numel() for each in value] == list(range(ranks.size)) and (value[-1] == 1).all()
+
+
+def check_the_hook_of_power_sgd(ranks):
+    """One bucket: of several the hook orders its collectives differently on each rank, under any backend."""
+    state = power.PowerSGDState(None, 1, start_powerSGD_iter=2)
+    trained(ranks, lambda model: model.register_comm_hook(state, power.powerSGD_hook))
+    again = pickle.loads(pickle.dumps(state))
+    trained(ranks, lambda model: model.register_comm_hook(again, power.powerSGD_hook))
 
 
 if __name__ == "__main__":

@@ -26,6 +26,58 @@ def test_the_interpreter_ends_while_futures_wait():
     assert said.count("end") == 2 and "terminate" not in said and "Fatal" not in said, said
 
 
+def test_a_callback_must_not_begin_a_collective_in_an_order_of_its_own():
+    """Rank 1 begins nothing before rank 0 has begun two collectives, so that the callback of the first comes last."""
+    said = run(2, """
+    store = dist.distributed_c10d._get_default_store()
+    x, y, z = torch.ones(3), torch.ones(4), torch.ones(5)
+    other = dist.new_group()
+    if rank == 1:
+        store.wait(["begun"])
+    works = [dist.all_reduce(x, async_op=True), dist.all_reduce(y, async_op=True)]
+    def refused(_, group):
+        dist.all_reduce(z, group=group)
+    futures = [work.get_future() for work in works]
+    if rank == 0:
+        wrong, right = (futures[0].then(lambda f, g=group: refused(f, g)) for group in (None, other))
+        store.set("begun", "")
+        try:
+            wrong.wait()
+        except RuntimeError as error:
+            say("refused" if "different orders" in str(error) else str(error))
+        right.wait()
+    else:
+        dist.all_reduce(z, group=other)
+    futures[1].wait()
+    say(f"sums: {x[0].item()} {y[0].item()} {z[0].item()}")
+    """)
+    assert said.count("refused\n") == 1 and said.count("sums: 2.0 2.0 2.0") == 2
+
+
+def test_the_hook_of_power_sgd_with_several_buckets_never_ends_with_different_weights():
+    """A rank that would begin collectives in an order of its own refuses, and the others hear of that rank's end."""
+    said = run(2, """
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(6)])
+    model = torch.nn.parallel.DistributedDataParallel(net, bucket_cap_mb=0.01)
+    model.register_comm_hook(power.PowerSGDState(None, 1, start_powerSGD_iter=2), power.powerSGD_hook)
+    best = torch.optim.SGD(model.parameters(), lr=0.01)
+    try:
+        for step in range(30):
+            best.zero_grad()
+            model(torch.randn(8, 64) + rank).square().mean().backward()
+            best.step()
+        mine = torch.cat([each.detach().flatten() for each in net.parameters()])
+        say(f"weights: {mine.double().sum().item()!r}")
+    except RuntimeError as error:
+        say("refused" if "different orders" in str(error) else "another rank has ended")
+    os._exit(0)
+    """, limit=10)
+    ends = [line for line in said.splitlines() if line.startswith("weights")]
+    assert "refused" in said or (len(ends) == 2 and len(set(ends)) == 1)
+
+
 def test_groups_beside_another_default_backend():
     said = run(3, """
     pairs = [dist.new_group(ranks, backend="lsched") for ranks in ([0, 1], [1, 2], [2, 0], None)]

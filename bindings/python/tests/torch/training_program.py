@@ -561,6 +561,65 @@ def check_a_hook_without_waiting(its):
     state.close()
 
 
+class TwoHeads(torch.nn.Module):
+    """A model with two outputs, and with a layer that no output depends on if `has_idle`."""
+
+    def __init__(self, has_idle):
+        super().__init__()
+        torch.manual_seed(0)
+        self.body, self.first, self.second = (torch.nn.Linear(8, wide) for wide in (8, 4, 4))
+        self.idle = torch.nn.Linear(3, 3) if has_idle else None
+
+    def forward(self, x):
+        x = torch.tanh(self.body(x))
+        return self.first(x), self.second(x)
+
+
+HOOKS = {
+    "partial": lambda ddp: (lst.PartialState(ddp, activation="full"), lst.partial_hook),
+    "sparse": lambda ddp: (lst.OkTopkState(ddp, density=1.0), lst.oktopk_hook),
+    "adasum": lambda ddp: (lst.AdasumState(ddp), lst.adasum_hook),
+}
+
+
+def weights_or_error(its, group, hook, has_idle, uses_both, **options):
+    """The weights after three steps, or the beginning of the error that DDP raises."""
+    model = TwoHeads(has_idle)
+    ddp = DistributedDataParallel(model, process_group=group, broadcast_buffers=False, bucket_cap_mb=0.0001, **options)
+    best, state = sgd(model), None
+    if hook is not None:
+        state, call = HOOKS[hook](ddp)
+        ddp.register_comm_hook(state, call)
+    try:
+        for step in range(3):
+            torch.manual_seed(10 * step + its.rank)
+            best.zero_grad()
+            outputs = ddp(torch.randn(4, 8))
+            sum(each.square().mean() for each in outputs[:2 if uses_both else 1]).backward()
+            best.step()
+    except RuntimeError as error:
+        return str(error)[:60]
+    finally:
+        if state is not None:
+            state.close()
+    return weights(model)
+
+
+def check_hooks_with_unused_outputs_are_as_ddp_without_a_hook(its):
+    gloo = dist.new_group(backend="gloo")
+    for static, finds, uses_both, has_idle in itertools.product((False, True), repeat=4):
+        case = dict(has_idle=has_idle, uses_both=uses_both, static_graph=static, find_unused_parameters=finds)
+        wanted = weights_or_error(its, gloo, None, **case)
+        for hook in (None, *HOOKS):
+            if finds and hook == "partial":
+                continue  # PartialState refuses
+            found = weights_or_error(its, None, hook, **case)
+            if isinstance(wanted, str):
+                assert found == wanted and "Expected to have finished" in wanted, (hook, case, found)
+            else:
+                assert hook == "adasum" or torch.allclose(found, wanted, rtol=1e-5, atol=1e-6), (hook, case, found)
+
+
 def check_a_sparse_checkpoint_goes_on_with_the_same_bits(its):
     def life(states, steps):
         model, state = its.hooked(lst.OkTopkState, lst.oktopk_hook, density=0.1)
