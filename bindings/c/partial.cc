@@ -349,11 +349,11 @@ lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket)
 }
 
 lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped) {
-  if (!is_partial(schedule)) return refuse(schedule);
+  if (!is_partial(schedule)) return refuse_offer(schedule);
   std::uint64_t rounds = 0;
   const status answer = schedule->session->skip(last, &rounds);
   if (answer == status::ok && skipped != nullptr) *skipped = rounds;
-  return static_cast<lsched_status>(answer);
+  return explain_offer(*schedule, answer);
 }
 
 lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {

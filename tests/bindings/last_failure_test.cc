@@ -62,6 +62,7 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_offer_buckets", [] { return lsched_offer_buckets(nullptr, nullptr, nullptr); }},
       {"lsched_offer_bucket", [] { return lsched_offer_bucket(nullptr, 0, nullptr); }},
       {"lsched_offer_end", [] { return lsched_offer_end(nullptr, nullptr); }},
+      {"lsched_skip", [] { return lsched_skip(nullptr, 1, nullptr); }},
       {"lsched_pending_save", [] { return lsched_pending_save(nullptr, nullptr, 1, nullptr); }},
       {"lsched_pending_load", [] { return lsched_pending_load(nullptr, nullptr, 0); }},
       {"lsched_withdraw", [] { return lsched_withdraw(nullptr, nullptr); }},
