@@ -46,9 +46,13 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 	  bindings/python/tests/torch/data.txt
 	@bindings/python/tests/torch/run build/venv-torch/bin/python
 
-wheel: packages $(venv) ## the Python package as a wheel, into build/wheel
-	@$(venv) -m pip wheel -q --no-deps -w build/wheel ./bindings/python
-	@ls -l build/wheel
+# auditwheel copies the libraries that the package needs into the wheel, and names the oldest system that runs the wheel.
+wheel: packages $(venv) ## the Python package as a self-contained wheel, into build/wheel
+	@.ci/install-python build/venv-wheel bindings/python/tests/wheel/requirements.txt
+	@rm -rf build/wheel && mkdir -p build/wheel
+	@CC=cc CXX=c++ $(venv) -m pip wheel -q --no-deps -w build/wheel/raw ./bindings/python
+	@PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel -q repair -w build/wheel build/wheel/raw/*.whl
+	@$(venv) bindings/python/tests/wheel/check.py build/wheel/*.whl build/wheel/raw/*.whl
 
 docs: ## the documents and the reference of the headers as a site, into build/docs/html; warnings are errors
 	@.ci/install-packages docs/site/packages.txt

@@ -1,4 +1,4 @@
-// Programs that call MPI_Finalize before they close their worlds: no call of MPI follows, and closing returns STATE where
+// Programs that call MPI_Finalize before they close their worlds: no call of MPI follows, and closing returns STATE if
 // ranks have talked through MPI. Run as `mpiexec -n {1,3,5} bindings_finalize`.
 #include <gtest/gtest.h>
 #include <mpi.h>
