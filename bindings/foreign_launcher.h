@@ -1,55 +1,77 @@
-// Launchers of others: whether one has started this process as one of several. A world of one rank in their place would
-// give wrong sums without a word.
+// Launchers other than `lsched run`: which of them started this process as one of several. A world of one rank in place
+// of their ranks would give wrong sums without an error.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "bindings/environment.h"
 
 namespace lsched {
 
-/// Whether the user wants a world of one rank, whoever has started the process: LSCHED_WORLD=alone. ARGUMENT for any
-/// other word.
+/// Whether the user asks for a world of one rank under any launcher: LSCHED_WORLD=alone. Any other word is ARGUMENT.
 inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
   if (set == nullptr || set == std::string_view("alone")) return set != nullptr;
   return failure{status::argument, std::string("LSCHED_WORLD is \"") + set + "\", not alone"};
 }
 
-/// UNSUPPORTED: such a launcher has started this process; says by which call the world is opened. In this order: PMI
-/// and PMIx, torchrun, a step of Slurm. (A batch script of Slurm is one process, whatever its job has asked for.)
-inline std::optional<failure> refuse_foreign_launch() {
-  constexpr std::string_view k_mpi = "lsched_world_open_mpi", k_with = "lsched_world_open_with";
-  const auto refused = [](const std::string& number, std::string_view launcher, const std::string& variable,
-                          const std::string& call) {
-    return failure{status::unsupported, "this process is one of " + number + " started by " + std::string(launcher) +
-                                            " (" + variable + "): open the world with " + call +
-                                            ", or start it with `lsched run`, or set LSCHED_WORLD=alone"};
+/// A launcher that started this process as one of several.
+struct foreign_launch {
+  std::string number;         ///< of its processes, or "several"
+  std::string_view launcher;  ///< its name for people
+  std::string_view mpi;       ///< the MPI that the launcher belongs to; empty: the variable does not show that
+  const char* variable;       ///< the environment variable that shows the launch
+  std::string_view call;      ///< the function that opens a world of the launcher's processes
+
+  /// "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)"
+  std::string text() const {
+    return "this process is one of " + number + " started by " + std::string(launcher) + " (" + variable +
+           (mpi.empty() ? "" : ", as of " + std::string(mpi)) + ")";
+  }
+};
+
+/// The first such launcher in this order: PMI and PMIx, torchrun, a step of Slurm. (A batch script of Slurm is one
+/// process, whatever number its job has asked for.) Nothing if no launcher started several processes. ARGUMENT if a
+/// variable that holds the number of processes is not a number.
+inline result<std::optional<foreign_launch>> find_foreign_launch() {
+  struct row {
+    const char* size;    ///< the variable that holds the number of processes
+    const char* beside;  ///< a second variable that must be set; null: none
+    std::string_view launcher, mpi, call;
   };
-  struct launcher {
-    const char* size;  ///< the variable that says how many there are
-    const char* with;  ///< another one that must be set; null: none
-    std::string_view name;
-    std::string call;
-  };
-  const launcher all[] = {
-      {"PMI_SIZE", nullptr, "an MPI launcher", std::string(k_mpi)},
-      {"OMPI_COMM_WORLD_SIZE", nullptr, "an MPI launcher", std::string(k_mpi)},
-      {"WORLD_SIZE", "RANK", "torchrun", std::string(k_with)},
-      {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", std::string(k_mpi) + " (srun --mpi) or " + std::string(k_with)}};
+  constexpr std::array k_rows{
+      row{"PMI_SIZE", nullptr, "an MPI launcher", "MPICH", "lsched_world_open_mpi"},
+      row{"OMPI_COMM_WORLD_SIZE", nullptr, "an MPI launcher", "Open MPI", "lsched_world_open_mpi"},
+      row{"WORLD_SIZE", "RANK", "torchrun", "", "lsched_world_open_with"},
+      row{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun", "",
+          "lsched_world_open_mpi (srun --mpi) or lsched_world_open_with"}};
   bool is_counted = false;
-  for (const launcher& one : all) {
-    if (one.with != nullptr && in_environment(one.with) == nullptr) continue;
-    const auto size = number_in_environment(one.size);
+  for (const row& each : k_rows) {
+    if (each.beside != nullptr && in_environment(each.beside) == nullptr) continue;
+    const auto size = number_in_environment(each.size);
     if (!size) return size.error();
-    if (*size && **size > 1) return refused(std::to_string(**size), one.name, one.size, one.call);
+    if (*size && **size > 1)
+      return std::optional(foreign_launch{std::to_string(**size), each.launcher, each.mpi, each.size, each.call});
     is_counted = is_counted || *size;
   }
-  const auto self = number_in_environment("PMIX_RANK");  // its launchers do not say how many there are
+  const auto self = number_in_environment("PMIX_RANK");  // PMIx launchers do not publish the number of processes
   if (!self) return self.error();
   if (*self && (**self > 0 || !is_counted))
-    return refused("several", "an MPI launcher", "PMIX_RANK", std::string(k_mpi));
-  return std::nullopt;
+    return std::optional(foreign_launch{"several", "an MPI launcher", "", "PMIX_RANK", "lsched_world_open_mpi"});
+  return std::optional<foreign_launch>();
+}
+
+/// UNSUPPORTED if such a launcher started this process; the text names the call that opens the world. ARGUMENT as
+/// find_foreign_launch().
+inline std::optional<failure> refuse_foreign_launch() {
+  const auto found = find_foreign_launch();
+  if (!found) return found.error();
+  if (!*found) return std::nullopt;
+  return failure{status::unsupported, (*found)->text() + ": open the world with " + std::string((*found)->call) +
+                                          ", or start it with `lsched run`, or set LSCHED_WORLD=alone"};
 }
 
 }  // namespace lsched

@@ -17,7 +17,14 @@ namespace {
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
-/// The text lists the names that exist.
+/// "; did you mean ring? Choose one of ", or ": choose one of ".
+template <class Words>
+std::string advice(std::string_view word, const Words& known) {
+  const std::string suggestion = suggestion_for(word, known);
+  return suggestion.empty() ? ": choose one of " : suggestion + " Choose one of ";
+}
+
+/// The text suggests the nearest name, then lists all. The suggestion comes first, because a diagnostic cuts long texts.
 failure unknown(std::string_view collective, std::string_view name) {
   std::string collectives, names;
   std::vector<std::string_view> known_collectives, known_names{"auto"};
@@ -30,10 +37,10 @@ failure unknown(std::string_view collective, std::string_view name) {
     last = how.of->name;
   }
   if (names.empty())
-    return {status::argument, "there is no collective " + quoted(collective) + ": choose one of " + collectives +
-                                  suggestion_for(collective, known_collectives)};
-  return {status::argument, quoted(collective) + " has no algorithm " + quoted(name) + ": choose one of " + names +
-                                "\"auto\"" + suggestion_for(name, known_names)};
+    return {status::argument,
+            "there is no collective " + quoted(collective) + advice(collective, known_collectives) + collectives};
+  return {status::argument,
+          quoted(collective) + " has no algorithm " + quoted(name) + advice(name, known_names) + names + "\"auto\""};
 }
 
 // --- the model ---------------------------------------------------------------------------------------------

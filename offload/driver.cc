@@ -210,10 +210,9 @@ void driver::look_and_let_go() {
   let_go();
 }
 
-status driver::run(instance& inst, clock::time_point deadline) {
-  round_no next = 0;
-  if (const status answer = call_for_next(inst, next); answer != status::ok) return answer;
-  return wait(inst, next, deadline);
+status driver::run(instance& inst, round_no* round, clock::time_point deadline) {
+  if (const status answer = call_for_next(inst, *round); answer != status::ok) return answer;
+  return wait(inst, *round, deadline);
 }
 
 status driver::call_for_next(instance& inst, round_no& next) {
@@ -317,14 +316,15 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// A waiter that slept leaves: it may have been the one that was to hear of messages.
+// Looks for messages, since the waiter that slept may have been the thread that peers would wake for them. The awaited
+// round may end in this look.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (try_acquire()) {
     take_over();
     let_go();
   }
-  return answer;
+  return what.is_over() ? what.answer() : answer;
 }
 
 // --- the auxiliary thread ---------------------------------------------------------------------------------------

@@ -79,8 +79,9 @@ class driver {
   /// Gives the engine a device. Waits for the engine. Any thread but the owner.
   void attach(device& gpu);
 
-  /// Starts a round and waits for it, without letting go of the engine in between.
-  status run(instance& inst, clock::time_point deadline);
+  /// Starts a round, *round, and waits for its end, without letting go of the engine in between. STATE if a round is
+  /// outstanding or the instance has failed; *round is then unchanged.
+  status run(instance& inst, round_no* round, clock::time_point deadline);
 
   /// The auxiliary thread's life: owns the engine while nobody else does, sleeps while nothing happens.
   void serve(const std::atomic<bool>& stop);
@@ -102,7 +103,11 @@ class driver {
     const instance* whose;  ///< null: of a commit
 
     bool is_over() const { return finished.load() >= round || verdict.load() != status::ok; }
-    status answer() const { return finished.load() >= round ? status::ok : verdict.load(); }
+    /// Loads the verdict first, because an instance may fail after the round has ended well.
+    status answer() const {
+      const status failed = verdict.load();
+      return finished.load() >= round ? status::ok : failed;
+    }
   };
 
   status wait(const goal& what, clock::time_point deadline);

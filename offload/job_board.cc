@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "ops/float_mode.h"
+
 namespace lsched {
 
 std::uint64_t job_board::submit(const lane_job& job) {
@@ -28,6 +30,7 @@ job_board::outcome job_board::do_piece(slot& from) {
   } while (!from.unclaimed.compare_exchange_weak(left, left - 1, std::memory_order_acquire));
   const lane_job& job = from.what;
   const std::uint64_t first = (from.pieces - left) * from.in_piece;
+  const default_float_mode here;
   job.run_part(first, std::min(from.in_piece, job.call.count - first));
   return from.unfinished.fetch_sub(1) == 1 ? outcome::ended_job : outcome::did_piece;
 }

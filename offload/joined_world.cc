@@ -47,7 +47,7 @@ queued_commit joined_world::queue(const commit_request& request) {
     made = {next, {next->made().begin(), next->made().end()}};
     commits_->add(std::move(next));
   });
-  instances_ += made.instances.size();
+  for (const instance* one : made.instances) open_.add(one, one->label);
   return made;
 }
 
@@ -57,7 +57,7 @@ std::shared_ptr<mailbox_commit> joined_world::queue_mailbox() {
     made = std::make_shared<mailbox_commit>(process_.engine(), members_, commits_->next_number());
     commits_->add(made);
   });
-  ++instances_;
+  open_.add(made.get(), "a mailbox");
   return made;
 }
 
@@ -68,13 +68,14 @@ std::optional<failure> joined_world::await(mailbox_commit& made) {
 
 status joined_world::remove(std::shared_ptr<mailbox_commit>& gone) {
   status answer = status::ok;
+  const void* const object = gone.get();
   process_.driver().with_engine([&] {
     if (!gone->made().is_idle())
       answer = status::busy;
     else
       gone.reset();
   });
-  if (answer == status::ok) --instances_;
+  if (answer == status::ok) open_.remove(object);
   return answer;
 }
 
@@ -114,7 +115,7 @@ std::optional<failure> joined_world::await(queued_commit& made) {
   if (has_ended)
     (void)remove(gone);
   else
-    instances_ -= gone.size();
+    for (instance** one : gone) open_.remove(*one);
   return why;
 }
 
@@ -235,8 +236,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
         why = failure{answer, label + ": a round is outstanding"};
         return;
       }
-      *one = nullptr;
-      --instances_;
+      open_.remove(std::exchange(*one, nullptr));
     }
   });
   return why;

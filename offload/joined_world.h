@@ -2,7 +2,6 @@
 // one runtime.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "libsched/commit/mailbox_commit.h"
 #include "libsched/commit/meeting.h"
 #include "libsched/commit/split.h"
+#include "offload/open_objects.h"
 #include "offload/runtime.h"
 
 namespace lsched {
@@ -90,8 +90,9 @@ class joined_world {
   /// thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
-  /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.
-  std::uint64_t instances() const { return instances_.load(); }
+  /// Returns the labels of the instances and mailboxes that were queued and not removed. Uses neither engine nor
+  /// transport, because MPI may be finalised by now. Any thread.
+  std::vector<std::string> open_labels() const { return open_.labels(); }
 
  private:
   std::optional<failure> await_end(commitment& made, bool* has_ended);
@@ -101,7 +102,7 @@ class joined_world {
   runtime& process_;
   const membership_ptr members_;
   const std::chrono::nanoseconds commit_timeout_;
-  std::atomic<std::uint64_t> instances_{0};
+  open_objects open_;
   std::unique_ptr<commit_queue> commits_;  ///< the engine's owner's
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "build_options.h"
+
 #if LSCHED_HAVE_TBB
 #include "offload/tbb_lane.h"
 #endif

@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "build_options.h"
 #include "offload/cores.h"
 
 #if LSCHED_HAVE_HWLOC

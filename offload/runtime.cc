@@ -12,16 +12,14 @@
 #include "libsched/trace/trace.h"
 #include "offload/cores.h"
 #include "offload/quiet_thread.h"
+#include "ops/file_size_limit.h"
 
 namespace lsched {
 namespace {
 
-/// Of a trace that the options ask for: 48 MiB of address space, used as it fills.
-constexpr std::uint64_t k_traced_events = 1 << 20;
-
-struct file_closer {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
+failure trace_failure(status code, const std::string& path, const std::string& reason) {
+  return {code, "the trace file " + path + " " + reason};
+}
 
 /// A progress thread that was given a core takes none away from a caller.
 idle_policy idle_policy_of(const runtime_options& options, const neighbourhood& around) {
@@ -40,7 +38,6 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
       lane_(make_lane(options_.arithmetic, around.ranks, around.cores, net_->bell())),
       engine_(*net_, lane_.get()),
       driver_(engine_, idle_policy_of(options_, around)) {
-  if (!options_.trace_prefix.empty()) start_trace(k_traced_events);
   if (options_.wants_thread && around.may_have_thread)
     thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
   if (net_->has_peers_to_watch()) watcher_ = start_quietly("lsched-watcher", [this] { net_->watch_peers(); });
@@ -48,12 +45,6 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
 
 runtime::~runtime() {
   thread_.reset();
-  if (!options_.trace_prefix.empty() && is_traced()) {
-    try {
-      (void)write_trace(options_.trace_prefix + "." + std::to_string(net_->place().self) + ".json");
-    } catch (const std::exception&) {  // there is nobody left to tell
-    }
-  }
   if (is_in_its_process()) driver_.with_engine([this] { engine_.end_adopted(); });
   net_->close();
   if (!watcher_.joinable()) return;
@@ -113,6 +104,12 @@ engine_counters runtime::counters() {
   return now;
 }
 
+status runtime::health() {
+  status now = status::ok;
+  if (is_in_its_process()) driver_.with_engine([&] { now = net_->health(); });
+  return now;
+}
+
 void runtime::start_trace(std::uint64_t events) {
   auto buffer = std::make_unique<trace_buffer>(events);
   driver_.with_engine([&] { engine_.record(buffer.get()); });
@@ -120,14 +117,21 @@ void runtime::start_trace(std::uint64_t events) {
 }
 
 std::optional<failure> runtime::write_trace(const std::string& path) {
-  const std::unique_ptr<std::FILE, file_closer> file(std::fopen(path.c_str(), "w"));
-  if (file == nullptr) return failure{status::argument, path + ": " + std::strerror(errno)};
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  if (file == nullptr)
+    return trace_failure(status::argument, path, std::string("cannot be created: ") + std::strerror(errno));
   driver_.with_engine([&] { engine_.record(nullptr); });
   const std::unique_ptr<trace_buffer> buffer = std::move(trace_);
   const std::string text = to_trace_json(buffer->events(), buffer->context());
-  if (std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0)
-    return std::nullopt;
-  return failure{status::transport, path + ": " + std::strerror(errno)};
+  if (text.size() > file_size_limit()) {
+    std::fclose(file);
+    return trace_failure(status::transport, path, "is empty: the trace exceeds the file size limit (`ulimit -f`)");
+  }
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0;
+  const int error = errno;
+  if (std::fclose(file) == 0 && is_written) return std::nullopt;
+  return trace_failure(status::transport, path,
+                       std::string("is incomplete: ") + std::strerror(is_written ? errno : error));
 }
 
 }  // namespace lsched

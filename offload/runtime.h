@@ -26,14 +26,13 @@ struct runtime_options {
   idle_mode idle = idle_mode::automatic;
   std::optional<unsigned> core;  ///< of the progress thread; nothing: chosen
   lane_choice arithmetic = k_lane_auto;
-  std::string trace_prefix{};  ///< where to write a trace of everything; empty: nowhere
 };
 
 class runtime {
  public:
   runtime(std::unique_ptr<endpoint> net, runtime_options options, const neighbourhood& around);
 
-  /// Stops the thread, writes the trace that the options ask for, and closes the endpoint.
+  /// Stops the progress thread and closes the endpoint.
   ~runtime();
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
@@ -60,7 +59,11 @@ class runtime {
 
   engine_counters counters();
 
-  // Recording; one thread at a time. write_trace ends what start_trace has begun.
+  /// The health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
+  status health();
+
+  // Recording; one thread at a time. write_trace ends the recording that start_trace has begun. If write_trace fails
+  // after the file was created, the file is incomplete, and the failure names the file and the system's error.
   void start_trace(std::uint64_t events);
   bool is_traced() const { return trace_ != nullptr; }
   std::optional<failure> write_trace(const std::string& path);

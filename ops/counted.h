@@ -25,4 +25,12 @@ std::string listed(const std::vector<Number>& numbers, std::string_view noun) {
   return text.append(numbers.size() > k_most ? ",…" : "");
 }
 
+/// "a, b and 3 more": the first few words of a list.
+inline std::string listed_words(const std::vector<std::string>& words) {
+  constexpr std::size_t k_most = 4;
+  std::string text;
+  for (std::size_t i = 0; i < words.size() && i < k_most; ++i) text.append(i == 0 ? "" : ", ").append(words[i]);
+  return words.size() > k_most ? text + " and " + std::to_string(words.size() - k_most) + " more" : text;
+}
+
 }  // namespace lsched

@@ -5,7 +5,8 @@ set(tests_of_a_shard 50)
 
 function(lsched_add_suites folder program labels timeout soak_timeout environment)
   if(NOT EXISTS ${program})
-    add_test(${folder}.NOT_BUILT ${program}) # fails; whoever selects by label does without
+    add_test(${folder}.NOT_BUILT ${program}) # fails, unless tests are selected by label
+    set_tests_properties(${folder}.NOT_BUILT PROPERTIES TIMEOUT ${timeout})
     return()
   endif()
   execute_process(COMMAND ${program} --gtest_list_tests OUTPUT_VARIABLE listing RESULT_VARIABLE failed)

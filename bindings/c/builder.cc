@@ -17,9 +17,10 @@ struct lsched_builder {
 namespace lsched {
 namespace {
 
+/// Returns the status of the builder's first error, and reports the error.
 lsched_status state_of(const lsched_builder& b) {
   const failure* error = b.refusal ? &*b.refusal : b.content.error();
-  return static_cast<lsched_status>(error == nullptr ? status::ok : error->code);
+  return error == nullptr ? LSCHED_OK : report(kept_diagnostic(), *error);
 }
 
 /// An argument that the content cannot even be told. Kept like any other first error: commit must not succeed
@@ -30,8 +31,8 @@ lsched_status refuse(lsched_builder& b, failure why) {
 }
 
 lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (b == nullptr) return fail(status::argument, "builder is null");
+  return guarded(kept_diagnostic(), [&] {
     if (slot == nullptr) return refuse(*b, argument("a slot was declared without room for its number"));
     const auto element = read_dtype(type);
     if (!element) return refuse(*b, argument("a slot's " + element.error().text));
@@ -63,8 +64,8 @@ region packed(const lsched_region& where) { return {static_cast<std::uint16_t>(w
 template <class Append>
 lsched_status add_op(lsched_builder* b, const char* whose, std::initializer_list<lsched_region> regions, lsched_op* op,
                      Append&& append) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (b == nullptr) return fail(status::argument, "builder is null");
+  return guarded(kept_diagnostic(), [&] {
     if (auto why = validate_regions(*b, whose, regions)) return refuse(*b, std::move(*why));
     const result<op_id> id = append(*b);
     if (!id) return refuse(*b, id.error());
@@ -109,8 +110,8 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_builder_create(lsched_world* world, const char* name, lsched_builder** builder) {
-  if (world == nullptr || builder == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr || builder == nullptr) return fail(status::argument, "world or builder is null");
+  return guarded(kept_diagnostic(), [&] {
     const std::string called = name == nullptr ? "custom" : name;
     *builder = new lsched_builder{world, lsched::builder(world->place(), called), called};
     return LSCHED_OK;
@@ -118,8 +119,9 @@ lsched_status lsched_builder_create(lsched_world* world, const char* name, lsche
 }
 
 lsched_status lsched_builder_create_at(int32_t rank, int32_t ranks, const char* name, lsched_builder** builder) {
-  if (builder == nullptr || rank < 0 || rank >= ranks) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (builder == nullptr || rank < 0 || rank >= ranks)
+    return fail(status::argument, "builder is null, or rank is not from 0 to ranks - 1");
+  return guarded(kept_diagnostic(), [&] {
     const std::string called = name == nullptr ? "custom" : name;
     *builder = new lsched_builder{nullptr, lsched::builder({.self = rank, .size = ranks}, called), called};
     return LSCHED_OK;
@@ -183,16 +185,16 @@ lsched_status lsched_add_copy(lsched_builder* b, lsched_region source, lsched_re
 }
 
 lsched_status lsched_add_dep(lsched_builder* b, lsched_op before, lsched_op after) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (b == nullptr) return fail(status::argument, "builder is null");
+  return guarded(kept_diagnostic(), [&] {
     b->content.dep(before.id, after.id);
     return state_of(*b);
   });
 }
 
 lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32_t tokens) {
-  if (b == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (b == nullptr) return fail(status::argument, "builder is null");
+  return guarded(kept_diagnostic(), [&] {
     b->content.set_need(op.id, tokens);
     return state_of(*b);
   });

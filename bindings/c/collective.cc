@@ -260,10 +260,12 @@ std::vector<tensor> tensors_of(const collective_request& request) {
   return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
 }
 
-/// What is wrong with a request, and with a request for what.
+/// Prefixes a failure with the collective that was asked for, unless the text begins with the collective.
 failure about(const lsched_collective_desc& desc, failure why) {
-  if (desc.collective != nullptr && find_collective(desc.collective) != nullptr)
-    why.text.insert(0, std::string(desc.collective) + ": ");
+  if (desc.collective == nullptr || find_collective(desc.collective) == nullptr) return why;
+  const std::string name(desc.collective);
+  const bool is_named = why.text.starts_with(name + " ") || why.text.starts_with("\"" + name + "\"");
+  if (!is_named) why.text.insert(0, name + ": ");
   return why;
 }
 
@@ -310,6 +312,14 @@ lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** sched
                 [](lsched_world& w) { return describe(w, lsched_collective_desc{.collective = "barrier"}); });
 }
 
+lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text, lsched_diagnostic* diagnostic) {
+  lsched_schedule* none = nullptr;
+  return create(world, &none, diagnostic, [&](lsched_world&) -> result<creation> {
+    if (code >= LSCHED_OK || text == nullptr) return argument("code is no error, or text is null");
+    return failure{static_cast<status>(code), text};
+  });
+}
+
 lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduce_desc* desc,
                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return create(world, schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
@@ -330,6 +340,23 @@ lsched_status lsched_allreduce_create(lsched_world* world, const lsched_allreduc
 lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                        lsched_schedule** schedule, lsched_diagnostic* diagnostic) {
   return create(world, schedule, diagnostic, [&](lsched_world& w) { return describe(w, read_struct(desc)); });
+}
+
+lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
+                          lsched_diagnostic* diagnostic) {
+  lsched_schedule* schedule = nullptr;
+  const lsched_status created = create(world, &schedule, diagnostic, [&](lsched_world& w) -> result<creation> {
+    auto known = read_struct(desc);
+    if (known && (known->capacity != 0 || known->depth > 1))
+      known = argument("lsched_once takes neither a capacity nor a depth: leave both members 0");
+    return describe(w, known);
+  });
+  if (created != LSCHED_OK) return created;
+  const lsched_status ran = lsched_run(schedule, timeout_ns, diagnostic);
+  if (ran != LSCHED_OK) (void)lsched_cancel(schedule, nullptr);
+  const lsched_status destroyed =
+      lsched_schedule_destroy(schedule, LSCHED_FOREVER, ran == LSCHED_OK ? diagnostic : nullptr);
+  return ran != LSCHED_OK ? ran : destroyed;
 }
 
 }  // extern "C"

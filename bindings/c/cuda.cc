@@ -50,9 +50,15 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 /// Why rounds of a schedule cannot be in the order of streams.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
-  if (schedule.world->process.gpu() == nullptr) return LSCHED_ERR_STATE;
+  if (schedule.world->process.gpu() == nullptr)
+    return fail(status::state, "no device is attached: call lsched_cuda_attach first");
   const bool is_plain = !schedule.is_partial() && !schedule.is_started_with_memory();
-  return is_plain && schedule.world->process.has_thread() ? LSCHED_OK : LSCHED_ERR_UNSUPPORTED;
+  if (!schedule.world->process.has_thread())
+    return fail(status::unsupported, "rounds in the order of a stream need a progress thread");
+  if (!is_plain)
+    return fail(status::unsupported,
+                "partial schedules, and schedules whose rounds have memory of their own, cannot follow a stream");
+  return LSCHED_OK;
 }
 
 /// Makes the gate at the first call; two threads may come at once.
@@ -70,25 +76,36 @@ void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
 }
 
+/// Reports the failure of a gate call to lsched_last_failure(), and returns its status.
+lsched_status explain_gate(const lsched_schedule& schedule, status answer) {
+  if (answer == status::busy)
+    return fail(answer, "16 rounds of the schedule are outstanding: wait for one of them before the next start");
+  if (answer == status::constraint) return fail(answer, "the stream belongs to another device than the attached one");
+  if (answer == status::unsupported) return fail(answer, "the stream is being captured");
+  return explain_start(schedule, *schedule.instance, answer);
+}
+
 lsched_status start_on_stream(lsched_schedule& schedule, void* stream, lsched_ticket& ticket) {
   if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
-  if (const status why = need_gate(schedule); why != status::ok) return static_cast<lsched_status>(why);
+  if (const status why = need_gate(schedule); why != status::ok)
+    return explain_start(schedule, *schedule.instance, why);
   round_no round = 0;
   const status answer = schedule.world->process.driver().start_behind(*schedule.instance, stream, &round);
   release_if_failed(*schedule.instance);
   if (answer == status::ok) ticket = {&schedule, round};
-  return static_cast<lsched_status>(answer);
+  return explain_gate(schedule, answer);
 }
 
 lsched_status wait_on_stream(const lsched_ticket& ticket, void* stream) {
   const lsched_schedule& schedule = *ticket.schedule;
   if (const lsched_status why = may_use_streams(schedule); why != LSCHED_OK) return why;
   instance& runs = *schedule.instance;
-  if (ticket.round > runs.called.load()) return LSCHED_ERR_STATE;
-  if (const status why = need_gate(schedule); why != status::ok) return static_cast<lsched_status>(why);
+  if (ticket.round > runs.called.load()) return fail(status::state, "the round of the ticket was not started");
+  if (const status why = need_gate(schedule); why != status::ok)
+    return explain_start(schedule, *schedule.instance, why);
   const status answer = runs.gate->wait(stream, ticket.round);
   release_if_failed(runs);
-  if (answer != status::pending) return static_cast<lsched_status>(answer);
+  if (answer != status::pending) return explain_gate(schedule, answer);
   (void)schedule.world->process.driver().wait(runs, ticket.round, driver::clock::time_point::max());
   return LSCHED_OK;
 }
@@ -115,28 +132,32 @@ lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* 
 }
 
 lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory) {
-  if (world == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
-    if (world->process.gpu() == nullptr) return LSCHED_ERR_STATE;
+  if (world == nullptr || memory == nullptr) return fail(status::argument, "world or memory is null");
+  return guarded(kept_diagnostic(), [&] {
+    if (world->process.gpu() == nullptr)
+      return fail(status::state, "no device is attached: call lsched_cuda_attach first");
     void* const made = world->process.allocate_on_device(bytes);
-    if (made == nullptr) return LSCHED_ERR_NOMEM;
+    if (made == nullptr) return fail(status::no_memory, "the device has not enough free memory for lsched_cuda_alloc");
     *memory = made;
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_cuda_free(lsched_world* world, void* memory) {
-  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (world == nullptr) return fail(status::argument, "world is null");
   if (memory == nullptr) return LSCHED_OK;
-  if (world->process.gpu() == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
-    return world->process.deallocate_on_device(static_cast<std::byte*>(memory)) ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
+  if (world->process.gpu() == nullptr)
+    return fail(status::argument, "the memory is not from lsched_cuda_alloc: no device is attached");
+  return guarded(kept_diagnostic(), [&] {
+    const bool is_ours = world->process.deallocate_on_device(static_cast<std::byte*>(memory));
+    return is_ours ? LSCHED_OK : fail(status::argument, "the memory is not from lsched_cuda_alloc of this process");
   });
 }
 
 lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats) {
-  if (world == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr) return fail(status::argument, "world is null");
+  if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
+  return guarded(kept_diagnostic(), [&] {
     const engine_counters now = world->process.counters();
     write_struct(stats, lsched_cuda_stats{.jobs = now.device_jobs, .messages_shown = now.shown_sent});
     return LSCHED_OK;
@@ -144,13 +165,13 @@ lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stat
 }
 
 lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket) {
-  if (schedule == nullptr || ticket == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] { return start_on_stream(*schedule, stream, *ticket); });
+  if (schedule == nullptr || ticket == nullptr) return fail(status::argument, "schedule or ticket is null");
+  return guarded(kept_diagnostic(), [&] { return start_on_stream(*schedule, stream, *ticket); });
 }
 
 lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream) {
-  if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] { return wait_on_stream(ticket, stream); });
+  if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
+  return guarded(kept_diagnostic(), [&] { return wait_on_stream(ticket, stream); });
 }
 
 }  // extern "C"

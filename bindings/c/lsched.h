@@ -6,7 +6,8 @@
  *     negative an error. Outputs are written on success only. A NULL handle or output is LSCHED_ERR_ARGUMENT.
  *     Compilers warn where a status is not looked at; `(void)` before the call says that this is meant.
  *  2. Order of arguments: object, inputs, options, outputs, and last an optional lsched_diagnostic (NULL allowed)
- *     that receives the detail of a failure. Functions without one fail only as their "Errors" say. A create that
+ *     that receives the detail of a failure. Functions without a diagnostic fail only as their "Errors" say; those that
+ *     start rounds, rebind, offer, allocate or close keep the detail in lsched_last_failure(). A create that
  *     succeeds leaves it alone, or writes status LSCHED_OK and a remark (for example, that an adaptive sum is only a
  *     mean here): initialise it to tell the two apart.
  *  3. Counts are elements, `_bytes` bytes, `_ns` nanoseconds; ranks are int32_t, everything else 64-bit.
@@ -26,6 +27,9 @@
  *  7. "Collective" functions are called by all ranks of the world, in the same order. A rank whose own arguments
  *     are bad still takes part: every rank returns, with an error that names both sides. Only a NULL world or
  *     builder, which belongs to no world, returns at once and leaves the others to their commit timeout.
+ *  8. Arithmetic on the host runs in the default floating-point mode: round to nearest even, keep subnormals, trap
+ *     nothing. The modes of the caller's threads (fesetround, flush to zero) change no result, and no call changes a
+ *     mode. Exception flags (fetestexcept) may be raised by any call.
  */
 #ifndef LSCHED_H
 #define LSCHED_H
@@ -111,6 +115,11 @@ typedef struct lsched_diagnostic {
   char text[512]; /* one line, always terminated */
 } lsched_diagnostic;
 
+/** Returns the detail of the latest failure of a function without a diagnostic in the calling thread, such as
+ * lsched_start or lsched_world_close. Status OK: no such function has failed in this thread.
+ * Thread: any. Blocks: never. Memory: the thread's. The next failure in this thread overwrites the detail. */
+LSCHED_API const lsched_diagnostic* lsched_last_failure(void);
+
 /** Nothing is wrong yet: status OK, no rank, no op, no round, no text.  Thread: any. Blocks: never. NULL is OK. */
 #define lsched_diagnostic_init(diagnostic) lsched_diagnostic_init_sized((diagnostic), sizeof(lsched_diagnostic))
 /** What lsched_diagnostic_init calls, with the size that the struct has in the caller's header. */
@@ -160,7 +169,8 @@ typedef enum lsched_divisor {
  * those of `higher`. `target` may be `lower` or `higher` itself, but never a part of one. Memory is aligned to the
  * dtype, not to a whole unit.
  * Called while a round runs by the thread that drives the world (inside an lsched call, or the progress thread): one at
- * a time per world. It must return, must neither throw nor jump out, and must not call this library. */
+ * a time per world. It must return, must neither throw nor jump out, and must not call this library. It runs in the
+ * default floating-point mode (convention 8); a mode that it sets ends with it. */
 typedef void (*lsched_combine)(const void* lower, const void* higher, void* target, uint64_t count, void* context);
 
 /** Arithmetic of the caller's own: associative, and equal operands give equal bits on all ranks. Copied where it is
@@ -247,7 +257,7 @@ typedef int (*lsched_exchange)(const void* mine, void* all, uint64_t bytes, void
  * spaces (use lsched_world_open_mpi); MISMATCH (ranks differ in size or build), ARGUMENT, VERSION, NOMEM; TRANSPORT
  * where the exchange has failed.  Where one rank fails, all do, with its reason, but for rank, size and exchange
  * themselves, which are looked at first. */
-#define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic)                      \
+#define lsched_world_open_with(rank, size, exchange, context, config, world, diagnostic) \
   lsched_world_open_with_abi(LSCHED_ABI, (rank), (size), (exchange), (context), (config), (world), (diagnostic))
 /** What lsched_world_open_with calls, with the LSCHED_ABI of the caller's header. */
 LSCHED_CHECKED lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32_t size, lsched_exchange exchange,
@@ -302,7 +312,7 @@ LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const
 /** Leaves the world; with the last world of a process the progress thread ends.  NULL is OK.
  * Thread: any, once, with no other call on this world.  Blocks: until the progress thread has ended (one step).
  * Memory: *world is gone, and with the last world everything from lsched_alloc.  Errors: BUSY while schedules exist,
- * nothing changed. */
+ * nothing changed. STATE: ranks had talked through MPI, and MPI_Finalize came before this call; the world is gone. */
 LSCHED_CHECKED lsched_status lsched_world_close(lsched_world* world);
 
 /** This process's rank, 0 … size-1; -1 for NULL.  Thread: any. Blocks: never. */
@@ -400,6 +410,14 @@ LSCHED_CHECKED lsched_status lsched_create_wait(lsched_schedule* schedule, uint6
  * none, and where rank 0 came late the schedule may exist there, cancelled), PEER (naming one that died), NOMEM. */
 LSCHED_CHECKED lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);
+
+/** Refuses the collective call that the other ranks make next, for a binding whose own checks have failed before it
+ * could make that call: this rank takes part with the error `code` and its reason, `text`. Every rank returns with
+ * `code`, the others with a text that names this rank and the reason, and the next collective call is paired as usual.
+ * Collective, in the order of the world's creates.  Thread, Blocks: as lsched_barrier_create.
+ * Errors: always `code`; ARGUMENT, on all ranks too, if `code` is no error or `text` is NULL. */
+LSCHED_API lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text,
+                                       lsched_diagnostic* diagnostic);
 
 typedef struct lsched_allreduce_desc {
   size_t struct_size;
@@ -505,6 +523,16 @@ typedef struct lsched_collective_desc {
 LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const lsched_collective_desc* desc,
                                                       lsched_schedule** schedule, lsched_diagnostic* diagnostic);
 
+/** Creates a collective, runs one round, and destroys the schedule. For a collective that is needed once: in a loop, a
+ * schedule that is created once is faster, because each create exchanges the requests of all ranks.  Collective.
+ * Thread: as lsched_collective_create.  Blocks: until all ranks have called (at most commit_timeout_ns), and then at most
+ * timeout_ns for the round.
+ * Memory: desc, input and output are the caller's again at return, also after a failure.
+ * Errors: as lsched_collective_create and lsched_run; ARGUMENT for a capacity or a depth. If the round fails, for
+ * example by TIMEOUT, the collective is cancelled on all ranks: the other ranks return CANCELLED. */
+LSCHED_CHECKED lsched_status lsched_once(lsched_world* world, const lsched_collective_desc* desc, uint64_t timeout_ns,
+                                         lsched_diagnostic* diagnostic);
+
 /* ---- Running --------------------------------------------------------------------------------------------- */
 
 /** Names a round of a schedule. A small value; needs no release. */
@@ -554,12 +582,13 @@ LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
 
 /** Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
- * Errors: TIMEOUT; the diagnostic then names the schedule, the round, the ops that have not fired and the ranks they
- * wait for. STATE: the round has not been started. */
+ * Errors: TIMEOUT; the diagnostic then names the schedule, the round of the ticket, the ops that have not fired and the
+ * ranks they wait for. STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** lsched_start and lsched_wait in one, without letting go of the engine in between: the fastest way to run a round.
- * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding. */
+ * Thread, Blocks, Memory, Errors: as these two. After TIMEOUT the round is still outstanding, and the diagnostic's
+ * `round` is the number of the round that this call has started: {schedule, round} is its ticket. */
 LSCHED_CHECKED lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic);
 
 /** The same program over other memory: `inputs` and `outputs` in the order of the slots (a collective: at most one
@@ -636,7 +665,7 @@ typedef struct lsched_message lsched_message; /* one that is sent, or waited for
 /** What has come. */
 typedef struct lsched_arrival {
   size_t struct_size;
-  int32_t rank;   /* from whom; of a message that was sent: to whom */
+  int32_t rank; /* from whom; of a message that was sent: to whom */
   int32_t tag;
   uint64_t bytes; /* of it, whatever room there was */
 } lsched_arrival;
@@ -980,6 +1009,14 @@ LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint
 /** Deposits the buckets that lsched_offer_bucket has copied, and calls. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
+/** Skips calls: the rounds up to `last` that are over count as called for, so that my next lsched_offer calls for a round
+ * after them. *skipped (optional) = the number of these rounds. Contributions are not affected.
+ * A loop that ends with round N skips up to N - 1 before each offer: a late rank then joins the open round instead of
+ * calling for rounds that are over, and no rank calls for a round after N. Once round N is over on a rank, the rank may
+ * flush.
+ * Thread: as lsched_offer.  Blocks: never.  Errors: as lsched_offer. */
+LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
+
 /** Saves what this rank has offered and no round has taken yet, for a checkpoint: *needed (optional) = its bytes;
  * written if there is room for all of it. A round may take it at any time: an image is what is pending at that moment.
  * Loads it into a schedule of the same dtype and count, beside what is pending there, without a call.
@@ -1237,10 +1274,10 @@ typedef struct lsched_verification {
   uint64_t hops;                /* rounds: the longest chain of messages and signals */
   uint64_t unexpected_messages; /* at the worst rank, at most, before the receives that they belong to are posted */
   uint64_t unexpected_bytes;
-  uint64_t findings; /* written: why it does not hold */
-  uint64_t notes;    /* written after these: legal, but fragile */
-  uint64_t count;    /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
-  lsched_dtype dtype;         /* 0: nothing is moved, or promised */
+  uint64_t findings;  /* written: why it does not hold */
+  uint64_t notes;     /* written after these: legal, but fragile */
+  uint64_t count;     /* the promise, where there is one: what each rank contributes or gets; 0 if ranks differ */
+  lsched_dtype dtype; /* 0: nothing is moved, or promised */
   lsched_reduction reduction; /* 0: nothing is combined, or adaptively, or by the user */
   int32_t root;               /* 0 where there is none */
   int32_t reserved;           /* 0 */
@@ -1313,10 +1350,10 @@ LSCHED_CHECKED lsched_status lsched_verify(const lsched_verify_desc* desc, lsche
 /** What is simulated. Exactly one of `text`, `collective` and `sparse` is not NULL. */
 typedef struct lsched_simulate_desc {
   size_t struct_size;
-  const char* text;       /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
-  uint64_t bytes;         /* of text, which needs no NUL */
-  const char* collective; /* a name `lsched list` shows; a sparse one: see `sparse` */
-  const char* algorithm;  /* of `collective`; NULL or "auto": the one with the fewest hops */
+  const char* text;                 /* schedule files (docs/reference/schedule_file.md) of all ranks, in any order */
+  uint64_t bytes;                   /* of text, which needs no NUL */
+  const char* collective;           /* a name `lsched list` shows; a sparse one: see `sparse` */
+  const char* algorithm;            /* of `collective`; NULL or "auto": the one with the fewest hops */
   const lsched_sparse_desc* sparse; /* a sparse allreduce; gradient and update are not looked at */
   int32_t ranks;                    /* of collective or sparse: 1 … 2^24. Not looked at if there is a text */
   int32_t root;                     /* the members from here to activation are of `collective` alone */

@@ -22,38 +22,66 @@ result<open_options> read_options(lsched_mpi_transport transport, const lsched_c
   return lsched_private_calls.read_config(config);
 }
 
-/// A program of MPI that `lsched run` has started: MPI makes a world of each rank. LSCHED_WORLD=alone wants that.
-std::optional<failure> refuse_worlds_of_one() {
-  const auto found = find_launch();
-  const auto is_alone = wants_world_of_one();
+/// Whether MPI_COMM_WORLD has one rank: mpiexec started one process, or MPI and the launcher do not know each other.
+bool is_alone_in_mpi() {
   int size = 0;
-  if (!found || !is_alone || !*found || (*found)->size < 2 || *is_alone) return std::nullopt;
-  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS || size > 1) return std::nullopt;
-  return failure{status::unsupported,
-                 "this process is rank " + std::to_string((*found)->self) + " of " + std::to_string((*found)->size) +
-                     " that `lsched run` has started, and alone in MPI_COMM_WORLD: open the world with "
-                     "lsched_world_open, or start it with mpiexec"};
+  return MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
+}
+
+/// UNSUPPORTED if a launcher started several processes and each of them is alone in MPI_COMM_WORLD.
+std::optional<failure> refuse_other_launcher() {
+  const auto found = find_foreign_launch();
+  if (!found) return found.error();
+  if (!*found) return std::nullopt;
+  return failure{status::unsupported, (*found)->text() + ", but it is alone in MPI_COMM_WORLD of " + mpi_library() +
+                                          ": start it with mpiexec of that MPI, or with `lsched run`, or set "
+                                          "LSCHED_WORLD=alone"};
+}
+
+/// Whether this process is a rank of `lsched run` that MPI has made a world of its own. UNSUPPORTED for launchers of
+/// another MPI, and for LSCHED_MPI_ONLY, because these ranks do not reach each other through MPI.
+result<bool> joins_local_world(lsched_mpi_transport transport) {
+  const auto is_wanted_alone = wants_world_of_one();
+  if (!is_wanted_alone) return is_wanted_alone.error();
+  if (*is_wanted_alone || !is_alone_in_mpi()) return false;
+  const auto found = find_launch();
+  if (!found) return found.error();
+  if (!*found) {
+    if (const auto why = refuse_other_launcher()) return *why;
+    return false;
+  }
+  if (transport != LSCHED_MPI_ONLY) return true;
+  return failure{
+      status::unsupported,
+      "the transport is LSCHED_MPI_ONLY, but `lsched run` started this process, whose ranks do not reach each "
+      "other through MPI: open with LSCHED_MPI_AUTO, or start the program with mpiexec"};
 }
 
 lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open_options& options, lsched_world** world,
                        lsched_diagnostic* diagnostic) {
   neighbourhood around;
+  mpi_endpoint* far = nullptr;
   auto net = open_mpi_endpoint(comm,
                                {.uses_mpi_alone = transport == LSCHED_MPI_ONLY,
                                 .ranks_per_node = options.ranks_per_node,
                                 .region_bytes = options.region_bytes,
                                 .recorder = options.recorder,
                                 .shm = options.shm},
-                               &around);
+                               &around, &far);
   if (!net) return report(diagnostic, net.error());
   if (!around.may_have_thread) {
     around.is_reduced = true;
     around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
   }
-  *world = lsched_private_calls.open(std::move(*net), options, around);
-  std::string remark = launcher_mismatch();
-  if (around.is_reduced) remark += (remark.empty() ? "" : "; ") + around.remark;
-  if (!remark.empty()) (void)report(diagnostic, {status::ok, remark});
+  lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
+  runtime& process = opened->process;  // which outlives this world if others have come of it
+  if (!far->close_at_finalize(
+          [&process](const std::function<void()>& job) { lsched_private_calls.with_engine(process, job); })) {
+    (void)lsched_world_close(opened);
+    return report(diagnostic, mpi_failure("MPI_Comm_set_attr"));
+  }
+  *world = opened;
+  if (around.is_reduced) (void)report(diagnostic, {status::ok, around.remark});
   return LSCHED_OK;
 }
 
@@ -62,16 +90,21 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
 
 using namespace lsched;
 
-// A rank that cannot open a world still takes part, or the others would wait for it.
-extern "C" lsched_status lsched_world_open_mpi_abi(int abi, MPI_Comm comm, lsched_mpi_transport transport,
-                                                   const lsched_config* config, lsched_world** world,
-                                                   lsched_diagnostic* diagnostic) {
+// A rank that cannot open a world still takes part in the agreement, because the other ranks wait there for it.
+extern "C" lsched_status lsched_world_open_mpi_abi(int abi, const char* mpi, MPI_Comm comm,
+                                                   lsched_mpi_transport transport, const lsched_config* config,
+                                                   lsched_world** world, lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI)
       return report(diagnostic, {status::version, "the caller was compiled for another ABI of libsched"});
+    // First, because a communicator of one MPI is no argument for calls of another.
+    if (const auto why = refuse_mixed_mpi(mpi == nullptr ? "" : mpi, LSCHED_MPI_HEADER, mpi_library()))
+      return report(diagnostic, *why);
     if (const auto why = validate_world(comm)) return report(diagnostic, *why);
-    if (const auto why = refuse_worlds_of_one()) return report(diagnostic, *why);
-    const auto options = read_options(transport, config, world);
+    const auto joins = joins_local_world(transport);
+    auto options = read_options(transport, config, world);
+    if (!joins) options = joins.error();
+    if (joins && *joins && options) return lsched_world_open_abi(abi, config, world, diagnostic);
     auto agreed = agree(comm, options ? std::nullopt : std::optional(options.error()));
     if (!options) return report(diagnostic, options.error());
     if (agreed) {

@@ -35,29 +35,21 @@ static inline lsched_diagnostic* lsched_why(void) {
  *
  *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: unfired ops 1,3; waits for rank 1
  *
- * and ends the program by exit(1). The rank is the launcher's, where there is one; the text is that of lsched_why(), or
- * what lsched_status_text says of the status.  Thread: any. Blocks: never. */
+ * and ends the program by exit(1). The rank is the launcher's, if there is a launcher. The text is that of lsched_why(), for
+ * a call without a diagnostic that of lsched_last_failure(), or else lsched_status_text() of the status.
+ * Thread: any. Blocks: never. */
 static inline void lsched_must(lsched_status status) {
-  static const char* const ranks[] = {"LSCHED_RUN_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK",
-                                      "RANK",            "SLURM_PROCID"};
-  const lsched_diagnostic* const why = lsched_why_kept();
+  static const char* const ranks[] = {"LSCHED_RUN_RANK",      "PMI_RANK", "PMIX_RANK",
+                                      "OMPI_COMM_WORLD_RANK", "RANK",     "SLURM_PROCID"};
+  const lsched_diagnostic* why = lsched_why_kept();
   const char* rank = NULL;
   size_t i;
   if (status >= 0) return;
+  if (why->status != status) why = lsched_last_failure();
   for (i = 0; rank == NULL && i < sizeof ranks / sizeof ranks[0]; ++i) rank = getenv(ranks[i]);
   fprintf(stderr, "%s%s%s%s: %s\n", rank ? "rank " : "", rank ? rank : "", rank ? ": " : "", lsched_status_name(status),
           why->status == status && why->text[0] ? why->text : lsched_status_text(status));
   exit(1);
-}
-
-/** lsched_must for calls of a schedule that have no diagnostic, such as lsched_start and lsched_offer: prints what the
- * schedule has failed of, if it has.  Thread: any. Blocks: never. */
-static inline void lsched_must_of(lsched_schedule* schedule, lsched_status status) {
-  if (status < 0) {
-    const lsched_status failed = lsched_create_wait(schedule, 0, lsched_why());
-    if (failed < 0 && (failed != LSCHED_ERR_TIMEOUT || status == failed)) status = failed;
-  }
-  lsched_must(status);
 }
 
 #endif

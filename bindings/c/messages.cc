@@ -21,14 +21,19 @@ driver& drives(const lsched_mailbox& some) { return some.world->process.driver()
 
 lsched_status post(lsched_mailbox* mailbox, const posted_message& wanted, bool is_any_allowed,
                    lsched_message** message) {
-  if (mailbox == nullptr || message == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (mailbox == nullptr || message == nullptr) return fail(status::argument, "mailbox or message is null");
   const rank size = mailbox->world->place().size;
   const bool is_rank = (wanted.peer >= 0 && wanted.peer < size) || (is_any_allowed && wanted.peer == LSCHED_ANY_RANK);
   const bool is_tag = wanted.tag >= 0 || (is_any_allowed && wanted.tag == k_any_tag);
   const bool is_too_long = wanted.is_sent && wanted.bytes > k_longest_message;
-  if (!is_rank || !is_tag || is_too_long || (wanted.memory == nullptr && wanted.bytes > 0)) return LSCHED_ERR_ARGUMENT;
-  if (wanted.bytes > 0 && is_on_device(wanted.memory)) return LSCHED_ERR_UNSUPPORTED;
-  return guarded(nullptr, [&] {
+  if (!is_rank) return fail(status::argument, "the peer is not a rank of the world");
+  if (!is_tag) return fail(status::argument, "the tag is negative");
+  if (is_too_long) return fail(status::argument, "the message is longer than 2^45 bytes");
+  if (wanted.memory == nullptr && wanted.bytes > 0)
+    return fail(status::argument, "the memory of a message with bytes is null");
+  if (wanted.bytes > 0 && is_on_device(wanted.memory))
+    return fail(status::unsupported, "messages cannot be in device memory: copy the data to the host first");
+  return guarded(kept_diagnostic(), [&] {
     auto made = std::unique_ptr<lsched_message>(new lsched_message{.in = mailbox, .what{}});
     made->what.is_sent = wanted.is_sent;
     made->what.peer = wanted.peer == LSCHED_ANY_RANK ? k_no_rank : wanted.peer;
@@ -137,23 +142,28 @@ lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns,
 }
 
 lsched_status lsched_message_test(lsched_message** message, lsched_arrival* what) {
-  if (message == nullptr || *message == nullptr || (what != nullptr && !is_there(what))) return LSCHED_ERR_ARGUMENT;
+  if (message == nullptr || *message == nullptr) return fail(status::argument, "message is null");
+  if (what != nullptr && !is_there(what)) return report(kept_diagnostic(), refusal_of(what));
   const common_step& progress = (*message)->what.progress;
   if (!progress.has_ended()) (void)drives(*(*message)->in).progress();
   if (!progress.has_ended()) return LSCHED_PENDING;
-  const status answer = progress.verdict.load();
-  conclude(message, what);
-  return static_cast<lsched_status>(answer);
+  const status outcome = progress.verdict.load();
+  if (outcome == status::ok) return conclude(message, what), LSCHED_OK;
+  return guarded(kept_diagnostic(), [&] {
+    const failure why = failure_of(*(*message)->in, (*message)->what, outcome);
+    conclude(message, what);
+    return report(kept_diagnostic(), why);
+  });
 }
 
 lsched_status lsched_message_cancel(lsched_message** message) {
-  if (message == nullptr || *message == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (message == nullptr || *message == nullptr) return fail(status::argument, "message is null");
+  return guarded(kept_diagnostic(), [&] {
     posted_message& one = (*message)->what;
     mailbox& in = (*message)->in->commit->made();
     bool is_back = false;
     drives(*(*message)->in).with_engine([&] { is_back = !one.progress.has_ended() && in.take_back(one); });
-    if (!is_back) return LSCHED_ERR_BUSY;
+    if (!is_back) return fail(status::busy, "the message is being transferred, or has ended: wait for the message");
     conclude(message, nullptr);
     return LSCHED_OK;
   });
@@ -161,11 +171,13 @@ lsched_status lsched_message_cancel(lsched_message** message) {
 
 lsched_status lsched_mailbox_destroy(lsched_mailbox* mailbox) {
   if (mailbox == nullptr) return LSCHED_OK;
-  if (mailbox->messages.load() != 0) return LSCHED_ERR_BUSY;
-  return guarded(nullptr, [&] {
+  if (mailbox->messages.load() != 0)
+    return fail(status::busy, "messages of the mailbox are outstanding: wait for each of them, or cancel them");
+  return guarded(kept_diagnostic(), [&] {
     const status answer = mailbox->world->joined.remove(mailbox->commit);
-    if (answer == status::ok) delete mailbox;
-    return static_cast<lsched_status>(answer);
+    if (answer != status::ok) return fail(answer, "the mailbox still transfers a message to or from a peer");
+    delete mailbox;
+    return LSCHED_OK;
   });
 }
 

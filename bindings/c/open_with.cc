@@ -81,14 +81,16 @@ class acquaintance {
         return failure{status::mismatch, "ranks 0 and " + std::to_string(r) + " disagree about " + what, r};
       };
       const auto unshared = [&](const std::string& what) {
-        return failure{
-            status::unsupported,
-            "ranks 0 and " + std::to_string(r) + " " + what + ": without MPI a world is one user's on one machine", r};
+        return failure{status::unsupported,
+                       "ranks 0 and " + std::to_string(r) + " " + what +
+                           ": this call connects processes of one user on one host; C and C++ programs reach several "
+                           "hosts with lsched_world_open_mpi, the Python package reaches one",
+                       r};
       };
       if (one.build != of(0).build) return differs("libsched: they have loaded different builds");
       if (one.size != of(0).size) return differs("the size of the world");
       if (one.machine != of(0).machine || (one.machine.front() == '\0' && one.host != of(0).host))
-        return unshared("are on " + text_of(of(0).host) + " and " + text_of(one.host));
+        return unshared("are on the hosts " + text_of(of(0).host) + " and " + text_of(one.host));
       if (one.processes != of(0).processes) return unshared("live in different process name spaces");
       if (one.user != of(0).user) return unshared("are processes of different users");
     }

@@ -240,9 +240,8 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   if (report_to != nullptr && !is_there(report_to)) return report(diagnostic, refusal_of(report_to));
   return guarded(diagnostic, [&] {
     collect_report report;
-    const call_progress made = complete(schedule->world->process.driver(), deadline_after(timeout_ns),
-                                        [&] { return call(*schedule->session, &report); });
-    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+    const auto once = [&] { return call(*schedule->session, &report); };
+    if (const lsched_status why = complete(*schedule, timeout_ns, diagnostic, once); why != LSCHED_OK) return why;
     if (report_to != nullptr) write_struct(report_to, report_of(report));
     return LSCHED_OK;
   });
@@ -259,11 +258,24 @@ class whole_result {
   target_part whole_;
 };
 
+/// Reports a failed offer to lsched_last_failure(), and returns its status.
+lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
+  constexpr const char k_reason[] =
+      "no contribution is accepted after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or while "
+      "buckets of lsched_offer_bucket are missing";
+  if (answer == status::state) return refuse(&schedule, k_reason, kept_diagnostic());
+  return explain_start(schedule, *schedule.instance, answer);
+}
+
+lsched_status refuse_offer(const lsched_schedule* schedule) {
+  return refuse(schedule, "only partial schedules accept offers", kept_diagnostic());
+}
+
 lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> contribution, lsched_ticket* ticket) {
   round_no round = 0;
   const status answer = offer(schedule.world->process.driver(), *schedule.session, contribution, &round);
   if (answer == status::ok) *ticket = {&schedule, round};
-  return static_cast<lsched_status>(answer);
+  return explain_offer(schedule, answer);
 }
 
 /// An argument of a session's call that is wrong.
@@ -299,58 +311,70 @@ lsched_status lsched_partial_create(lsched_world* world, const lsched_partial_de
 }
 
 lsched_status lsched_offer(lsched_schedule* schedule, const void* contribution, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
   const source_part whole{static_cast<const std::byte*>(contribution), schedule->session->contribution_buffer().count};
   const bool is_null = contribution == nullptr && whole.count > 0;
-  if (is_on_device(contribution)) return LSCHED_ERR_UNSUPPORTED;
+  if (is_on_device(contribution)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
   return deposit(*schedule, std::span(&whole, is_null ? 0 : 1), ticket);
 }
 
 lsched_status lsched_offer_buckets(lsched_schedule* schedule, const void* const* buckets, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse(schedule);
+  if (!is_partial(schedule)) return refuse_offer(schedule);
   std::span<const source_part> parts;
   if (ticket == nullptr || buckets == nullptr || schedule->session->parts_of(buckets, &parts) != status::ok)
-    return LSCHED_ERR_ARGUMENT;
-  if (is_any_on_device(buckets, parts_of(schedule))) return LSCHED_ERR_UNSUPPORTED;
+    return report(kept_diagnostic(), argument("ticket, buckets or the pointer to a bucket with elements is null"));
+  if (is_any_on_device(buckets, parts_of(schedule)))
+    return report(kept_diagnostic(), {status::unsupported, k_on_device});
   return deposit(*schedule, parts, ticket);
 }
 
 lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint32_t index, const void* bucket) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  if (is_on_device(bucket)) return LSCHED_ERR_UNSUPPORTED;
-  return static_cast<lsched_status>(schedule->session->prepare(index, bucket));
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (is_on_device(bucket)) return report(kept_diagnostic(), {status::unsupported, k_on_device});
+  const status answer = schedule->session->prepare(index, bucket);
+  if (answer != status::argument) return explain_offer(*schedule, answer);
+  return report(kept_diagnostic(),
+                argument("bucket " + std::to_string(index) + " does not exist, or its memory is null"));
 }
 
 lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket) {
-  if (!is_partial(schedule)) return refuse(schedule);
-  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
   round_no round = 0;
   const status answer = offer_by(schedule->world->process.driver(), 0,
                                  [&](bool* is_posted) { return schedule->session->offer_prepared(&round, is_posted); });
   if (answer == status::ok) *ticket = {schedule, round};
-  return static_cast<lsched_status>(answer);
+  return explain_offer(*schedule, answer);
+}
+
+lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped) {
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  std::uint64_t rounds = 0;
+  const status answer = schedule->session->skip(last, &rounds);
+  if (answer == status::ok && skipped != nullptr) *skipped = rounds;
+  return explain_offer(*schedule, answer);
 }
 
 lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
-  if (image == nullptr && bytes > 0) return LSCHED_ERR_ARGUMENT;
-  if (!is_partial(schedule)) return refuse(schedule);
-  return guarded(nullptr, [&] {
+  if (image == nullptr && bytes > 0) return fail(status::argument, "image is null, but bytes is not 0");
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  return guarded(kept_diagnostic(), [&] {
     const std::vector<std::byte> whole = schedule->session->save_pending();
     if (needed != nullptr) *needed = whole.size();
     if (image == nullptr) return LSCHED_OK;
-    if (bytes < whole.size()) return LSCHED_ERR_ARGUMENT;
+    if (bytes < whole.size()) return fail(status::argument, "the image has too little room: *needed has the size");
     std::memcpy(image, whole.data(), whole.size());
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_pending_load(lsched_schedule* schedule, const void* image, size_t bytes) {
-  if (image == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (!is_partial(schedule)) return refuse(schedule);
-  return guarded(nullptr, [&] {
+  if (image == nullptr) return fail(status::argument, "image is null");
+  if (!is_partial(schedule)) return refuse_offer(schedule);
+  return guarded(kept_diagnostic(), [&] {
     const auto why = schedule->session->load_pending({static_cast<const std::byte*>(image), bytes});
-    return why ? static_cast<lsched_status>(why->code) : LSCHED_OK;
+    return why ? report(kept_diagnostic(), *why) : LSCHED_OK;
   });
 }
 
@@ -385,11 +409,11 @@ lsched_status lsched_collect_view(lsched_ticket ticket, const void** result, uin
 }
 
 lsched_status lsched_withdraw(lsched_schedule* schedule, uint64_t* offers) {
-  if (!is_partial(schedule)) return refuse(schedule);
+  if (!is_partial(schedule)) return refuse_offer(schedule);
   std::uint64_t taken = 0;
   const status answer = schedule->session->withdraw(&taken);
   if (answer == status::ok && offers != nullptr) *offers = taken;
-  return static_cast<lsched_status>(answer);
+  return explain_offer(*schedule, answer);
 }
 
 lsched_status lsched_flush(lsched_schedule* schedule, void* result, uint64_t timeout_ns, lsched_report* report_to,
@@ -421,7 +445,7 @@ lsched_status lsched_model_sync(lsched_schedule* schedule, void* weights, uint64
 }
 
 lsched_status lsched_leave(lsched_schedule* schedule) {
-  if (!is_partial(schedule)) return refuse(schedule);
+  if (!is_partial(schedule)) return refuse_offer(schedule);
   leave(schedule->world->process.driver(), *schedule->session);
   return LSCHED_OK;
 }

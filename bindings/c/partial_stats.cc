@@ -90,18 +90,20 @@ using namespace lsched;
 extern "C" {
 
 lsched_status lsched_schedule_stats(const lsched_schedule* schedule, lsched_partial_stats* stats) {
-  if (!is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  if (schedule == nullptr || !schedule->is_partial()) return refuse(schedule);
-  return guarded(nullptr, [&] {
+  if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
+  if (schedule == nullptr || !schedule->is_partial())
+    return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
+  return guarded(kept_diagnostic(), [&] {
     write_struct(stats, stats_of(*schedule));
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_schedule_stats_print(const lsched_schedule* schedule, char* text, size_t bytes, size_t* needed) {
-  if (text == nullptr && bytes > 0) return LSCHED_ERR_ARGUMENT;
-  if (schedule == nullptr || !schedule->is_partial()) return refuse(schedule);
-  return guarded(nullptr, [&] {
+  if (text == nullptr && bytes > 0) return fail(status::argument, "text is null, but bytes is not 0");
+  if (schedule == nullptr || !schedule->is_partial())
+    return refuse(schedule, "only partial schedules have these statistics", kept_diagnostic());
+  return guarded(kept_diagnostic(), [&] {
     copy_out(json_of(*schedule, stats_of(*schedule)), text, bytes, needed);
     return LSCHED_OK;
   });

@@ -10,6 +10,7 @@ struct private_calls {
   const char* build;  ///< LSCHED_BUILD of libsched.so; where the caller's is another, the rest is not to be touched
   result<open_options> (*read_config)(const lsched_config* config);
   lsched_world* (*open)(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around);
+  void (*with_engine)(runtime& of, const std::function<void()>& job);  ///< driver::with_engine
 };
 
 }  // namespace lsched

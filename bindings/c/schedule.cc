@@ -70,6 +70,62 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
   });
 }
 
+// --- waits that have not succeeded ------------------------------------------------------------------------------
+
+lsched_status explain_failure(const awaited_round& awaited, status answer, lsched_diagnostic* diagnostic) {
+  if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
+  const instance& runs = awaited.runs;
+  return guarded(diagnostic, [&] {
+    if (runs.verdict.load() != status::ok && runs.refusal && answer == runs.refusal->code)
+      return report(diagnostic, with_advice(*runs.refusal));
+    failure why{answer, runs.label, runs.culprit.load()};
+    if (answer == status::peer) {
+      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+    } else if (answer == status::device) {
+      why.text += ": " + runs.device_words;
+    } else if (answer == status::cancelled) {
+      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
+    } else if (answer == status::transport && why.peer != k_no_rank) {
+      why.text +=
+          ": a message of rank " + std::to_string(why.peer) +
+          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
+          "or LSCHED_READ_PEERS=no, does without reading";
+    } else {
+      why.text += ": " + std::string(text_of(answer));
+    }
+    return report(diagnostic, why, awaited.shown);
+  });
+}
+
+/// Describes what the awaited round waits for. The engine knows the round that is open, which may be an earlier one, and
+/// numbers the rounds of each flight separately.
+failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
+  failure why{status::timeout};
+  schedule.world->process.driver().with_engine([&] {
+    why.text = schedule.world->process.engine().describe_wait(awaited.runs, &why.peer);
+    if (awaited.shown == 0 || awaited.shown == counted(awaited.runs, open_round(awaited.runs))) return;
+    why.text.insert(0, schedule.instance->label + ", round " + std::to_string(awaited.shown) + ": ");
+  });
+  return why;
+}
+
+/// Reports a TIMEOUT, or how the round has ended in the meantime: with OK, or with the failure of its schedule. The text
+/// is written first, so that the round is known not to have ended while its wait was described.
+lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
+                              lsched_diagnostic* diagnostic) {
+  failure why{status::timeout};
+  const auto describe = [&] {
+    why = describe_timeout(schedule, awaited);
+    return LSCHED_OK;
+  };
+  if (diagnostic != nullptr)
+    if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
+  const status verdict = awaited.runs.verdict.load();  // before `finished`: an instance may fail after the round
+  if (awaited.runs.finished.load() >= awaited.round) return explain(schedule, awaited, status::ok, diagnostic);
+  if (verdict != status::ok) return explain_failure(awaited, verdict, diagnostic);
+  return report(diagnostic, why, awaited.shown);
+}
+
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
 /// Between rounds, with one behind it that wrote to the memory which is bound now.
@@ -116,40 +172,21 @@ std::vector<instance**> instances_of(lsched_schedule& schedule) {
   return {all.begin(), all.end()};
 }
 
-lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
+lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic) {
+  if (answer == status::timeout) return explain_timeout(schedule, awaited, diagnostic);
   if (answer == status::ok)
-    return verdict_on(schedule, round) == LSCHED_OK ? LSCHED_OK : explain_refusal(schedule, round, diagnostic);
-  if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
-  return guarded(diagnostic, [&] {
-    if (awaited.verdict.load() != status::ok && awaited.refusal && answer == awaited.refusal->code)
-      return report(diagnostic, with_advice(*awaited.refusal));
-    failure why{answer, awaited.label, awaited.culprit.load()};
-    if (answer == status::timeout) {
-      schedule.world->process.driver().with_engine([&] {
-        round = counted(awaited, open_round(awaited));
-        why.text = schedule.world->process.engine().describe_wait(awaited, &why.peer);
-      });
-    } else if (answer == status::peer) {
-      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
-    } else if (answer == status::device) {
-      why.text += ": " + awaited.device_words;
-    } else if (answer == status::cancelled) {
-      why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
-    } else if (answer == status::transport && why.peer != k_no_rank) {
-      why.text +=
-          ": a message of rank " + std::to_string(why.peer) +
-          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
-          "or LSCHED_READ_PEERS=no, does without reading";
-    } else {
-      why.text += ": " + std::string(text_of(answer));
-    }
-    return report(diagnostic, why, round);
-  });
+    return verdict_on(schedule, awaited.shown) == LSCHED_OK ? LSCHED_OK
+                                                            : explain_refusal(schedule, awaited.shown, diagnostic);
+  return explain_failure(awaited, answer, diagnostic);
 }
 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
-  if (made.reason.empty()) return explain(schedule, *made.awaited, made.answer, made.round, diagnostic);
+  if (made.reason.empty()) {
+    const bool is_end = made.round == k_last_round;  // which has no number
+    return explain(schedule, {*made.awaited, made.round, is_end ? 0 : counted(*made.awaited, made.round)}, made.answer,
+                   diagnostic);
+  }
   if (diagnostic == nullptr) return static_cast<lsched_status>(made.answer);
   return guarded(diagnostic, [&] {
     return report(diagnostic, {made.answer, schedule.instance->label + ": " + std::string(made.reason)});
@@ -158,6 +195,20 @@ lsched_status explain(const lsched_schedule& schedule, const call_progress& made
 
 lsched_status refuse(const lsched_schedule* schedule) {
   return schedule == nullptr ? LSCHED_ERR_ARGUMENT : LSCHED_ERR_STATE;
+}
+
+lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic) {
+  if (schedule == nullptr) return report(diagnostic, {status::argument, "schedule is null"});
+  return guarded(diagnostic, [&] {
+    return report(diagnostic, {status::state, schedule->instance->label + ": " + reason});
+  });
+}
+
+lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer) {
+  if (answer == status::ok) return LSCHED_OK;
+  if (answer == status::state)
+    return refuse(&schedule, "a round is outstanding: wait for the round before you start the next", kept_diagnostic());
+  return explain(schedule, {started, 0, 0}, answer, kept_diagnostic());
 }
 
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed) {
@@ -180,14 +231,32 @@ bool is_under_way(const flight& one) {
          one.runs->called.load() != one.runs->finished.load();
 }
 
-/// Until the ranks have agreed upon it, or not.
+/// Refuses lsched_start and lsched_run for a schedule whose rounds do not start over bound memory.
+lsched_status refuse_run(const lsched_schedule* schedule, lsched_diagnostic* diagnostic) {
+  return refuse(schedule,
+                is_ordinary(schedule)
+                    ? "each round needs memory or counts of its own: call lsched_start_with"
+                    : "a partial schedule has no rounds to start: call lsched_offer and lsched_collect",
+                diagnostic);
+}
+
+/// Waits until all ranks have agreed upon the schedule, or until it has failed. Its creation is no round.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
-  const status agreed =
-      schedule.world->process.driver().wait(schedule.commit->progress(), *schedule.instance, deadline);
+  const common_step& agreement = schedule.commit->progress();
+  const awaited_round creation{*schedule.instance, 0, 0};
+  failure why{schedule.world->process.driver().wait(agreement, *schedule.instance, deadline)};
+  if (why.code == status::timeout && diagnostic != nullptr) {
+    const auto describe = [&] {
+      why = describe_timeout(schedule, creation);
+      return LSCHED_OK;
+    };
+    if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
+  }
+  const bool is_agreed = agreement.finished.load() != 0;  // perhaps while the wait was described
   const status verdict = schedule.instance->verdict.load();
-  const status answer = verdict != status::ok ? verdict : agreed;
-  return answer == status::ok ? LSCHED_OK : explain(schedule, *schedule.instance, answer, 0, diagnostic);
+  if (verdict != status::ok) return explain_failure(creation, verdict, diagnostic);
+  return is_agreed ? LSCHED_OK : report(diagnostic, why);
 }
 
 }  // namespace
@@ -197,22 +266,24 @@ extern "C" {
 // --- running --------------------------------------------------------------------------------------------------------
 
 lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
-  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (!is_startable(schedule)) return refuse(schedule);
+  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
+  if (!is_startable(schedule)) return refuse_run(schedule, kept_diagnostic());
   round_no round = 0;
   const status answer = schedule->world->process.driver().start(*schedule->instance, &round);
   if (answer == status::ok) *ticket = {schedule, round};
-  return static_cast<lsched_status>(answer);
+  return explain_start(*schedule, *schedule->instance, answer);
 }
 
 lsched_status lsched_test(lsched_ticket ticket) {
-  if (ticket.schedule == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
   const auto asked = round_of(ticket);
-  if (is_unstarted(*ticket.schedule, asked)) return LSCHED_ERR_STATE;
+  if (is_unstarted(*ticket.schedule, asked)) return fail(status::state, "the round of the ticket was not started");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
-  if (asked.runs.finished.load() >= asked.round) return verdict_on(*ticket.schedule, ticket.round);
-  const status verdict = asked.runs.verdict.load();
-  return verdict == status::ok ? LSCHED_PENDING : static_cast<lsched_status>(verdict);
+  const status outcome = asked.runs.verdict.load();  // before `finished`: an instance may fail after the round
+  const bool is_over = asked.runs.finished.load() >= asked.round;
+  if (!is_over && outcome == status::ok) return LSCHED_PENDING;
+  return explain(*ticket.schedule, {asked.runs, asked.round, ticket.round}, is_over ? status::ok : outcome,
+                 kept_diagnostic());
 }
 
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
@@ -223,31 +294,36 @@ lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diag
                                                   std::to_string(ticket.round) + " has not been started"});
   const status answer =
       ticket.schedule->world->process.driver().wait(asked.runs, asked.round, deadline_after(timeout_ns));
-  return explain(*ticket.schedule, asked.runs, answer, ticket.round, diagnostic);
+  return explain(*ticket.schedule, {asked.runs, asked.round, ticket.round}, answer, diagnostic);
 }
 
 lsched_status lsched_run(lsched_schedule* schedule, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
-  if (!is_startable(schedule))
-    return report(diagnostic, {static_cast<status>(refuse(schedule)),
-                               is_ordinary(schedule) ? "its rounds have memory of their own: lsched_start_with"
-                                                     : "not an ordinary schedule"});
-  const status answer = schedule->world->process.driver().run(*schedule->instance, deadline_after(timeout_ns));
+  if (!is_startable(schedule)) return refuse_run(schedule, diagnostic);
+  round_no round = 0;
+  const status answer = schedule->world->process.driver().run(*schedule->instance, &round, deadline_after(timeout_ns));
   if (answer == status::state)
     return report(diagnostic, {answer, schedule->instance->label + ": a round is outstanding: wait for it first"});
-  return explain(*schedule, *schedule->instance, answer, schedule->instance->called.load(), diagnostic);
+  return explain(*schedule, {*schedule->instance, round, round}, answer, diagnostic);
 }
 
 lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs, void* const* outputs) {
-  if (schedule == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (!is_startable(schedule)) return LSCHED_ERR_UNSUPPORTED;
-  return guarded(nullptr, [&] {
+  lsched_diagnostic* const why = kept_diagnostic();
+  if (schedule == nullptr) return report(why, argument("schedule is null"));
+  return guarded(why, [&] {
+    const std::string& label = schedule->instance->label;
+    if (!is_startable(schedule))
+      return report(why,
+                    {status::unsupported,
+                     label + (schedule->is_partial() ? ": a partial schedule owns its memory, so no other can be bound"
+                                                     : ": each round has memory of its own: call "
+                                                       "lsched_start_with")});
     const auto memory = read_next_memory(*schedule, inputs, outputs);
-    if (!memory) return static_cast<lsched_status>(memory.error().code);
+    if (!memory) return report(why, {memory.error().code, label + ": " + memory.error().text});
     status answer = status::internal;
     schedule->world->process.driver().with_engine(
         [&] { answer = schedule->world->process.engine().bind(*schedule->instance, *memory); });
     if (answer == status::ok) schedule->bound_after = schedule->instance->called.load();
-    return static_cast<lsched_status>(answer);
+    return explain_start(*schedule, *schedule->instance, answer);
   });
 }
 
@@ -271,8 +347,8 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
   driver& drives = schedule->world->process.driver();
   if (schedule->session) {
     leave(drives, *schedule->session);
-    const call_progress made = complete(drives, deadline_after(timeout_ns), [&] { return schedule->session->drain(); });
-    if (made.answer != status::ok) return explain(*schedule, made, diagnostic);
+    const auto drain = [&] { return schedule->session->drain(); };
+    if (const lsched_status why = complete(*schedule, timeout_ns, diagnostic, drain); why != LSCHED_OK) return why;
   } else if (schedule->instance->verdict.load() == status::ok) {
     if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
       return LSCHED_ERR_TIMEOUT;
@@ -288,9 +364,11 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
 
 lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_print_format format, char* text,
                                     size_t bytes, size_t* needed) {
-  if (schedule == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
-  if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (schedule == nullptr || (text == nullptr && bytes > 0))
+    return fail(status::argument, "schedule is null, or text is null and bytes is not 0");
+  if (format != LSCHED_PRINT_TEXT && format != LSCHED_PRINT_DOT)
+    return fail(status::argument, "format is not an lsched_print_format");
+  return guarded(kept_diagnostic(), [&] {
     const lsched::schedule& program = *schedule->instance->program;
     const std::string whole = format == LSCHED_PRINT_DOT ? to_dot(program) : to_text(program);
     copy_out(whole, text, bytes, needed);
@@ -302,12 +380,18 @@ lsched_status lsched_schedule_print(const lsched_schedule* schedule, lsched_prin
 
 lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_t tensor_count, uint8_t* is_non_finite,
                                         uint64_t* number) {
-  if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0)) return LSCHED_ERR_ARGUMENT;
-  if (schedule->is_partial() || schedule->flights.size() > 1) return LSCHED_ERR_UNSUPPORTED;
-  if (schedule->extras.tensors.empty()) return LSCHED_ERR_ARGUMENT;
-  if (is_result_on_device(*schedule)) return LSCHED_ERR_UNSUPPORTED;
-  if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size()) return LSCHED_ERR_ARGUMENT;
-  if (!has_result(*schedule)) return LSCHED_ERR_STATE;
+  if (schedule == nullptr || (is_non_finite == nullptr) != (tensor_count == 0))
+    return fail(status::argument, "schedule is null, or only one of is_non_finite and tensor_count is given");
+  if (schedule->is_partial() || schedule->flights.size() > 1)
+    return fail(status::unsupported, "only ordinary adaptive sums of depth 1 can be searched for non-finite tensors");
+  if (schedule->extras.tensors.empty()) return fail(status::argument, "the schedule is not an adaptive sum");
+  if (is_result_on_device(*schedule))
+    return fail(status::unsupported, "the result is in device memory, which the host cannot search");
+  if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size())
+    return fail(status::argument, "tensor_count is not the number of tensors of the schedule");
+  if (!has_result(*schedule))
+    return fail(status::state,
+                "there is no result: no round has ended over the bound memory, or a round is outstanding");
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;
   return LSCHED_OK;
@@ -315,14 +399,15 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
 
 lsched_status lsched_convert(lsched_dtype from, const void* input, uint64_t count, double factor, lsched_dtype to,
                              void* output) {
-  if (count > 0 && (input == nullptr || output == nullptr)) return LSCHED_ERR_ARGUMENT;
+  if (count > 0 && (input == nullptr || output == nullptr)) return fail(status::argument, "input or output is null");
   const std::array<const void*, 2> buffers{input, output};
-  if (count > 0 && is_any_on_device(buffers.data(), buffers.size())) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (count > 0 && is_any_on_device(buffers.data(), buffers.size()))
+    return fail(status::argument, "lsched_convert cannot read or write device memory");
+  return guarded(kept_diagnostic(), [&] {
     const auto source = read_dtype(from);
     const auto target = read_dtype(to);
     const convert_fn convert = source && target ? find_convert(*source, *target) : nullptr;
-    if (convert == nullptr) return LSCHED_ERR_ARGUMENT;
+    if (convert == nullptr) return fail(status::argument, "there is no conversion between these dtypes");
     if (count > 0) convert(input, count, factor, output);
     return LSCHED_OK;
   });

@@ -109,4 +109,10 @@ inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, r
   return static_cast<lsched_status>(why.code);
 }
 
+/// The diagnostic of functions without a diagnostic parameter: the storage behind lsched_last_failure().
+lsched_diagnostic* kept_diagnostic();
+
+/// Reports the failure of a function without a diagnostic parameter, and returns its status.
+inline lsched_status fail(status code, const char* reason) { return report(kept_diagnostic(), {code, reason}); }
+
 }  // namespace lsched

@@ -168,10 +168,12 @@ status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
 /// caller looks.
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
-  if (schedule == nullptr || schedule->extras.residual == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (schedule == nullptr || schedule->extras.residual == nullptr)
+    return fail(status::argument, "schedule is null or has no residual");
   const auto answer_of = [&] {
-    return is_between_rounds(*schedule->instance) ? guarded(nullptr, [&] { return look(*schedule->extras.residual); })
-                                                  : LSCHED_ERR_STATE;
+    if (!is_between_rounds(*schedule->instance))
+      return fail(status::state, "a round is outstanding: wait for the round before you read the residual");
+    return guarded(kept_diagnostic(), [&] { return look(*schedule->extras.residual); });
   };
   if (!schedule->is_partial()) return answer_of();
   lsched_status answer = LSCHED_ERR_STATE;
@@ -234,13 +236,14 @@ lsched_status lsched_coo_allreduce_create(lsched_world* world, const lsched_coo_
 lsched_status lsched_sparse_get_stats(const lsched_schedule* schedule, lsched_sparse_stats* stats) {
   const bool has_items =
       schedule != nullptr && (schedule->extras.residual != nullptr || schedule->extras.coo != nullptr);
-  if (!has_items || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
+  if (!has_items) return fail(status::argument, "schedule is null or not sparse");
+  if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
   schedule->world->process.driver().with_engine([&] { write_struct(stats, stats_of(*schedule)); });
   return LSCHED_OK;
 }
 
 lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** residual, lsched_dtype* dtype) {
-  if (residual == nullptr || dtype == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (residual == nullptr || dtype == nullptr) return fail(status::argument, "residual or dtype is null");
   return between_rounds(schedule, [&](sparse_state& state) {
     *residual = state.residual_on_device() != nullptr ? state.residual_on_device() : state.residual();
     *dtype = number_of(state.residual_type());
@@ -251,11 +254,11 @@ lsched_status lsched_sparse_residual(const lsched_schedule* schedule, void** res
 lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, size_t bytes, size_t* needed) {
   return between_rounds(schedule, [&](sparse_state& state) {
     const status fetched = image != nullptr ? fetch_residual(*schedule, state) : status::ok;
-    if (fetched != status::ok) return static_cast<lsched_status>(fetched);
+    if (fetched != status::ok) return fail(fetched, "the residual could not be copied from the device");
     const std::vector<std::byte> all = state.save();
     if (needed != nullptr) *needed = all.size();
-    if (image == nullptr) return needed != nullptr ? LSCHED_OK : LSCHED_ERR_ARGUMENT;
-    if (bytes < all.size()) return LSCHED_ERR_ARGUMENT;
+    if (image == nullptr) return needed != nullptr ? LSCHED_OK : fail(status::argument, "image and needed are null");
+    if (bytes < all.size()) return fail(status::argument, "the image has too little room: *needed has the size");
     std::memcpy(image, all.data(), all.size());
     return LSCHED_OK;
   });

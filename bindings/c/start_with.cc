@@ -3,18 +3,22 @@
 #include <array>
 #include <numeric>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
+#include "ops/counted.h"
 
 namespace lsched {
 namespace {
 
 using numbers = std::span<const std::uint64_t>;
 
-/// One side of a caller's counts.
+/// One side of a caller's counts. `side` is the prefix of the members of lsched_counts.
 struct caller_lists {
+  std::string_view side;
   const std::uint64_t* counts;
   const std::uint64_t* displacements;
   std::uint64_t* received;
@@ -26,19 +30,25 @@ const buffer* find_buffer(const schedule& program, buffer_role role) {
   return found == program.buffers().end() ? nullptr : &*found;
 }
 
-/// Where the lists of a buffer lie. `begins`: memory for where they begin if nobody says.
+/// Reads the lists of one side. `begins` is memory for displacements, which are computed if the caller gives none.
 result<list_binding> read_lists(const buffer* under, const caller_lists& given, const void* memory,
                                 std::vector<std::uint64_t>& begins) {
+  const std::string side(given.side);
   if (under == nullptr) {
     if (given.counts == nullptr && given.displacements == nullptr && given.received == nullptr) return list_binding{};
-    return argument("counts are there for a buffer that this rank does not have");
+    return argument(side + "_counts is set, but this rank has no such buffer: leave " + side + "_counts null");
   }
-  if (given.counts == nullptr) return argument("counts are missing");
+  if (given.counts == nullptr) return argument(side + "_counts is null");
   const numbers counts(given.counts, under->count);
-  if (std::ranges::any_of(counts, [&](std::uint64_t count) { return count > under->lists.room; }))
-    return failure{status::bounds, "a count is above the capacity of " + std::to_string(under->lists.room)};
-  const bool is_empty = std::ranges::all_of(counts, [](std::uint64_t count) { return count == 0; });
-  if (memory == nullptr && !is_empty) return argument("a buffer with elements is null");
+  const auto large = std::ranges::find_if(counts, [&](std::uint64_t count) { return count > under->lists.room; });
+  if (large != counts.end())
+    return failure{status::bounds, side + "_counts[" + std::to_string(large - counts.begin()) + "] is " +
+                                       std::to_string(*large) + ", above the capacity of " +
+                                       std::to_string(under->lists.room)};
+  const auto filled = std::ranges::find_if(counts, [](std::uint64_t count) { return count != 0; });
+  if (memory == nullptr && filled != counts.end())
+    return argument("the " + side + " buffer is null, but " + side + "_counts[" +
+                    std::to_string(filled - counts.begin()) + "] is " + std::to_string(*filled));
   list_binding made{given.displacements, given.counts, given.received};
   if (made.begins == nullptr) {
     begins.resize(counts.size());
@@ -89,13 +99,17 @@ bool lie_apart(const schedule& program, const binding& memory) {
   return true;
 }
 
-/// What a rank sends itself has to have room.
-bool has_room_for_own(const schedule& program, const binding& memory) {
+/// Returns BOUNDS if the block that this rank sends to itself is larger than the room that the rank gives to the block.
+std::optional<failure> validate_own_block(const schedule& program, const binding& memory) {
   const auto own = [&](buffer_role role, const list_binding& lists) {
     const std::uint64_t blocks = find_buffer(program, role)->count;
     return lists.counts[blocks == 1 ? 0 : static_cast<std::size_t>(program.place().self)];
   };
-  return own(buffer_role::input, memory.input_lists.front()) <= own(buffer_role::output, memory.output_lists.front());
+  const std::uint64_t sent = own(buffer_role::input, memory.input_lists.front());
+  const std::uint64_t room = own(buffer_role::output, memory.output_lists.front());
+  if (sent <= room) return std::nullopt;
+  return failure{status::bounds, "the block of this rank for itself has " + counted(sent, "element") +
+                                     ", and recv_counts gives the block room for " + std::to_string(room)};
 }
 
 /// Of a schedule with a capacity: reads it into next.memory. Answers why it cannot be.
@@ -113,10 +127,10 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
   const void* const input = inputs == nullptr ? nullptr : inputs[0];
   void* const output = outputs == nullptr ? nullptr : outputs[0];
   const auto sent =
-      read_lists(from, {known->send_counts, known->send_displacements, nullptr}, input, next.input_begins);
+      read_lists(from, {"send", known->send_counts, known->send_displacements, nullptr}, input, next.input_begins);
   if (!sent) return sent.error();
-  const auto received =
-      read_lists(to, {known->recv_counts, known->recv_displacements, known->received}, output, next.output_begins);
+  const auto received = read_lists(to, {"recv", known->recv_counts, known->recv_displacements, known->received}, output,
+                                   next.output_begins);
   if (!received) return received.error();
   binding& memory = next.memory;
   if (from != nullptr)
@@ -126,8 +140,8 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
   if (is_any_on_device(inputs, from == nullptr ? 0 : 1) || is_any_on_device(outputs, to == nullptr ? 0 : 1))
     return failure{status::unsupported, "lists cannot be in device memory"};
   if (from == nullptr || to == nullptr) return std::nullopt;
-  if (!has_room_for_own(program, memory)) return failure{status::bounds, "the own block has no room"};
-  if (!lie_apart(program, memory)) return argument("input and output overlap");
+  if (auto why = validate_own_block(program, memory)) return why;
+  if (!lie_apart(program, memory)) return argument("the send buffer and the recv buffer overlap");
   return std::nullopt;
 }
 
@@ -142,20 +156,23 @@ std::optional<failure> read_round(const lsched_schedule& schedule, flight& next,
   return std::nullopt;
 }
 
-/// The next round of a flight. STATE before what the caller says is looked at: its last round may use the memory for
-/// places still.
-status start(lsched_schedule& schedule, flight& next, const void* const* inputs, void* const* outputs,
-             const lsched_counts* counts, round_no* round) {
+/// Starts the next round of a flight. Checks for an outstanding round before it reads the arguments, because the last
+/// round of the flight may still use the memory for displacements.
+lsched_status start(lsched_schedule& schedule, flight& next, const void* const* inputs, void* const* outputs,
+                    const lsched_counts* counts, round_no* round) {
   driver& drives = schedule.world->process.driver();
-  if (const status verdict = next.runs->verdict.load(); verdict != status::ok) return verdict;
-  if (next.runs->called.load() != next.runs->finished.load()) return status::state;
+  const auto explained = [&](status answer) { return explain_start(schedule, *next.runs, answer); };
+  if (const status verdict = next.runs->verdict.load(); verdict != status::ok) return explained(verdict);
+  if (next.runs->called.load() != next.runs->finished.load()) return explained(status::state);
   const bool is_as_before = inputs == nullptr && outputs == nullptr && counts == nullptr && !schedule.extras.has_lists;
-  if (is_as_before && schedule.flights.size() > 1 && next.runs->called.load() == 0) return status::state;
-  if (is_as_before) return drives.start(*next.runs, round);
-  if (const auto why = read_round(schedule, next, inputs, outputs, counts)) return why->code;
+  if (is_as_before && schedule.flights.size() > 1 && next.runs->called.load() == 0)
+    return refuse(&schedule, "the first rounds need inputs and outputs", kept_diagnostic());
+  if (is_as_before) return explained(drives.start(*next.runs, round));
+  if (const auto why = read_round(schedule, next, inputs, outputs, counts))
+    return report(kept_diagnostic(), {why->code, next.runs->label + ": " + why->text});
   const status answer = drives.start(*next.runs, next.memory, round);
   if (answer == status::ok) schedule.bound_after = *round - 1;
-  return answer;
+  return explained(answer);
 }
 
 }  // namespace
@@ -165,17 +182,17 @@ using namespace lsched;
 
 lsched_status lsched_start_with(lsched_schedule* schedule, const void* const* inputs, void* const* outputs,
                                 const lsched_counts* counts, lsched_ticket* ticket) {
-  if (ticket == nullptr) return LSCHED_ERR_ARGUMENT;
-  if (schedule == nullptr || schedule->is_partial()) return refuse(schedule);
-  return guarded(nullptr, [&] {
+  if (ticket == nullptr) return report(kept_diagnostic(), argument("ticket is null"));
+  if (schedule == nullptr || schedule->is_partial())
+    return refuse(schedule, "a partial schedule has no rounds to start: call lsched_offer", kept_diagnostic());
+  return guarded(kept_diagnostic(), [&] {
     const std::size_t depth = schedule->flights.size();
     flight& next = schedule->flights[schedule->next_flight];
     round_no round = 0;
-    const status answer = start(*schedule, next, inputs, outputs, counts, &round);
-    if (answer == status::ok) {
-      *ticket = {schedule, (round - 1) * depth + schedule->next_flight + 1};
-      schedule->next_flight = (schedule->next_flight + 1) % depth;
-    }
-    return static_cast<lsched_status>(answer);
+    const lsched_status answer = start(*schedule, next, inputs, outputs, counts, &round);
+    if (answer != LSCHED_OK) return answer;
+    *ticket = {schedule, (round - 1) * depth + schedule->next_flight + 1};
+    schedule->next_flight = (schedule->next_flight + 1) % depth;
+    return LSCHED_OK;
   });
 }

@@ -105,6 +105,11 @@ lsched_status open_process(const open_options& options, lsched_world** world, ls
 
 }  // namespace
 
+lsched_diagnostic* kept_diagnostic() {
+  thread_local lsched_diagnostic kept{.struct_size = sizeof kept, .rank = k_no_rank, .op = k_no_op};
+  return &kept;
+}
+
 failure wrong_abi(int abi) {
   return {status::version, "the caller was compiled for ABI " + std::to_string(abi) + ", this library has ABI " +
                                std::to_string(LSCHED_ABI)};
@@ -205,8 +210,8 @@ result<open_options> read_config(const lsched_config* config) {
   return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
                                   .idle = static_cast<idle_mode>(known->idle),
                                   .core = has_core ? std::optional(core) : std::nullopt,
-                                  .arithmetic = known->lane,
-                                  .trace_prefix = prefix == nullptr ? "" : prefix},
+                                  .arithmetic = known->lane},
+                      .trace_prefix = prefix == nullptr ? "" : prefix,
                       .region_bytes = known->region_bytes,
                       .recorder = recorder_in_environment(),
                       .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
@@ -254,10 +259,38 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
   return by;
 }
 
+/// Events that LSCHED_TRACE records: 48 MiB of address space, used as the recording fills.
+constexpr std::uint64_t k_traced_events = 1 << 20;
+
+/// Writes the trace that LSCHED_TRACE asks for. Closing a world returns no diagnostic, so a failure is logged.
+void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept {
+  if (!recorded.is_traced() || !recorded.is_in_its_process()) return;
+  const rank self = recorded.net().place().self;
+  try {
+    if (const auto why = recorded.write_trace(prefix + "." + std::to_string(self) + ".json"))
+      log(log_level::warning, self, why->text);
+  } catch (const std::exception&) {
+    std::fputs("libsched warning: out of memory while LSCHED_TRACE was written; the trace is incomplete\n", stderr);
+  }
+}
+
+/// The runtime ends with the last world of the process. That world's close writes the trace of LSCHED_TRACE.
+std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
+                                      const neighbourhood& around) {
+  auto opened = std::make_unique<runtime>(std::move(net), options.process, around);
+  if (options.trace_prefix.empty()) return opened;
+  opened->start_trace(k_traced_events);
+  const auto end = [prefix = options.trace_prefix](runtime* last) {
+    const std::unique_ptr<runtime> owned(last);
+    write_trace_at_close(*owned, prefix);
+  };
+  return {opened.release(), end};
+}
+
 }  // namespace
 
 lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around)
-    : runtime_(std::make_shared<lsched::runtime>(std::move(net), options.process, around)),
+    : runtime_(open_runtime(std::move(net), options, around)),
       process(*runtime_),
       commit_timeout(options.commit_timeout),
       joined(process, commit_timeout),
@@ -279,9 +312,9 @@ lsched_world::lsched_world(const lsched_world& parent, new_world made)
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
     .read_config = read_config,
-    .open = [](std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around) {
-      return new lsched_world(std::move(net), options, around);
-    }};
+    .open = [](std::unique_ptr<endpoint> net, const open_options& options,
+               const neighbourhood& around) { return new lsched_world(std::move(net), options, around); },
+    .with_engine = [](runtime& of, const std::function<void()>& job) { of.driver().with_engine(job); }};
 
 extern "C" {
 
@@ -292,6 +325,8 @@ int lsched_abi(void) { return LSCHED_ABI; }
 const char* lsched_status_name(lsched_status code) { return name_of(static_cast<status>(code)).data(); }
 
 const char* lsched_status_text(lsched_status code) { return text_of(static_cast<status>(code)).data(); }
+
+const lsched_diagnostic* lsched_last_failure(void) { return kept_diagnostic(); }
 
 void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes) {
   init_struct(diagnostic, bytes, {.rank = k_no_rank, .op = k_no_op});
@@ -372,16 +407,23 @@ int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_wor
 }
 
 lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on) {
-  if (world == nullptr || (on != 0 && on != 1)) return LSCHED_ERR_ARGUMENT;
+  if (world == nullptr || (on != 0 && on != 1))
+    return fail(status::argument, "world is null, or on is neither 0 nor 1");
   world->creates_wait.store(on == 0);
   return LSCHED_OK;
 }
 
 lsched_status lsched_world_close(lsched_world* world) {
   if (world == nullptr) return LSCHED_OK;
-  if (world->joined.instances() != 0) return LSCHED_ERR_BUSY;
-  delete world;
-  return LSCHED_OK;
+  return guarded(kept_diagnostic(), [&] {
+    if (const auto open = world->joined.open_labels(); !open.empty())
+      return report(kept_diagnostic(),
+                    {status::busy, "destroy what was created in the world before you close it: " + listed_words(open)});
+    const bool has_outlived_mpi = world->process.health() == status::state;
+    delete world;
+    return has_outlived_mpi ? fail(status::state, "the world was closed after MPI_Finalize: close worlds before")
+                            : LSCHED_OK;
+  });
 }
 
 int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_rank : world->place().self; }
@@ -389,8 +431,10 @@ int32_t lsched_rank(const lsched_world* world) { return world == nullptr ? k_no_
 int32_t lsched_size(const lsched_world* world) { return world == nullptr ? 0 : world->place().size; }
 
 lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_node* node) {
-  if (world == nullptr || !is_there(node) || rank < 0 || rank >= world->place().size) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr || rank < 0 || rank >= world->place().size)
+    return fail(status::argument, "world is null, or rank is not a rank of the world");
+  if (!is_there(node)) return report(kept_diagnostic(), refusal_of(node));
+  return guarded(kept_diagnostic(), [&] {
     const auto nodes = nodes_of({.nodes = world->nodes()}, world->place().size);
     const node_place own = place_of(nodes, rank);
     write_struct(node, {.number = static_cast<int32_t>(own.number),
@@ -403,33 +447,38 @@ lsched_status lsched_node_of(const lsched_world* world, int32_t rank, lsched_nod
 }
 
 lsched_status lsched_progress(lsched_world* world, int* moved) {
-  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
+  if (world == nullptr) return fail(status::argument, "world is null");
   const bool any = world->process.driver().progress();
   if (moved != nullptr) *moved = any ? 1 : 0;
   return LSCHED_OK;
 }
 
 lsched_status lsched_alloc(lsched_world* world, uint64_t bytes, void** memory) {
-  if (world == nullptr || memory == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr || memory == nullptr)
+    return report(kept_diagnostic(), {status::argument, world == nullptr ? "world is null" : "memory is null"});
+  return guarded(kept_diagnostic(), [&] {
     std::byte* place = world->process.net().allocate(std::max<std::uint64_t>(bytes, 1));
-    if (place == nullptr) return LSCHED_ERR_NOMEM;
+    if (place == nullptr)
+      return report(kept_diagnostic(),
+                    {status::no_memory, "lsched_alloc: the shared region of this rank has no block of " +
+                                            std::to_string(bytes) + " bytes left. Set LSCHED_REGION higher"});
     *memory = place;
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_free(lsched_world* world, void* memory) {
-  if (world == nullptr) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr) return fail(status::argument, "world is null");
+  return guarded(kept_diagnostic(), [&] {
     world->process.net().deallocate(static_cast<std::byte*>(memory));
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
-  if (world == nullptr || !is_there(stats)) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr) return fail(status::argument, "world is null");
+  if (!is_there(stats)) return report(kept_diagnostic(), refusal_of(stats));
+  return guarded(kept_diagnostic(), [&] {
     const engine_counters now = world->process.counters();
     write_struct(stats, {.rounds = now.rounds,
                          .ops = now.ops,
@@ -443,16 +492,18 @@ lsched_status lsched_get_stats(lsched_world* world, lsched_stats* stats) {
 }
 
 lsched_status lsched_world_describe(lsched_world* world, char* text, size_t bytes) {
-  if (world == nullptr || text == nullptr || bytes == 0) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr || text == nullptr || bytes == 0)
+    return fail(status::argument, "world or text is null, or bytes is 0");
+  return guarded(kept_diagnostic(), [&] {
     copy_out(world->process.describe(world->place()), text, bytes, nullptr);
     return LSCHED_OK;
   });
 }
 
 lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, size_t bytes, size_t* needed) {
-  if (world == nullptr || (text == nullptr && bytes > 0)) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
+  if (world == nullptr || (text == nullptr && bytes > 0))
+    return fail(status::argument, "world is null, or text is null and bytes is not 0");
+  return guarded(kept_diagnostic(), [&] {
     std::string whole;
     lsched::rank blamed = k_no_rank;
     world->process.driver().with_engine(
@@ -467,9 +518,11 @@ lsched_status lsched_diagnose(lsched_world* world, int32_t* rank, char* text, si
 
 lsched_status lsched_trace_start(lsched_world* world, uint64_t events) {
   constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
-  if (world == nullptr || events == 0 || events > k_most) return LSCHED_ERR_ARGUMENT;
-  return guarded(nullptr, [&] {
-    if (world->process.is_traced()) return LSCHED_ERR_STATE;
+  if (world == nullptr || events == 0 || events > k_most)
+    return fail(status::argument, "world is null, or events is not from 1 to 2^40");
+  return guarded(kept_diagnostic(), [&] {
+    if (world->process.is_traced())
+      return fail(status::state, "a trace is being recorded: call lsched_trace_write first");
     world->process.start_trace(events);
     return LSCHED_OK;
   });

@@ -24,12 +24,14 @@
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
 #include "offload/session_calls.h"
+#include "ops/float_mode.h"
 
 namespace lsched {
 
 /// Options after defaults, environment and checks.
 struct open_options {
   runtime_options process;
+  std::string trace_prefix{};  ///< LSCHED_TRACE; empty: no trace is recorded
   std::uint64_t region_bytes = 0;
   std::string recorder{};  ///< the file for the recording; empty: none
   std::chrono::nanoseconds commit_timeout{};
@@ -126,12 +128,26 @@ result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// Turns a wait's answer into the caller's, with the reason where it is not ok. `awaited` is one of the schedule's.
-lsched_status explain(const lsched_schedule& schedule, const instance& awaited, status answer, round_no round,
+/// A round that a caller waits for.
+struct awaited_round {
+  const instance& runs;
+  round_no round;  ///< of the instance
+  round_no shown;  ///< as the caller counts rounds; 0: the caller waits for the creation or the end of the schedule
+};
+
+/// Turns the answer of a wait into the status of the caller, and reports why the wait has not succeeded. The caller is
+/// told of `awaited` only. OK if the round has ended although its wait had answered TIMEOUT.
+lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic);
 
-/// The same of a call that a partial schedule has made.
+/// The same for the answer of a session's call. After OK the call has to be made again.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
+
+/// Makes a call of a partial schedule's session until the call is done, has failed, or the time is over; reports
+/// failures.
+template <class Call>
+lsched_status complete(const lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic,
+                       const Call& call);
 
 /// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
@@ -139,12 +155,19 @@ void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size
 /// The schedule's instances, in the order in which they are removed.
 std::vector<instance**> instances_of(lsched_schedule& schedule);
 
-/// What is answered where a schedule is missing or of the other kind.
+/// Returns ARGUMENT for a missing schedule, and STATE for a schedule of the other kind (ordinary or partial).
 lsched_status refuse(const lsched_schedule* schedule);
+/// Does the same, and reports the reason.
+lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched_diagnostic* diagnostic);
 
-/// Runs a cold call. The only exceptions that can come up are the standard library's; none crosses the C interface.
+/// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
+lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
+
+/// Runs a cold call, in the default floating-point mode: what ranks choose or convert must be the same on all of them.
+/// Only the standard library throws exceptions, and none of them crosses the C interface.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
+  const default_float_mode here;
   try {
     return call();
   } catch (const std::bad_alloc&) {
@@ -205,3 +228,14 @@ struct lsched_schedule {
   /// Whether every round has memory of its own.
   bool is_started_with_memory() const { return flights.size() > 1 || extras.has_lists; }
 };
+
+template <class Call>
+lsched_status lsched::complete(const lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic,
+                               const Call& call) {
+  const driver::clock::time_point deadline = deadline_after(timeout_ns);
+  for (;;) {
+    const call_progress made = complete(schedule.world->process.driver(), deadline, call);
+    if (made.answer == status::ok) return LSCHED_OK;
+    if (const lsched_status why = explain(schedule, made, diagnostic); why != LSCHED_OK) return why;
+  }
+}

@@ -17,6 +17,7 @@
 #include "bindings/environment_names.h"
 #include "bindings/selection_environment.h"
 #include "bindings/wrapped_text.h"
+#include "build_options.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"

@@ -18,6 +18,7 @@
 #include "bindings/cli/common/session.h"
 #include "bindings/cli/help/description.h"
 #include "bindings/selection_environment.h"
+#include "build_options.h"
 #include "ops/nearest_word.h"
 
 namespace lsched::cli {

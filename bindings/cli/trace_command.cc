@@ -34,7 +34,12 @@ constexpr int k_deepest = 8;  // ours nest to 4
 constexpr int k_depth_of_events = 2;
 constexpr std::size_t k_most_drawn = 2000;  ///< events of a picture that nobody has chosen the rounds of
 
-/// Why a value is no event of the Trace Event Format; empty if it is one.
+/// The largest time in microseconds, 142 years. The sum of two such times in nanoseconds fits a signed 64-bit number.
+constexpr double k_largest_us = 0x1p52;
+
+bool is_time(const json& us) { return us.is_number() && std::abs(us.get<double>()) <= k_largest_us; }
+
+/// Returns the reason why a value is not an event of the Trace Event Format. An event gives an empty text.
 std::string flaw_of(const json& event) {
   if (!event.is_object()) return "not an object";
   const auto has = [&](const char* key, bool (json::*is)() const noexcept) {
@@ -50,6 +55,9 @@ std::string flaw_of(const json& event) {
     if (!has(key, &json::is_number_integer)) return lacks(key, "whole number");
   if (event["ph"] != "M" && !has("ts", &json::is_number)) return lacks("ts", "number");
   if (event["ph"] == "X" && !has("dur", &json::is_number)) return lacks("dur", "number");
+  for (const char* key : {"ts", "dur"})
+    if (has(key, &json::is_number) && !is_time(event[key]))
+      return "\"" + std::string(key) + "\" is not between -2^52 and 2^52 microseconds";
   return "";
 }
 
@@ -61,28 +69,36 @@ class trace_parser {
   json parse() {
     const json content = json::parse(
         stream_, [&](int depth, json::parse_event_t event, json& value) { return see(depth, event, value); }, false);
-    if (!flaw_.empty()) refuse(line_of_flaw_, flaw_);
-    if (content.is_discarded()) refuse(line(), "no JSON");
+    if (!flaw_.empty()) refuse(place_of_flaw_, flaw_);
+    if (content.is_discarded()) refuse(position(), "not valid JSON");
     expect_frame(content);
     return content;
   }
 
  private:
-  /// Of the character that was read last.
-  std::ptrdiff_t line() {
+  /// A position in the file; both numbers count from 1.
+  struct place {
+    std::size_t line = 1, column = 1;
+  };
+
+  /// Returns the place of the character that was read last.
+  place position() {
     const std::streamoff read = stream_.rdbuf()->pubseekoff(0, std::ios::cur, std::ios::in);
-    const std::string_view text = stream_.view();
-    return 1 + std::count(text.begin(), text.begin() + std::max<std::streamoff>(read - 1, 0), '\n');
+    const auto last = static_cast<std::size_t>(std::max<std::streamoff>(read - 1, 0));
+    const std::string_view before = stream_.view().substr(0, last);
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    return {1 + static_cast<std::size_t>(std::ranges::count(before, '\n')), 1 + before.size() - line_start};
   }
 
-  [[noreturn]] void refuse(std::ptrdiff_t line, const std::string& why) const {
-    throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": line " + std::to_string(line) + ": " + why);
+  [[noreturn]] void refuse(const place& where, const std::string& why) const {
+    throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": line " + std::to_string(where.line) + ", column " +
+                                                   std::to_string(where.column) + ": " + why);
   }
 
   void note(const std::string& flaw) {
     if (flaw.empty() || !flaw_.empty()) return;
     flaw_ = flaw;
-    line_of_flaw_ = line();
+    place_of_flaw_ = position();
   }
 
   /// Whether the parser is to keep the value.
@@ -92,7 +108,7 @@ class trace_parser {
     if (depth == k_depth_of_events - 1 && event == seen::key) is_event_ = value == "traceEvents";
     const bool is_whole = event == seen::object_end || event == seen::array_end || event == seen::value;
     if (is_event_ && depth == k_depth_of_events && is_whole)
-      if (const std::string flaw = flaw_of(value); !flaw.empty()) note("no event: " + flaw);
+      if (const std::string flaw = flaw_of(value); !flaw.empty()) note("not an event: " + flaw);
     return flaw_.empty();
   }
 
@@ -111,7 +127,7 @@ class trace_parser {
   std::istringstream stream_;
   bool is_event_ = false;  ///< values at the depth of events are events
   std::string flaw_;
-  std::ptrdiff_t line_of_flaw_ = 0;
+  place place_of_flaw_;
 };
 
 int join(const std::vector<std::string>& paths) {
@@ -153,6 +169,7 @@ struct recorded_run {
   std::string remark;
 };
 
+/// The time is one that `flaw_of` accepts, and not negative.
 std::uint64_t nanoseconds(const json& us) { return static_cast<std::uint64_t>(std::llround(us.get<double>() * 1000)); }
 
 /// A slice as `to_trace_json` writes it; nothing for one of another program.

@@ -61,10 +61,12 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
-/// For calls of <lsched.h> itself: throws lsched::error if the status is one. `why` is the diagnostic that the call was
-/// given, if any.
+/// Throws lsched::error if the status of a call of <lsched.h> is an error. `why` is the diagnostic that was passed to the
+/// call. For a call without a diagnostic the error has the detail of lsched_last_failure().
 inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
-  if (status < 0) throw error(status, why != nullptr && why->status == status ? *why : lsched_diagnostic{});
+  if (status >= 0) return;
+  if (why == nullptr || why->status != status) why = lsched_last_failure();
+  throw error(status, why->status == status ? *why : lsched_diagnostic{});
 }
 
 namespace detail {
@@ -84,15 +86,11 @@ class call {
   lsched_diagnostic detail_{};
 };
 
-inline void expect(lsched_status status) { call()(status); }
-
-/// Of a call of the schedule that has no diagnostic: what it has failed of, it tells whoever waits for its create.
-inline void expect_of(lsched_schedule* schedule, lsched_status status) {
+/// Judges a call that has no diagnostic.
+inline void expect(lsched_status status) {
   if (status >= 0) return;
-  call made;
-  const lsched_status failed = lsched_create_wait(schedule, 0, made.diagnostic());
-  if (failed != LSCHED_ERR_TIMEOUT || status == failed) made(failed);
-  expect(status);
+  const lsched_diagnostic kept = *lsched_last_failure();
+  throw error(status, kept.status == status ? kept : lsched_diagnostic{});
 }
 
 /// Ends what a handle names. A schedule that cannot end now is given up; one whose memory a peer still reads stays with
@@ -272,7 +270,7 @@ class [[nodiscard]] schedule : public schedule_base {
 
   [[nodiscard]] ticket start() {
     lsched_ticket started{};
-    detail::expect_of(handle(), lsched_start(handle(), &started));
+    detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
   /// The next round over memory of its own, one pointer per slot in the order of declaration; `counts` of schedules
@@ -280,7 +278,7 @@ class [[nodiscard]] schedule : public schedule_base {
   [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
                                   const lsched_counts* counts = nullptr) {
     lsched_ticket started{};
-    detail::expect_of(handle(), lsched_start_with(handle(), inputs.data(), outputs.data(), counts, &started));
+    detail::expect(lsched_start_with(handle(), inputs.data(), outputs.data(), counts, &started));
     return ticket(started);
   }
   void run(timeout limit = timeout::forever()) {
@@ -342,6 +340,12 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
+  /// The rounds up to `last` that are over count as called for. Returns the number of these rounds.
+  std::uint64_t skip(std::uint64_t last) {
+    std::uint64_t rounds = 0;
+    detail::expect(lsched_skip(handle(), last, &rounds));
+    return rounds;
+  }
   void leave() { detail::expect(lsched_leave(handle())); }
 
   /// Goes on in a world of some of its ranks, as after world::shrink. Collective there.
@@ -377,33 +381,32 @@ class [[nodiscard]] partial_collective : public partial_base {
   ticket offer(std::span<const T> contribution) {
     expect_count(contribution.size(), contribution_);
     lsched_ticket offered{};
-    detail::expect_of(this->handle(), lsched_offer(this->handle(), contribution.data(), &offered));
+    detail::expect(lsched_offer(this->handle(), contribution.data(), &offered));
     return ticket(offered);
   }
 
   /// Of buckets in memory of their own, as many and as long as the schedule was made with.
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
-    detail::expect_of(this->handle(),
-                      lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
+    detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
     return ticket(offered);
   }
 
   /// A call without a contribution.
   ticket offer_nothing() {
     lsched_ticket offered{};
-    detail::expect_of(this->handle(), lsched_offer(this->handle(), nullptr, &offered));
+    detail::expect(lsched_offer(this->handle(), nullptr, &offered));
     return ticket(offered);
   }
 
   /// One of the buckets, while others are still computed; offer_end() calls when all are there.
   void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
-    detail::expect_of(this->handle(), lsched_offer_bucket(this->handle(), index, bucket.data()));
+    detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
   }
   ticket offer_end() {
     lsched_ticket offered{};
-    detail::expect_of(this->handle(), lsched_offer_end(this->handle(), &offered));
+    detail::expect(lsched_offer_end(this->handle(), &offered));
     return ticket(offered);
   }
 
@@ -796,6 +799,13 @@ class [[nodiscard]] world {
     return schedule(detail::created(lsched_collective_create, handle(), &desc));
   }
 
+  /// Creates the collective, runs one round, and destroys the schedule (lsched_once). Collective.
+  void once(lsched_collective_desc desc, timeout limit = timeout::forever()) {
+    desc.struct_size = sizeof desc;
+    detail::call call;
+    call(lsched_once(handle(), &desc, limit.ns(), call.diagnostic()));
+  }
+
   /// Everybody's `buffer` becomes the root's. Collective.
   template <element T>
   schedule bcast(std::span<T> buffer, std::int32_t root, const char* algorithm = nullptr) {
@@ -815,7 +825,7 @@ class [[nodiscard]] world {
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
                                                              std::uint64_t k, const sparse_options& options = {}) {
-    if (gradient.size() != update.size()) throw std::invalid_argument("lsched: gradient and update differ in size");
+    if (gradient.size() != update.size()) refuse("gradient and update differ in size");
     lsched_sparse_desc desc = desc_of<T>(update.size(), k, options);
     desc.gradient = gradient.data();
     desc.update = update.data();
@@ -860,10 +870,16 @@ class [[nodiscard]] world {
   }
 
   template <element T>
-  static lsched_collective_desc elementwise(const char* collective, std::span<const T> input, std::span<T> output,
-                                            const char* algorithm) {
-    if (input.size() != output.size()) throw std::invalid_argument("lsched: input and output differ in size");
+  lsched_collective_desc elementwise(const char* collective, std::span<const T> input, std::span<T> output,
+                                     const char* algorithm) {
+    if (input.size() != output.size()) refuse("input and output differ in size");
     return desc_of<T>(collective, input, output, algorithm);
+  }
+
+  /// Refuses a collective call because of this rank's arguments: the other ranks get an error, too.
+  [[noreturn]] void refuse(const char* text) {
+    static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text, nullptr));
+    throw std::invalid_argument(std::string("lsched: ") + text);
   }
 
   template <element T>

@@ -20,6 +20,7 @@ mpi_boards::content mpi_boards::pack(const head& first, std::span<const std::byt
 }
 
 void mpi_boards::send(rank peer, const content& bytes) {
+  if (around_.health() != status::ok) return;
   MPI_Request request = MPI_REQUEST_NULL;
   const int code =
       MPI_Isend(bytes->data(), static_cast<int>(bytes->size()), MPI_BYTE, peer, around_.tag, around_.comm, &request);
@@ -63,6 +64,7 @@ void mpi_boards::advance_transfers() {
 }
 
 void mpi_boards::advance() {
+  if (around_.health() != status::ok) return;
   for (bool found = awaiting_ != 0; found;) receive_next(found);
   advance_transfers();
   for (const auto& [key, one] : boards_)
@@ -128,7 +130,7 @@ mpi_board::~mpi_board() {
   of_.strays_.erase({of_.around_.self, own_number_});
   (void)withdraw();
   await(false);
-  if (has_joined() && is_mpi_running() && of_.around_.health() == status::ok) say_left();
+  if (has_joined() && is_mpi_running()) say_left();
 }
 
 // The first one's word ends what may come for this board.
@@ -242,7 +244,7 @@ status mpi_board::meet(rank* missing) {
 bool mpi_board::withdraw() {
   if (key_ == 0 || has_joined()) return key_ == 0;
   await(false);
-  if (offered_to_.front() != of_.around_.self && is_mpi_running() && of_.around_.health() == status::ok)
+  if (offered_to_.front() != of_.around_.self && is_mpi_running())
     of_.send(offered_to_.front(),
              mpi_boards::pack({own_number_, mpi_boards::kind::withdraw, key_, k_no_rank, k_no_rank}, {}));
   key_ = 0;

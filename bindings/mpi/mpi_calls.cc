@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
-#include "bindings/environment.h"
 #include "bindings/mpi/mpi_library.h"
-#include "ops/counted.h"
 
 namespace lsched {
 namespace {
@@ -18,11 +17,6 @@ bool finish(MPI_Request& request) {
     if (is_done != 0) return true;
     sched_yield();
   }
-}
-
-std::string mismatch(const std::string& started, int size) {
-  return "the launcher started " + started + ", but MPI_COMM_WORLD has " + counted(size, "rank") +
-         ": the program was built with one MPI and started by another's mpiexec";
 }
 
 }  // namespace
@@ -89,7 +83,8 @@ std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own) {
 // --- the library -------------------------------------------------------------------------------------------
 
 std::string mpi_library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  // The library may be of another MPI than the header, whose limit is then too small: that of MPICH is the largest.
+  std::array<char, std::max(MPI_MAX_LIBRARY_VERSION_STRING, 8192)> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
   std::string line(text.data(), static_cast<std::size_t>(length));
@@ -107,16 +102,30 @@ std::string mpi_library() {
   return clean;
 }
 
-std::string launcher_mismatch() {
-  int size = 0;
-  if (MPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) return {};
-  for (const char* variable : {"PMI_SIZE", "OMPI_COMM_WORLD_SIZE"})
-    if (const auto started = number_in_environment(variable, 1); started && *started && **started != size)
-      return mismatch(counted(**started, "rank"), size);
-  for (const char* variable : {"PMI_RANK", "PMIX_RANK"})  // PMIx does not put the size into the environment
-    if (const auto self = number_in_environment(variable); self && *self && **self >= size)
-      return mismatch("rank " + std::to_string(**self), size);
+std::string_view mpi_family(std::string_view library) {
+  constexpr std::pair<std::string_view, std::string_view> k_names[]{{"Open MPI", "Open MPI"},
+                                                                    {"Spectrum MPI", "Open MPI"},
+                                                                    {"MPICH", "MPICH"},
+                                                                    {"MVAPICH", "MPICH"},
+                                                                    {"Intel(R) MPI", "MPICH"}};
+  for (const auto& [name, family] : k_names)
+    if (library.find(name) != std::string_view::npos) return family;
   return {};
+}
+
+std::optional<failure> refuse_mixed_mpi(std::string_view program, std::string_view ours, std::string_view library) {
+  const auto differ = [](std::string_view one, std::string_view other) {
+    return !mpi_family(one).empty() && !mpi_family(other).empty() && mpi_family(one) != mpi_family(other);
+  };
+  if (differ(program, ours))
+    return failure{status::unsupported, "the program was compiled with mpi.h of " + std::string(program) +
+                                            ", libsched_mpi with that of " + std::string(ours) +
+                                            ": compile both with the same MPI"};
+  if (differ(ours, library))
+    return failure{status::unsupported, "libsched_mpi was compiled with mpi.h of " + std::string(ours) +
+                                            ", but the MPI library that runs is " + std::string(library) +
+                                            ": link and start the program with one MPI"};
+  return std::nullopt;
 }
 
 }  // namespace lsched

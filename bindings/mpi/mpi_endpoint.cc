@@ -64,10 +64,22 @@ mpi_endpoint::~mpi_endpoint() { close(); }
 
 void mpi_endpoint::close() {
   if (std::exchange(is_closed_, true)) return;
+  if (is_mpi_running()) at_finalize_.remove();
   if (is_mpi_running() && health_ == status::ok && drain() && !boards_.has_unanswered())
     (void)succeeded(MPI_Comm_free(&comm_));
   else
     leak();
+}
+
+bool mpi_endpoint::close_at_finalize(std::function<void(const std::function<void()>&)> exclusively) {
+  return at_finalize_.install([this, run = std::move(exclusively)] { run([this] { end_with_mpi(); }); });
+}
+
+// A world whose ranks share memory has no streams here, and goes on without MPI.
+void mpi_endpoint::end_with_mpi() {
+  close();
+  const bool has_talked = std::ranges::any_of(links_.streams(), [](const auto& with) { return with != nullptr; });
+  if (has_talked && health_ == status::ok) health_ = status::state;
 }
 
 // Whether nothing is under way any more, in time.

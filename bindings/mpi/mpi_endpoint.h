@@ -29,11 +29,13 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "bindings/mpi/finalize_hook.h"
 #include "bindings/mpi/mpi_boards.h"
 #include "bindings/mpi/mpi_links.h"
 #include "bindings/mpi/mpi_requests.h"
@@ -96,6 +98,11 @@ class mpi_endpoint final : public endpoint {
   /// Waits, for a bounded time, until all peers have closed too and nothing is on its way any more.
   void close() override;
 
+  /// Closes the endpoint at the beginning of MPI_Finalize, unless it has been closed before. After that the endpoint
+  /// does not call MPI, and its health is STATE if ranks have talked through MPI. `exclusively` runs a job as the
+  /// owner of the engine. False if MPI refuses.
+  bool close_at_finalize(std::function<void(const std::function<void()>&)> exclusively);
+
  private:
   mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple);
 
@@ -130,12 +137,14 @@ class mpi_endpoint final : public endpoint {
   void receive_orphans();
   bool is_drained() const;
   void leak();
+  void end_with_mpi();
 
   MPI_Comm comm_;
   const lsched::world place_;
   mpi_limits limits_;
   bool is_thread_multiple_;
   bool is_closed_ = false;
+  finalize_hook at_finalize_{};
   status health_ = status::ok;
   doorbell bell_{};
 

@@ -32,6 +32,7 @@ bool mpi_endpoint::send(link_id link, round_no round, const message& payload) {
 
 // True if the source may change at once.
 bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload) {
+  if (health_ != status::ok) return false;
   mpi_link& state = links_[link];
   const std::uint64_t bytes = payload.null ? 0 : payload.bytes;
   const bool is_small = bytes <= k_bounce_bytes;
@@ -81,6 +82,7 @@ bool mpi_endpoint::receive(link_id link, round_no round, message_target into, ar
   mpi_link& state = links_[link];
   state.into = into;
   await(link, wait::message, round);
+  if (health_ != status::ok) return false;
   MPI_Request request = MPI_REQUEST_NULL;
   const int room = static_cast<int>(bounce_bytes(state.spec));
   if (!succeeded(MPI_Irecv(state.bounce[0], room, MPI_BYTE, state.spec.peer, state.tag, comm_, &request))) return false;
@@ -222,6 +224,7 @@ void mpi_endpoint::send_control(mpi_stream& to) {
 }
 
 void mpi_endpoint::receive_control(mpi_stream& from) {
+  if (health_ != status::ok) return;
   from.listening = listening::posted;
   MPI_Request request = MPI_REQUEST_NULL;
   if (!succeeded(MPI_Irecv(from.incoming.data(), static_cast<int>(sizeof from.incoming), MPI_BYTE, from.peer,

@@ -179,9 +179,11 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
 
 }  // namespace
 
-result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, neighbourhood* found) {
+result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options, neighbourhood* found,
+                                                    mpi_endpoint** far_part) {
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
+  if (far_part != nullptr) *far_part = far->get();
   const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
   if (auto why = validate(all, options)) return *why;
 

@@ -32,8 +32,8 @@ struct mpi_options {
 ///
 /// `found` (may be null): its ranks and cores are those of this machine; it may have a thread with MPI_THREAD_MULTIPLE,
 /// or where no two ranks talk through MPI; the remark is "shared memory with 3 ranks, MPI with 4", or why not. Of ranks
-/// that share memory, nodes has the lowest.
+/// that share memory, nodes has the lowest. `far_part` (may be null): the part of the result that calls MPI.
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
-                                                    neighbourhood* found = nullptr);
+                                                    neighbourhood* found = nullptr, mpi_endpoint** far_part = nullptr);
 
 }  // namespace lsched

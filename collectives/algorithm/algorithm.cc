@@ -23,7 +23,7 @@ std::optional<failure> validate_place(world place) {
   return std::nullopt;
 }
 
-std::optional<failure> validate_user(const collective& of, const constraints& needs, const shape& data) {
+std::optional<failure> validate_user(const algorithm& how, const shape& data) {
   if (data.what != kernel::user) {
     if (data.unit == 1 && !data.commutes) return std::nullopt;
     return argument("only user-defined arithmetic has a unit, and may say that it commutes");
@@ -32,12 +32,12 @@ std::optional<failure> validate_user(const collective& of, const constraints& ne
   const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
   if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
     return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
-  if (of.activates)
-    return constraint(name(of.name) + " merges what comes too late, in any order: choose a built-in reduction");
-  if (needs.needs_commutative && !data.commutes)
-    return constraint(
-        "this algorithm combines operands in any order, and the arithmetic does not commute: choose another, "
-        "or \"auto\"");
+  if (how.of->activates)
+    return constraint(name(how.of->name) + " merges late contributions in any order: choose a built-in reduction");
+  if (how.needs.needs_commutative && !data.commutes)
+    return constraint("algorithm " + name(how.name) +
+                      " combines operands in any order, and the user_op does not commute: choose another algorithm, or "
+                      "\"auto\"");
   return std::nullopt;
 }
 
@@ -163,7 +163,9 @@ std::optional<failure> validate_nodes(const collective& of, world place, const s
                   ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
 }
 
-std::optional<failure> validate_data(const collective& of, const constraints& needs, world place, const shape& data) {
+std::optional<failure> validate_data(const algorithm& how, world place, const shape& data) {
+  const collective& of = *how.of;
+  const constraints& needs = how.needs;
   if (data.radix < 0 || data.radix == 1)
     return argument("a radix of " + std::to_string(data.radix) + ": use 2 or more");
   if (!of.moves_data) {
@@ -171,7 +173,7 @@ std::optional<failure> validate_data(const collective& of, const constraints& ne
     return argument("this collective moves no data: set count to 0, the kernel to none, and no divisor");
   }
   if (auto why = validate_kernel(of, data)) return why;
-  if (auto why = validate_user(of, needs, data)) return why;
+  if (auto why = validate_user(how, data)) return why;
   if (auto why = validate_blocks(of, place, data)) return why;
   if (auto why = validate_buckets(of, data)) return why;
   if (auto why = validate_tensors(of, data)) return why;
@@ -207,7 +209,7 @@ std::optional<failure> validate_start(const collective& of, const activation& st
 
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts) {
   if (auto why = validate_place(place)) return why;
-  if (auto why = validate_data(*how.of, how.needs, place, data)) return why;
+  if (auto why = validate_data(how, place, data)) return why;
   if (auto why = validate_start(*how.of, starts, place.size)) return why;
   if (auto why = validate_custom(how, place.size, in_units(data))) return why;
   if (place.size < 2 || data.tensors.size() <= how.most_tensors) return std::nullopt;

@@ -67,7 +67,7 @@ static void state(void) {
   lsched_schedule* const sum = sum_of(4, NULL);
   lsched_ticket round;
   if (rank == 0) {
-    lsched_must_of(sum, lsched_start(sum, &round));
+    lsched_must(lsched_start(sum, &round));
     lsched_must(lsched_run(sum, 0, lsched_why()));
   }
   sleep(1);

@@ -16,7 +16,7 @@ int main(void) {
   for (int step = 0; step < 10; ++step) {
     for (int layer = 3; layer >= 0; --layer) {
       for (int i = 0; i < 1 << 16; ++i) gradients[layer][i] = 1; /* backward */
-      lsched_must_of(sums[layer], lsched_start(sums[layer], &rounds[layer]));
+      lsched_must(lsched_start(sums[layer], &rounds[layer]));
     }
     for (int layer = 0; layer < 4; ++layer) lsched_must(lsched_wait(rounds[layer], LSCHED_FOREVER, lsched_why()));
   }

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "ops/float_mode.h"
+
 namespace lsched {
 namespace {
 
@@ -98,6 +100,7 @@ void engine::post(instance& inst) {
 }
 
 bool engine::step() {
+  const default_float_mode here;
   ++counters_.steps;
   bool moved = drain_posts();
   moved = poll_endpoint() || moved;

@@ -42,8 +42,10 @@ std::string describe_start(const instance& inst, rank* waits_for) {
 std::string describe_failure(const instance& inst, rank* culprit) {
   const rank who = inst.culprit.load();
   if (culprit != nullptr) *culprit = who;
+  const bool is_published = inst.verdict.load() != status::ok;
   return inst.label + ": " + std::string(text_of(inst.failed_with)) +
-         (who == k_no_rank ? "" : ", rank " + std::to_string(who));
+         (who == k_no_rank ? "" : ", rank " + std::to_string(who)) +
+         (is_published ? "" : "; the schedule ends when nothing uses this rank's memory any more");
 }
 
 /// Whether the open round waits for the calls of all ranks.

@@ -5,6 +5,7 @@
 #include "libsched/analysis/shared_sources.h"
 #include "libsched/engine/engine.h"
 #include "libsched/schedule/round.h"
+#include "ops/float_mode.h"
 
 namespace lsched {
 namespace {
@@ -189,6 +190,7 @@ status engine::link(instance& inst, std::span<const member_address> all) {
 }
 
 void engine::open(instance& inst) {
+  const default_float_mode here;
   inst.has_settled = true;
   if (inst.predecessor != nullptr) take_over(inst, *std::exchange(inst.predecessor, nullptr));
   if (inst.phase == phase::failed) return net_.abandon(inst.id);  // given up here, or by a faster rank

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "ops/float_mode.h"
+
 namespace lsched {
 
 std::optional<std::uint32_t> spares::take() {
@@ -43,6 +45,7 @@ void contribution::deposit(std::span<const source_part> gradient, std::uint64_t 
   const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
+    const default_float_mode here;
     const pending& old = buffers_[*waiting];
     if (how_.merge) {
       copy_parts(gradient, fresh.data);
@@ -105,6 +108,7 @@ std::uint64_t contribution::save(std::byte* into) const {
 }
 
 void contribution::add(const pending& earlier, pending& later) const {
+  const default_float_mode here;
   if (how_.merge)
     how_.merge(earlier.data, later.data);
   else if (how_.count > 0)

@@ -75,6 +75,17 @@ status session::offer(std::span<const source_part> contribution, round_no* round
   return status::ok;
 }
 
+// No post: the engine looks at calls for rounds that are not over. Skipped rounds have no times of calls
+// (call_times::note), so they do not count in the median of deadline(auto).
+status session::skip(round_no last, std::uint64_t* skipped) {
+  if (const status why = may_offer(); why != status::ok) return why;
+  instance& rounds = *all_.rounds;
+  const round_no called = called_of(rounds), up_to = std::max(called, std::min(last, finished_of(rounds)));
+  if (up_to > called) call_for(rounds, up_to);
+  *skipped = up_to - called;
+  return status::ok;
+}
+
 status session::prepare(std::uint32_t bucket, const void* data) {
   if (bucket >= offered_.size() || (data == nullptr && offered_[bucket].count > 0)) return status::argument;
   if (const status why = may_offer(); why != status::ok) return why;
@@ -250,8 +261,8 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
 // --- what all ranks do together --------------------------------------------------------------------------------------
 
 call_progress session::await(const instance& one, round_no round) {
+  const status verdict = one.verdict.load();  // first: an instance may fail after the round
   if (is_over(one, round)) return {};
-  const status verdict = one.verdict.load();
   return {verdict == status::ok ? status::pending : verdict, &one, uncounted(one, round)};
 }
 

@@ -93,6 +93,10 @@ class session {
   /// over yet: *is_posted. STATE after leave(), or in the middle of flush or model_sync.
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
 
+  /// The rounds up to `last` that are over count as called for; *skipped = the number of these rounds. The next offer
+  /// calls for a round after them. STATE as offer().
+  status skip(round_no last, std::uint64_t* skipped);
+
   /// Takes over a bucket of a contribution that is put together while others of it are still computed; offer_prepared()
   /// deposits the whole and calls, once it has all of them. ARGUMENT: no such bucket, or no data. STATE as offer().
   status prepare(std::uint32_t bucket, const void* data);

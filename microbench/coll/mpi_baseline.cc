@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "build_options.h"
+
 #if LSCHED_HAVE_MPI
 #include <mpi.h>
 #if defined(OPEN_MPI)

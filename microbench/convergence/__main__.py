@@ -22,12 +22,13 @@ import decentralised
 import hessian
 import hyperplane
 import language
+import lateness
 import orthogonality
 import partial
 import sparse
 from result import Result
 
-FIGURES = {**partial.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
+FIGURES = {**partial.FIGURES, **lateness.FIGURES, **decentralised.FIGURES, **hyperplane.FIGURES, **adasum.FIGURES,
            **orthogonality.FIGURES, **hessian.FIGURES, **sparse.FIGURES, **language.FIGURES}
 
 

@@ -25,4 +25,5 @@ class Outcome:
     time: float = 0.0  # until the last rank has made its last step: units of the load, or seconds
     contributors: list[int] = dataclasses.field(default_factory=list)  # ranks, by round
     staleness: list[int] = dataclasses.field(default_factory=list)  # rounds, by gradient or by round
+    steps: list[int] = dataclasses.field(default_factory=list)  # that each rank has made, of loops by rounds
     is_exact: bool = True  # every gradient was in one round, every round had contributors, averages are the same bits

@@ -7,6 +7,7 @@ import functools
 import gzip
 import importlib.util
 import pathlib
+import random
 from typing import Any
 
 import torch
@@ -129,6 +130,31 @@ class DigitsOneLate(Digits):
 
     def units(self, rank: int, step: int) -> float:
         return self.base + (self.late if self.late_rank(step) == rank else 0.0)
+
+
+class LateDigits(Digits):
+    """Digits on four ranks, steps of 60 to 66 units, and one kind of lateness."""
+
+    ranks = 4
+    batch = 16
+    epochs = 15
+    base = 60.0
+    late = 400.0
+
+    def __init__(self, kind: str, seed: int, dtype: torch.dtype) -> None:
+        self.kind = kind
+        super().__init__(seed, dtype)
+
+    def units(self, rank: int, step: int) -> float:
+        drawn = random.Random((self.seed * self.ranks + rank) * 10**6 + step)
+        time = self.base * drawn.uniform(1.0, 1.1)
+        if self.kind == "two classes":
+            return time * (2 if rank >= self.ranks // 2 else 1)
+        late_rank = {"none": None, "in turn": step % self.ranks, "random": self.late_rank(step), "always": 1}[self.kind]
+        return time + (self.late if rank == late_rank else 0.0)
+
+
+LATENESS = ("none", "in turn", "random", "always", "two classes")
 
 
 class Vowels(Task):
@@ -315,4 +341,5 @@ class Hyperplane(Task):
 
 
 TASKS: dict[str, Any] = {"digits": Digits, "digits_one_late": DigitsOneLate, "vowels": Vowels,
+                         **{kind: functools.partial(LateDigits, kind) for kind in LATENESS},
                          **{f"hyperplane_{late}": functools.partial(Hyperplane, late) for late in (200, 300, 400)}}

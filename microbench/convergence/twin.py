@@ -86,15 +86,20 @@ class Twin:
     def _open(self) -> int:
         return len(self.results)
 
-    def _call(self, now: float, number: int) -> None:
+    def _add_gradient(self, now: float, number: int) -> Rank:
+        """Makes a step's gradient and adds it to what is pending at the rank."""
         rank = self.ranks[number]
         rank.optimizer.zero_grad()
         self.task.loss(rank.model, number, rank.step).backward()
         rank.gradient.take_gradients()
         rank.pending.flat += rank.gradient.flat
         rank.step += 1
-        rank.calls.append(rank.step)
         rank.called.append(now)
+        return rank
+
+    def _call(self, now: float, number: int) -> None:
+        rank = self._add_gradient(now, number)
+        rank.calls.append(rank.step)
         if rank.step < self._open:
             return self._resume(now, number)
         rank.is_waiting = True

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "build_options.h"
+
 namespace lsched::bench {
 
 runtime_handle open_world_of_one(const lsched_config* config) {

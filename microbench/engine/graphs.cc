@@ -9,6 +9,7 @@
 #include <deque>
 #include <thread>
 
+#include "build_options.h"
 #include "microbench/engine/engine_parts.h"
 #include "microbench/rounds.h"
 #if LSCHED_HAVE_TBB

@@ -1,13 +1,16 @@
 // Which function computes a kernel.
 #include "ops/adasum/adasum.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/float_mode.h"
 #include "ops/kernel.h"
 
 namespace lsched {
 namespace {
 
+// The function may have set another mode. Later ops need the default mode.
 void call_user(const kernel_call& call) {
   if (call.count > 0) call.user->run(call.a, call.b, call.c, call.count, call.user->context);
+  default_float_mode::restore();
 }
 
 }  // namespace

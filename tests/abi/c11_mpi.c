@@ -1,7 +1,8 @@
-/* A program over MPI, by an MPI header that is plain C11 too and brings what it needs: every rank gets the sum.
+/* A program over MPI, whose header is plain C11 and includes all that it needs: the three ranks get their sum.
  *
- * `c11_mpi only` sends everything through MPI; `c11_mpi refused` wants to be told that some rank's libsched_mpi is of
- * build 000000000000; `c11_mpi launched` that `lsched run` has started it. */
+ * `c11_mpi auto` expects this from mpiexec and from `lsched run`; `c11_mpi only` sends everything through MPI.
+ * `c11_mpi refused` expects the error that libsched_mpi of some rank is of build 000000000000; `c11_mpi local_only` the
+ * error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static int is_right_sum(lsched_world* world, lsched_diagnostic* why) {
 
 int main(int count, char** words) {
   const char* const wish = count > 1 ? words[1] : "";
-  const lsched_mpi_transport transport = strcmp(wish, "only") == 0 ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO;
+  const lsched_mpi_transport transport = strstr(wish, "only") != NULL ? LSCHED_MPI_ONLY : LSCHED_MPI_AUTO;
   int level, is_right;
   lsched_world* world;
   lsched_diagnostic why = {.struct_size = sizeof why};
@@ -30,10 +31,11 @@ int main(int count, char** words) {
   if (strcmp(wish, "refused") == 0)
     is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, libsched of ") != NULL &&
                strstr(strstr(why.text, "libsched of"), lsched_version()) != NULL;
-  else if (strcmp(wish, "launched") == 0)
-    is_right = opened == LSCHED_ERR_UNSUPPORTED && strstr(why.text, "of 2 that `lsched run` has started") != NULL;
+  else if (strcmp(wish, "local_only") == 0)
+    is_right = opened == LSCHED_ERR_UNSUPPORTED && strstr(why.text, "LSCHED_MPI_ONLY, but `lsched run`") != NULL;
   else
-    is_right = opened == LSCHED_OK && is_right_sum(world, &why) && lsched_world_close(world) == LSCHED_OK;
+    is_right = opened == LSCHED_OK && lsched_size(world) == 3 && is_right_sum(world, &why) &&
+               lsched_world_close(world) == LSCHED_OK;
   if (!is_right) fprintf(stderr, "opening: %s; %s\n", lsched_status_name(opened), why.text);
   MPI_Finalize();
   return !is_right;

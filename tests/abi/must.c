@@ -23,10 +23,10 @@ int main(int count, char** words) {
     desc.dtype = LSCHED_F64;
     desc.reduction = LSCHED_SUM;
     lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
-    lsched_must_of(sum, lsched_start(sum, &round));
+    lsched_must(lsched_start(sum, &round));
     lsched_must(lsched_wait(round, LSCHED_FOREVER, lsched_why()));
     lsched_must(lsched_cancel(sum, lsched_why()));
-    lsched_must_of(sum, lsched_start(sum, &round));
+    lsched_must(lsched_start(sum, &round));
   }
   lsched_must(LSCHED_PENDING);
   lsched_must(lsched_world_close(world));

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_options.h"
 #include "tests/support/thread_ranks.h"
 
 namespace {
@@ -629,6 +630,7 @@ TEST(c_running, null_schedules_and_tickets_are_errors) {
   EXPECT_EQ(lsched_offer(nullptr, &ticket, &ticket), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_collect(ticket, nullptr, 0, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_withdraw(nullptr, nullptr), LSCHED_ERR_ARGUMENT);
+  EXPECT_EQ(lsched_skip(nullptr, 0, nullptr), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_leave(nullptr), LSCHED_ERR_ARGUMENT);
 }
 
@@ -865,6 +867,7 @@ TEST(c_partial, ordinary_and_partial_functions_refuse_each_others_schedules) {
   EXPECT_EQ(lsched_rebind(partial, inputs, outputs), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_offer(ordinary, input.data(), &ticket), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_withdraw(ordinary, nullptr), LSCHED_ERR_STATE);
+  EXPECT_EQ(lsched_skip(ordinary, 0, nullptr), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_leave(ordinary), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_start(ordinary, &ticket), LSCHED_OK);
   EXPECT_EQ(lsched_collect(ticket, output.data(), 0, nullptr, nullptr), LSCHED_ERR_STATE);

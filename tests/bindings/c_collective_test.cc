@@ -556,6 +556,30 @@ TEST(c_collective, an_allreduce_has_the_segments_that_its_desc_asks_for) {
   });
 }
 
+TEST(c_collective, a_rank_that_refuses_a_create_fails_that_create_and_no_other) {
+  const threads ranks(3);
+  ranks.each([](lsched_world* runtime, rank r) {
+    for (const bool is_refused_well : {true, false}) {
+      numbers input(8, r), output(8);
+      const lsched_collective_desc desc = allreduce_of(input, output);
+      lsched_schedule* schedule = nullptr;
+      diagnostic why;
+      const lsched_status code = is_refused_well ? LSCHED_ERR_BOUNDS : LSCHED_ERR_ARGUMENT;
+      if (r == 1)
+        EXPECT_EQ(lsched_refuse(runtime, LSCHED_ERR_BOUNDS, is_refused_well ? "too long" : nullptr, &why), code);
+      else
+        EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), code);
+      EXPECT_EQ(why.rank, r == 1 ? -1 : 1);
+      EXPECT_TRUE(why.says(is_refused_well ? "too long" : "text is null")) << why.text;
+      ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+      EXPECT_EQ(output, numbers(8, 3));
+      EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK);
+    }
+  });
+  EXPECT_EQ(lsched_refuse(nullptr, LSCHED_ERR_ARGUMENT, "alone", nullptr), LSCHED_ERR_ARGUMENT);
+}
+
 TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
   const threads ranks(3);
   ranks.each([](lsched_world* runtime, rank r) {

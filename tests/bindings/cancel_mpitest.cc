@@ -2,7 +2,6 @@
 // (docs/reference/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -14,6 +13,7 @@
 
 #include "bindings/c/lsched_mpi.h"
 #include "tests/support/cancel_trials.h"
+#include "tests/support/process_limit.h"
 
 namespace {
 
@@ -101,7 +101,7 @@ TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_noth
 int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  alarm(std::getenv("LSCHED_TEST_FULL") != nullptr ? 3500 : 115);
+  lsched::testing::limit_this_process();
   ::testing::InitGoogleTest(&argc, argv);
   const int answer = RUN_ALL_TESTS();
   MPI_Finalize();

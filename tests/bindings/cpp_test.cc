@@ -49,6 +49,27 @@ TEST(CppHeader, adasum_sums_what_is_orthogonal_tensor_by_tensor) {
   });
 }
 
+TEST(CppHeader, spans_of_different_sizes_on_one_rank_fail_the_create_on_all_ranks) {
+  as_ranks(3, [](lsched::world& world) {
+    std::vector<double> input(4, world.rank()), output(4);
+    const std::span<const double> given(input.data(), world.rank() == 1 ? 3 : 4);
+    const std::function<void()> creates[] = {[&] { (void)world.allreduce<double>(given, output); },
+                                             [&] { (void)world.adasum<double>(given, output); },
+                                             [&] { (void)world.sparse<double>(given, output, 2); }};
+    for (const auto& create : creates) {
+      if (world.rank() == 1) {
+        EXPECT_THROW(create(), std::invalid_argument);
+      } else {
+        EXPECT_THROW(create(), lsched::error);
+      }
+      lsched::schedule sum = world.allreduce<double>(input, output);
+      sum.run(k_limit);
+      EXPECT_EQ(output, std::vector<double>(4, 3.0));
+      sum.close();
+    }
+  });
+}
+
 TEST(CppHeader, allreduce_runs_in_and_out_of_place) {
   as_ranks(3, [](lsched::world& world) {
     std::vector<float> input(5, static_cast<float>(world.rank() + 1));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/c/world.h"
+#include "build_options.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"

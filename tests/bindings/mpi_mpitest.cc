@@ -6,10 +6,8 @@
 // rounds of everything, large vectors included.
 #include <mpi.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,7 +21,6 @@
 
 #include "bindings/mpi/hybrid_endpoint.h"
 #include "bindings/mpi/mpi_endpoint.h"
-#include "bindings/mpi/mpi_library.h"
 #include "bindings/mpi/mpi_world.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/rooted/rooted.h"
@@ -33,6 +30,7 @@
 #include "tests/conformance/endpoint_exam.h"
 #include "tests/support/generators.h"
 #include "tests/support/home_commits.h"
+#include "tests/support/process_limit.h"
 
 namespace lsched {
 namespace {
@@ -60,12 +58,6 @@ struct context {
 context g_run;
 
 // --- reporting ---------------------------------------------------------------------------------------------
-
-extern "C" void bark(int) {
-  constexpr char text[] = "mpi_check: the watchdog ended a process that hung\n";
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(125);
-  _exit(124);
-}
 
 /// Waits for MPI, asleep: the ranks that we wait for may need the core.
 bool settle(MPI_Request& request) {
@@ -503,22 +495,6 @@ std::string a_shutdown_without_answer_is_bounded() {
   return {};
 }
 
-std::string a_foreign_launcher_is_noticed() {
-  if (const std::string text = launcher_mismatch(); !text.empty())
-    return "it complains about its own launcher: " + text;
-  setenv("OMPI_COMM_WORLD_SIZE", "17", 1);
-  const std::string by_size = launcher_mismatch();
-  setenv("OMPI_COMM_WORLD_SIZE", std::to_string(g_run.size).c_str(), 1);
-  const std::string by_nothing = launcher_mismatch();
-  unsetenv("OMPI_COMM_WORLD_SIZE");
-  setenv("PMIX_RANK", "17", 1);
-  const std::string by_rank = launcher_mismatch();
-  unsetenv("PMIX_RANK");
-  if (by_size.find("started 17 ranks") == std::string::npos) return "a wrong size is not noticed";
-  if (by_rank.find("started rank 17") == std::string::npos) return "a wrong rank is not noticed";
-  return by_nothing;
-}
-
 // --- real engines ------------------------------------------------------------------------------------------
 
 /// An endpoint, its engine and its driver. Checks that everything goes away in order.
@@ -709,7 +685,6 @@ void check_engines(const mode& how) {
 }
 
 void check_endpoints() {
-  check("launcher", a_foreign_launcher_is_noticed);
   check("world.fits", the_endpoint_fits_the_node);
   check("world.says_why", a_node_that_cannot_share_says_why);
   check("tags", tags_are_used_again_unless_given_up);
@@ -737,8 +712,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &g_run.size);
   if (argc > 1) g_run.only = argv[1];
   g_run.is_full = std::getenv("LSCHED_TEST_FULL") != nullptr;
-  std::signal(SIGALRM, bark);
-  alarm(g_run.is_full ? 3500 : 115);
+  lsched::testing::limit_this_process();
 
   check_endpoints();
   for (const mode& how : modes()) check_engines(how);

@@ -5,11 +5,9 @@
 // "auto" of every collective, and what knows nodes by name; LSCHED_TEST_FULL=1: every algorithm by name, and large
 // counts. Every wait is bounded, and a watchdog ends a process that hangs all the same. The first fault ends the run.
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,6 +19,7 @@
 #include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
+#include "tests/support/process_limit.h"
 #include "tests/support/promised_outputs.h"
 
 namespace lsched::testing {
@@ -38,12 +37,6 @@ struct context {
   int cases = 0;
 };
 context g_run;
-
-extern "C" void bark(int) {
-  constexpr char text[] = "bindings_nodes: the watchdog ended a process that hung\n";
-  if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(125);
-  _exit(124);
-}
 
 [[noreturn]] void give_up(const std::string& where, const std::string& why) {
   std::fprintf(stderr, "FAILED rank %d of %d, nodes of %d, %s: %s\n", g_run.self, g_run.size, g_run.ranks_per_node,
@@ -231,8 +224,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &g_run.self);
   MPI_Comm_size(MPI_COMM_WORLD, &g_run.size);
   g_run.is_full = std::getenv("LSCHED_TEST_FULL") != nullptr;
-  std::signal(SIGALRM, bark);
-  alarm(g_run.is_full ? 3500 : 115);
+  lsched::testing::limit_this_process();
   for (const lsched::rank ranks_per_node : {2, 3, 4, 1})
     if (ranks_per_node < g_run.size) run_nodes_of(ranks_per_node);
   refuse_one_bad_environment("LSCHED_READ_PEERS", "perhaps");

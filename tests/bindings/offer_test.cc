@@ -1,7 +1,9 @@
 // Contributions that are none, that come bucket by bucket, and that outlive their process as an image.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -89,6 +91,64 @@ TEST(offer, of_nobody_has_no_result) {
     EXPECT_EQ(report.has_result, 0);
     EXPECT_EQ(sum, integers(2, -1));
   }
+}
+
+/// All ranks end their loops with the same round, and each contribution is in one result.
+TEST(offer, after_skips_calls_for_the_open_round) {
+  constexpr std::uint64_t k_final = 40;
+  for (const int ranks : {3, 5, 2, 1}) {
+    lsched_partial_desc desc = desc_of(1);
+    desc.activation = "solo";
+    partial_world world(ranks, desc);
+    const integers one(1, 1);
+    std::vector<std::uint64_t> up_to(world.its.size());
+    std::int64_t offered = 0;
+    integers seen(world.its.size());
+    const auto take = [&](std::size_t r, const lsched_report& report, const integers& result) {
+      if (report.has_result != 0) seen[r] += result[0];
+      up_to[r] = report.last.round;
+    };
+    for (int turn = 0; std::ranges::any_of(up_to, [](std::uint64_t round) { return round < k_final; }); ++turn) {
+      ASSERT_LT(turn, 1000);
+      for (std::size_t r = 0; r < world.its.size(); ++r) {
+        if (up_to[r] >= k_final || (r == 1 && turn % 8 != 0)) continue;  // rank 1 is slow
+        ASSERT_EQ(lsched_skip(world.its[r], k_final - 1, nullptr), LSCHED_OK);
+        const lsched_ticket ticket = offer(world.its[r], &one);
+        EXPECT_LE(ticket.round, k_final);
+        EXPECT_GT(ticket.round, up_to[r]);
+        ++offered;
+        integers result(1);
+        take(r, collect(ticket, result), result);
+      }
+    }
+    EXPECT_EQ(up_to, std::vector<std::uint64_t>(world.its.size(), k_final));
+    std::vector<bool> has_flushed(world.its.size());
+    for (int turn = 0; std::ranges::count(has_flushed, false) > 0; ++turn) {
+      ASSERT_LT(turn, 10'000);
+      for (std::size_t r = 0; r < world.its.size(); ++r) {
+        integers result(1);
+        lsched_report report{.struct_size = sizeof report};
+        if (has_flushed[r] || lsched_flush(world.its[r], result.data(), 1'000'000, &report, nullptr) != LSCHED_OK)
+          continue;
+        has_flushed[r] = true;
+        take(r, report, result);
+        EXPECT_EQ(report.round, k_final + 1);
+      }
+    }
+    EXPECT_EQ(seen, integers(world.its.size(), offered));
+  }
+}
+
+TEST(offer, cannot_skip_what_is_not_over) {
+  partial_world world(3, desc_of(1));
+  std::uint64_t skipped = 7;
+  EXPECT_EQ(lsched_skip(world.its[0], 100, &skipped), LSCHED_OK);
+  EXPECT_EQ(skipped, 0u);
+  EXPECT_EQ(offer(world.its[0], nullptr).round, 1u);
+  EXPECT_EQ(lsched_skip(world.its[0], UINT64_MAX, nullptr), LSCHED_OK);
+  EXPECT_EQ(offer(world.its[0], nullptr).round, 2u);
+  EXPECT_EQ(lsched_leave(world.its[0]), LSCHED_OK);
+  EXPECT_EQ(lsched_skip(world.its[0], 1, nullptr), LSCHED_ERR_STATE);
 }
 
 TEST(offer, may_come_bucket_by_bucket_in_any_order) {

@@ -97,10 +97,11 @@ TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
   const auto put = [](std::uint64_t place, const char* text) {
     return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
   };
-  const odd_world all[] = {{LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
-                           {LSCHED_ERR_MISMATCH, "the size of the world", put(k_size, "\3\0\0\0")},
-                           {LSCHED_ERR_UNSUPPORTED, "ranks 0 and 1 are on ", put(k_machine, "other")},
-                           {LSCHED_ERR_TRANSPORT, "answered 7", [](std::byte*, std::uint64_t) { return 7; }}};
+  const odd_world all[] = {
+      {LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
+      {LSCHED_ERR_MISMATCH, "the size of the world", put(k_size, "\3\0\0\0")},
+      {LSCHED_ERR_UNSUPPORTED, "connects processes of one user on one host", put(k_machine, "other")},
+      {LSCHED_ERR_TRANSPORT, "answered 7", [](std::byte*, std::uint64_t) { return 7; }}};
   for (const odd_world& each : all)
     EXPECT_EQ(of_processes(2,
                            [&](rank self, const tcp_store& store) {
@@ -169,15 +170,16 @@ std::pair<lsched_status, std::string> open_under(const variables& set) {
 
 TEST(launchers, that_start_several_are_never_worlds_of_one) {
   const std::pair<variables, std::string> all[] = {
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}, "one of 3 started by an MPI launcher (PMI_SIZE)"},
-      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"PMIX_RANK", "0"}}, "(OMPI_COMM_WORLD_SIZE)"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}}, "one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "3"}, {"PMIX_RANK", "0"}},
+       "(OMPI_COMM_WORLD_SIZE, as of Open MPI)"},
       {{{"PMIX_RANK", "0"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
       {{{"PMIX_RANK", "2"}}, "lsched_world_open_mpi"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}}, "one of 3 started by torchrun (WORLD_SIZE)"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "lsched_world_open_with"},
       {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"},
       // Several at a time: the innermost that is known.
-      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE)"},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE, as of MPICH)"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "(WORLD_SIZE)"}};
   for (const auto& [set, words] : all) {
     const auto [answer, text] = open_under(set);

@@ -1,27 +1,20 @@
 // Nodes that are emulated under real MPI ranks: partition-parallel training, and Adasum by nodes, beside what one
 // process works out. Run as `mpiexec -n {2,3,4,5} bindings_partition`. A hang is a failure.
 #include <mpi.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 
 #include "bindings/c/lsched_mpi.h"
 #include "tests/support/partition_training.h"
+#include "tests/support/process_limit.h"
 
 namespace lsched::testing {
 namespace {
 
 int g_self = 0, g_size = 0;
 int g_cases = 0;
-
-extern "C" void bark(int) {
-  constexpr char text[] = "bindings_partition: the watchdog ended a process that hung\n";
-  (void)!write(2, text, sizeof text - 1);
-  _exit(124);
-}
 
 [[noreturn]] void give_up(const std::string& what) {
   std::fprintf(stderr, "FAILED rank %d of %d: %s\n", g_self, g_size, what.c_str());
@@ -109,8 +102,7 @@ int main(int argc, char** argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &g_self);
   MPI_Comm_size(MPI_COMM_WORLD, &g_size);
-  std::signal(SIGALRM, bark);
-  alarm(55);
+  lsched::testing::limit_this_process();
   for (const int ranks_per_node : {2, 3, 1})
     if (ranks_per_node <= g_size) run_nodes_of(ranks_per_node);
   MPI_Finalize();

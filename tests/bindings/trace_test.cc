@@ -115,37 +115,63 @@ TEST(Trace, of_everything_that_could_not_be_written_is_refused_when_the_runtime_
   EXPECT_NE(std::string(why.text).find("no/: No such file"), std::string::npos) << why.text;
 }
 
-TEST(Trace, files_that_are_none_are_told_before_anything_is_written) {
+TEST(Trace, at_close_warns_if_the_disk_is_full) {
+  const scratch_folder folder;
+  for (const char* rank : {"0", "1"})
+    std::filesystem::create_symlink("/dev/full", folder.file("full." + std::string(rank) + ".json"));
+  setenv("LSCHED_TRACE", folder.file("full").c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  run_world(2, [](lsched_world*, bool) {});
+  const std::string printed = ::testing::internal::GetCapturedStderr();
+  unsetenv("LSCHED_TRACE");
+  for (const char* rank : {"0", "1"}) {
+    const std::string wanted = "libsched [rank " + std::string(rank) + "] warning: the trace file " +
+                               folder.file("full." + std::string(rank) + ".json") +
+                               " is incomplete: No space left on device";
+    EXPECT_NE(printed.find(wanted), std::string::npos) << printed;
+  }
+}
+
+TEST(Trace, invalid_files_are_refused_before_anything_is_written) {
   const scratch_folder folder;
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   const std::string name = R"({"ph":"M","pid":0,"tid":0,"name":"process_name"})";
   const std::string slice = R"("ph":"X","pid":0,"tid":0,"ts":1.5,"dur":2,"name":"send")";
-  const std::vector<std::pair<std::string, std::string>> mistakes{
-      {R"({"traceEvents":[],"otherData":{"lost":-3}})", "is not a trace"},
-      {R"({"traceEvents":[],"otherData":7})", "is not a trace"},
-      {R"({"traceEvents":7})", "is not a trace"},
-      {R"({"traceEvents":[7]})", "line 1: no event: not an object"},
-      {"[]", "is not a trace"},
-      {"", "line 1: no JSON"},
-      {"{\"traceEvents\":[\n" + name + ",\n\n]}", "line 4: no JSON"},
-      {"{\"traceEvents\":[\n" + name + ",\n" + deep + "]}", "line 3: nested too deep"},
-      {"{\"traceEvents\":[\n" + name + ",\n[" + name + "]]}", "line 3: no event: not an object"},
-      {"{\"traceEvents\":[\n" + name + ",\n8\n,9]}", "line 3: no event: not an object"},
-      {"{\"traceEvents\":[\n" + name + ",\n{}]}", "line 3: no event: no \"ph\", or no word"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"tid":"main"}]})", "line 2: no event: no \"tid\", or no whole number"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":"now"}]})", "line 2: no event: no \"ts\", or no number"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":null}]})", "line 2: no event: no \"dur\", or no number"},
-      {R"({"ph":"X","traceEvents":[{"ph":"s","pid":0,"tid":0,"ts":3}]})", "line 1: no event: no \"name\", or no word"}};
-  for (const auto& [text, complaint] : mistakes) {
+  struct mistake {
+    std::string text, where, reason;
+  };
+  const std::vector<mistake> mistakes{
+      {R"({"traceEvents":[],"otherData":{"lost":-3}})", "", "is not a trace"},
+      {R"({"traceEvents":[],"otherData":7})", "", "is not a trace"},
+      {R"({"traceEvents":7})", "", "is not a trace"},
+      {R"({"traceEvents":[7]})", "line 1, column 18: ", "not an event: not an object"},
+      {"[]", "", "is not a trace"},
+      {"", "line 1, column 1: ", "not valid JSON"},
+      {"{\"traceEvents\":[\n" + name + ",\n\n]}", "line 4, column ", "not valid JSON"},
+      {"{\"traceEvents\":[\n" + name + ",\n" + deep + "]}", "line 3, column ", "nested too deep"},
+      {"{\"traceEvents\":[\n" + name + ",\n[" + name + "]]}", "line 3, column ", "not an event: not an object"},
+      {"{\"traceEvents\":[\n" + name + ",\n8\n,9]}", "line 3, column ", "not an event: not an object"},
+      {"{\"traceEvents\":[\n" + name + ",\n{}]}", "line 3, column 2: ", "not an event: no \"ph\", or no word"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"tid":"main"}]})", "line 2, column ", "no \"tid\", or no whole number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":"now"}]})", "line 2, column ", "no \"ts\", or no number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":1e300}]})", "line 2, column ", "\"ts\" is not between"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":-9e18}]})", "line 2, column ", "\"dur\" is not between"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":null}]})", "line 2, column ", "no \"dur\", or no number"},
+      {R"({"ph":"X","traceEvents":[{"ph":"s","pid":0,"tid":0,"ts":3}]})", "line 1, column ",
+       "no \"name\", or no word"}};
+  for (const auto& [text, where, reason] : mistakes) {
     std::ofstream(folder.file("good")) << "{\"traceEvents\":[\n" << name << ",\n{" << slice << "}]}";
     std::ofstream(folder.file("bad")) << text;
-    const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("good") + " " + folder.file("bad") + " > " +
-                                folder.file("out") + " 2> " + folder.file("why");
-    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << complaint << ": " << text.substr(0, 80);
-    EXPECT_EQ(std::filesystem::file_size(folder.file("out")), 0u) << text.substr(0, 80);
-    std::stringstream told;
-    told << std::ifstream(folder.file("why")).rdbuf();
-    EXPECT_NE(told.str().find("bad: " + complaint), std::string::npos) << complaint << ": " << told.str();
+    for (const char* output : {"", " --svg -"}) {
+      const std::string command = LSCHED_TEST_COMMAND " trace " + folder.file("good") + " " + folder.file("bad") +
+                                  output + " > " + folder.file("out") + " 2> " + folder.file("why");
+      EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << reason << ": " << text.substr(0, 80);
+      EXPECT_EQ(std::filesystem::file_size(folder.file("out")), 0u) << text.substr(0, 80);
+      std::stringstream printed;
+      printed << std::ifstream(folder.file("why")).rdbuf();
+      EXPECT_NE(printed.str().find("bad: " + where), std::string::npos) << where << reason << ": " << printed.str();
+      EXPECT_NE(printed.str().find(reason), std::string::npos) << where << reason << ": " << printed.str();
+    }
   }
   EXPECT_EQ(std::system((LSCHED_TEST_COMMAND " trace " + folder.file("good") + " > " + folder.file("out")).c_str()), 0);
   EXPECT_EQ(read(folder.file("out"))["traceEvents"], read(folder.file("good"))["traceEvents"]);

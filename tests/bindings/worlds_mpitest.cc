@@ -2,7 +2,6 @@
 // nodes. Run as `mpiexec -n {2,3,5} bindings_worlds`.
 #include <gtest/gtest.h>
 #include <mpi.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -10,6 +9,7 @@
 #include "bindings/c/lsched_mpi.h"
 #include "tests/support/list_programs.h"
 #include "tests/support/message_programs.h"
+#include "tests/support/process_limit.h"
 #include "tests/support/thread_ranks.h"
 #include "tests/support/world_programs.h"
 
@@ -89,7 +89,7 @@ TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes
 int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  alarm(std::getenv("LSCHED_TEST_FULL") != nullptr ? 3500 : 115);
+  lsched::testing::limit_this_process();
   ::testing::InitGoogleTest(&argc, argv);
   const int answer = RUN_ALL_TESTS();
   MPI_Finalize();

@@ -424,5 +424,41 @@ TEST(opening, says_so_where_a_limit_leaves_ranks_less_memory_than_there_is) {
   EXPECT_EQ(children.wait(), "");
 }
 
+/// Opens a world of one rank under a file size limit, creates a barrier, and closes the world. The diagnostic is that of
+/// opening.
+lsched_status open_under_file_limit(std::uint64_t limit_bytes, std::uint64_t region_bytes, diagnostic& why) {
+  const rlimit limit{limit_bytes, RLIM_INFINITY};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return LSCHED_ERR_INTERNAL;
+  lsched_config config;
+  lsched_config_init(&config);
+  config.region_bytes = region_bytes;
+  lsched_world* world = nullptr;
+  const lsched_status opened = lsched_world_open(&config, &world, &why);
+  if (opened != LSCHED_OK) return opened;
+  lsched_schedule* barrier = nullptr;
+  if (lsched_barrier_create(world, &barrier, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
+  if (lsched_run(barrier, k_limit_ns, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
+  if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return LSCHED_ERR_INTERNAL;
+  return lsched_world_close(world);
+}
+
+// A segment beyond the file size limit used to end the process by SIGXFSZ.
+TEST(opening, under_a_file_size_limit_uses_a_smaller_region_or_names_the_limit) {
+  const auto life = [](rank) -> int {
+    diagnostic smaller;
+    if (open_under_file_limit(64 << 20, 0, smaller) != LSCHED_OK || !smaller.says("ulimit -f")) return 2;
+    diagnostic fits;
+    if (open_under_file_limit(64 << 20, 16 << 20, fits) != LSCHED_OK || fits.text[0] != '\0') return 3;
+    diagnostic too_large;
+    if (open_under_file_limit(64 << 20, 64 << 20, too_large) != LSCHED_ERR_NOMEM) return 4;
+    if (!too_large.says("LSCHED_REGION") || !too_large.says("ulimit -f")) return 5;
+    diagnostic none;
+    if (open_under_file_limit(4096, 0, none) != LSCHED_ERR_NOMEM || !none.says("ulimit -f")) return 6;
+    return 0;
+  };
+  child_ranks children(1, life);
+  EXPECT_EQ(children.wait(), "");
+}
+
 }  // namespace
 }  // namespace lsched::testing

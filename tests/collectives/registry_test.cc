@@ -207,8 +207,8 @@ TEST(registry, bad_requests_say_what_to_change) {
   }
   allreduces.push_back("auto");
   EXPECT_EQ(refusal("alreduce", "auto", place, sum),
-            "LSCHED_ERR_ARGUMENT: there is no collective \"alreduce\": choose one of " + offered(collectives) +
-                "; did you mean allreduce?");
+            "LSCHED_ERR_ARGUMENT: there is no collective \"alreduce\"; did you mean allreduce? Choose one of " +
+                offered(collectives));
   EXPECT_EQ(refusal("allreduce", "telepathy", place, sum),
             "LSCHED_ERR_ARGUMENT: \"allreduce\" has no algorithm \"telepathy\": choose one of " + offered(allreduces));
   EXPECT_NE(refusal("barrier", "auto", place, sum).find("set count to 0"), std::string::npos);

@@ -34,7 +34,7 @@ REASONS = re.findall(r"^\| ([^|]+) \|", TABLE, re.MULTILINE)
 assert 0 < len(REASONS) <= 10, REASONS
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
 MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
-LIMIT = 60  # seconds for a block
+LIMIT = 400  # seconds for a block
 HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
 
 

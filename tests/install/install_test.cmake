@@ -17,7 +17,7 @@ function(run)
 endfunction()
 
 function(expect_hello_of program)
-  run(${PREFIX}/bin/lsched run -n 3 --timeout 50 ${program})
+  run(${PREFIX}/bin/lsched run -n 3 --timeout 400 ${program})
   foreach(rank RANGE 2)
     if(NOT output MATCHES "rank ${rank} of 3: the sum is 6\n")
       message(FATAL_ERROR "${program} printed `${output}`")

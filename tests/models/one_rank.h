@@ -229,14 +229,18 @@ struct one_rank {
     models::require(drives.wait(*it[which], 1, soon) == status::timeout, "a wait for nothing succeeds");
   }
   void run_until_given_up(int which) {
-    const status answer = drives.run(*it[which], never);
+    round_no round = 0;
+    const status answer = drives.run(*it[which], &round, never);
     models::require(answer == status::ok || answer == status::cancelled, "a run fails otherwise");
   }
   void cancel(int which) {
     drives.with_engine([this, which] { runs.cancel(*it[which]); });
     models::require(it[which]->verdict.load() == status::cancelled, "a cancel does not end the instance");
   }
-  void run(int which) { models::require(drives.run(*it[which], never) == status::ok, "a run fails"); }
+  void run(int which) {
+    round_no round = 0;
+    models::require(drives.run(*it[which], &round, never) == status::ok, "a run fails");
+  }
 
   /// From here on, whoever looks at the bell rings it; nobody of ours should.
   void give_bell_away() {

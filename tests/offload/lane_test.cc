@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "build_options.h"
 #include "collectives/allreduce/allreduce.h"
 #include "libsched/schedule/draw.h"
 #include "libsched/transport/shm/shm_endpoint.h"
@@ -104,8 +105,8 @@ class node {
   }
   bool run(instance& it, bool is_started_first) {
     const auto deadline = driver::clock::now() + 30s;
-    if (!is_started_first) return driver_.run(it, deadline) == status::ok;
     round_no round = 0;
+    if (!is_started_first) return driver_.run(it, &round, deadline) == status::ok;
     return driver_.start(it, &round) == status::ok && driver_.wait(it, round, deadline) == status::ok;
   }
   status remove(instance& it) {

@@ -5,6 +5,8 @@
 
 #include <thread>
 
+#include "build_options.h"
+
 namespace lsched {
 namespace {
 

@@ -1,8 +1,8 @@
 // `lsched bench cuda`: starts each part as a process of its own, or as ranks, and puts together what they have
 // measured. A part that crashes, or hangs, takes nothing but its own results with it.
 #include <unistd.h>
-#include <CLI/CLI.hpp>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/launcher.h"
+#include "bindings/cli/common/words.h"
 #include "bindings/input_file.h"
 #include "microbench/harness.h"
 #include "microbench/report.h"

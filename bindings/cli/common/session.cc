@@ -11,11 +11,11 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/environment.h"
+#include "build_options.h"
 #if LSCHED_HAVE_MPI
 #include <mpi.h>
 
 #include "bindings/c/lsched_mpi.h"
-#include "bindings/mpi/mpi_library.h"
 #endif
 
 namespace lsched::cli {
@@ -39,10 +39,6 @@ void enter_mpi(const std::string& threads) {
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, level, &provided) != MPI_SUCCESS)
     throw command_failure(LSCHED_ERR_TRANSPORT, "MPI_Init_thread failed");
-  if (const std::string mismatch = launcher_mismatch(); !mismatch.empty()) {
-    MPI_Finalize();
-    throw command_failure(LSCHED_ERR_TRANSPORT, mismatch + " (this one's is " + mpi_library() + ")");
-  }
   g_is_in_mpi = true;
 }
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 
 from . import _core
+from ._collective import collective_call
 from ._errors import ArgumentError
 from ._memory import look
 from ._schedule import Schedule
-from ._words import REDUCTIONS, dtype_number, number_of
+from ._words import dtype_kind, dtype_number, reduction_number
 
 if TYPE_CHECKING:
     from ._world import World
@@ -87,22 +88,27 @@ class Builder(_core.Builder):
         else:
             super().__init__(world, name)
         self.world = world
-        self._inputs: list[tuple[int, int]] = []
-        self._outputs: list[tuple[int, int]] = []
+        self._inputs: list[tuple[int, int, str]] = []  # count, dtype and kind
+        self._outputs: list[tuple[int, int, str]] = []
+        self._kinds: dict[int, str] = {}  # by the number of the buffer
 
     def input(self, dtype: Any, count: int) -> Buffer:
         """A buffer that is only read; bound at commit, in the order of declaration."""
-        self._inputs.append((count, dtype_number(dtype)))
-        return Buffer(self._input(dtype_number(dtype), count), count)
+        self._inputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
+        return self._buffer(self._input(dtype_number(dtype), count), count, dtype)
 
     def output(self, dtype: Any, count: int) -> Buffer:
         """A buffer that is written; bound at commit, in the order of declaration."""
-        self._outputs.append((count, dtype_number(dtype)))
-        return Buffer(self._output(dtype_number(dtype), count), count)
+        self._outputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
+        return self._buffer(self._output(dtype_number(dtype), count), count, dtype)
 
     def scratch(self, dtype: Any, count: int) -> Buffer:
         """A buffer of the schedule's own."""
-        return Buffer(self._scratch(dtype_number(dtype), count), count)
+        return self._buffer(self._scratch(dtype_number(dtype), count), count, dtype)
+
+    def _buffer(self, number: int, count: int, dtype: Any) -> Buffer:
+        self._kinds[number] = dtype_kind(dtype)
+        return Buffer(number, count)
 
     def nop(self, after: Iterable[int] = ()) -> int:
         return self._waiting(self._nop(), after)
@@ -115,7 +121,10 @@ class Builder(_core.Builder):
 
     def reduce(self, op: str, lower: Part, higher: Part, target: Part, after: Iterable[int] = ()) -> int:
         """target = lower (op) higher, element by element; regions are equal or disjoint."""
-        what = number_of(REDUCTIONS, op, "op")
+        kinds = {self._kinds.get(_region(part)[0], "") for part in (lower, higher, target)}
+        what = reduction_number(op, kinds.pop())
+        if kinds:
+            raise ArgumentError("a reduce of bools and of other elements", "LSCHED_ERR_ARGUMENT")
         return self._waiting(self._reduce(what, *_equal_regions(lower, higher, target)), after)
 
     def copy(self, source: Part, target: Part, after: Iterable[int] = ()) -> int:
@@ -138,16 +147,23 @@ class Builder(_core.Builder):
         """What commit() would run, as a schedule file; those of all ranks are what verify() and simulate() take."""
         return super().text()
 
+    @collective_call
     def commit(self, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
-        """Compile, bind and connect; the builder is used up. Collective. Raises Mismatch where sends and receives of
-        the world do not pair up."""
+        """Compile, bind and connect; the builder is used up, also by a failure. Collective. Raises Mismatch if sends
+        and receives of the world do not pair up."""
         if self.world is None:
             raise ArgumentError("the builder was made without a world: its text can be loaded", "LSCHED_ERR_ARGUMENT")
+        try:
+            return self._committed(inputs, outputs)
+        finally:
+            self._discard()
+
+    def _committed(self, inputs: Iterable[Any], outputs: Iterable[Any]) -> Schedule:
         sources = [look(each, False, name=f"input {i}") for i, each in enumerate(inputs)]
         targets = [look(each, True, name=f"output {i}") for i, each in enumerate(outputs)]
         for what, given, slots in (("inputs", sources, self._inputs), ("outputs", targets, self._outputs)):
-            if [(each.count, each.dtype) for each in given] != slots:
+            if [(each.count, each.dtype, each.kind) for each in given] != slots:
                 raise ArgumentError(f"{what} are not what was declared: {len(slots)} arrays of "
-                                    f"{[count for count, _ in slots]} elements", "LSCHED_ERR_ARGUMENT")
-        handle = self._commit([each.address for each in sources], [each.address for each in targets])
+                                    f"{[count for count, _, _ in slots]} elements", "LSCHED_ERR_ARGUMENT")
+        handle = self._commit(self.world, [each.address for each in sources], [each.address for each in targets])
         return self.world._agreed(Schedule(self.world, handle, sources, targets))

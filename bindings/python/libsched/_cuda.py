@@ -47,9 +47,10 @@ def interface_of(array: Any) -> dict[str, Any] | None:
         return None
 
 
-def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, int, int, int, int, Any, bool]:
+def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
     """As _core.look(): (address, elements, dtype, elements of the C interface in one of its own, bytes of an element,
-    what keeps them, whether they are in the memory of a device), which is said of managed memory too."""
+    what keeps them, whether they are in the memory of a device, whether they are bools). Managed memory counts as
+    memory of a device."""
     told = _read(interface)
     if is_written and told["is_read_only"]:
         raise _bad("this array is read-only, and a result is written to it")
@@ -62,7 +63,8 @@ def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, 
     count = math.prod(shape)
     if count != 0 and not _is_contiguous(shape, told["strides"], item):
         raise _bad("this array is not contiguous in C order")
-    return told["address"], count * factor, number, factor, item // factor, array, count != 0
+    return told["address"], count * factor, number, factor, item // factor, array, count != 0, \
+        told["kind"] == "b1"
 
 
 def _read(interface: dict[str, Any]) -> dict[str, Any]:

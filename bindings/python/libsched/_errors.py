@@ -100,6 +100,12 @@ _STATUSES: dict[int, tuple[str, type[Error]]] = {
 _NO_OP = 2**32 - 1
 
 
+def status_number(name: str) -> int:
+    """The number of a status in lsched.h."""
+    return next((code for code, (status, _) in _STATUSES.items() if status == name), -15)
+
+
+
 def error_of(code: int, rank: int, op: int, round: int, text: str) -> Error:
     """The exception for a diagnostic of the C interface."""
     status, kind = _STATUSES.get(code, (f"lsched_status {code}", Error))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from . import _core, _cuda
 from ._errors import ArgumentError, Unsupported
-from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_number
+from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number
 
 
 class Memory(NamedTuple):
@@ -17,6 +17,17 @@ class Memory(NamedTuple):
     dtype: int  # 0: this library has none
     keeps: Any
     is_on_device: bool = False  # in the memory of a CUDA device, where the host cannot go
+    kind: str = ""  # of Python's elements: "bool", "complex" (two elements of the C interface), or "": real numbers
+
+    @property
+    def dtype_name(self) -> str:
+        """The dtype for people: "float32", "complex of float32", "bool"."""
+        name = DTYPE_NAMES.get(self.dtype, "?")
+        return {"bool": "bool", "complex": f"complex of {name}"}.get(self.kind, name)
+
+    def is_alike(self, other: Memory) -> bool:
+        """Whether elements of both are of one dtype."""
+        return (self.dtype, self.kind) == (other.dtype, other.kind)
 
 
 NOTHING = Memory(0, 0, 0, None)
@@ -32,7 +43,7 @@ def _given(array: Any) -> Any:
         return array  # perhaps by the buffer protocol; the library says what is wrong with it
 
 
-def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool]:
+def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
     given = _given(array)
     if given is array and not isinstance(array, memoryview):
         interface = _cuda.interface_of(array)
@@ -46,16 +57,17 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     nothing. No stream is waited for: see Schedule.start_on_stream().
 
     `dtype` says what the elements are where the array cannot: numpy has no bf16, so pass its bits as an array of
-    16-bit elements. A complex element counts as two, a bool is a uint8.
+    16-bit elements. A complex element counts as two of its parts, a bool is a uint8 of the kind "bool".
     """
     if array is None:
         return NOTHING
     try:
-        address, count, number, factor, item, keeps, is_on_device = _looked_at(array, is_written)
+        address, count, number, factor, item, keeps, is_on_device, is_bool = _looked_at(array, is_written)
     except ArgumentError as error:
         raise ArgumentError(f"{name}: {error.text}", error.status) from None
+    kind = "bool" if is_bool else "complex" if factor == 2 else ""
     if dtype is not None:
-        number = dtype_number(dtype)
+        number, kind = dtype_number(dtype), dtype_kind(dtype)
         bytes = ITEM_BYTES[number]
         if item * factor != bytes:
             raise ArgumentError(f"{name}: an element has {item * factor} bytes, one of {DTYPE_NAMES[number]} {bytes}",
@@ -64,7 +76,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     elif number == 0:
         raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
                             "LSCHED_ERR_ARGUMENT")
-    return Memory(address, count, number, keeps, is_on_device)
+    return Memory(address, count, number, keeps, is_on_device, kind)
 
 
 def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
@@ -100,10 +112,18 @@ def values(memory: Memory) -> list[int]:
     return [] if memory.keeps is None else _core.numbers_at(memory.address, memory.count)
 
 
-def same_dtype(*memories: Memory) -> int:
-    """The dtype of all that are there; 0 where nothing is."""
-    found = {each.dtype for each in memories if each is not NOTHING}
-    if len(found) > 1:
-        names = " and ".join(sorted(DTYPE_NAMES.get(each, "?") for each in found))
+def same_dtype(*memories: Memory) -> tuple[int, str]:
+    """Returns the dtype that the memories share, and its kind; 0 and "" if all of them are NOTHING."""
+    there = [each for each in memories if each is not NOTHING]
+    if any(not each.is_alike(there[0]) for each in there):
+        names = " and ".join(sorted({each.dtype_name for each in there}))
         raise ArgumentError(f"arrays of different dtypes: {names}", "LSCHED_ERR_ARGUMENT")
-    return found.pop() if found else 0
+    return (there[0].dtype, there[0].kind) if there else (0, "")
+
+
+def real_dtype(what: str, *memories: Memory) -> int:
+    """Returns the dtype that the memories share. Raises ArgumentError if the elements are no real numbers."""
+    number, kind = same_dtype(*memories)
+    if kind:
+        raise ArgumentError(f"the elements are {kind}, and {what} is of real numbers", "LSCHED_ERR_ARGUMENT")
+    return number

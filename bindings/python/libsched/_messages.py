@@ -33,7 +33,7 @@ class Mailbox(_core.Mailbox):
     world: World = None  # type: ignore[assignment]  # until it is made
 
     def __init__(self, world: World) -> None:
-        super().__init__(_core.mailbox(world))
+        super().__init__(_core.mailbox(world, not world.nonblocking))
         self.world = world
         world._parts.add(self)
 

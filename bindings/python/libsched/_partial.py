@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError
+from ._errors import ArgumentError, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
-from ._words import DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, REDUCTIONS, dtype_number, number_of
+from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
+                     reduction_number)
 
 if TYPE_CHECKING:
     from ._world import World
+
+_Batch = TypeVar("_Batch")
 
 
 class Report(NamedTuple):
@@ -54,12 +57,70 @@ class Partial(Schedule):
         sparse            k, or a dict of the options of World.sparse_allreduce: then it is a sparse allreduce
 
     One thread at a time offers, and one collects; they may be two.
+
+    Attributes:
+        round   the last round that was collected here
+        passes  passes over the batches that rounds() has begun
     """
 
     _count: int
     _result_count: int
     _dtype: int
     _buckets: list[int]
+    round = 0
+    passes = 0
+    _final_round: int | None = None  # of the loop over rounds() that is under way
+    _steps = 0
+
+    # --- a loop --------------------------------------------------------------------------------------------------
+
+    def rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
+        """Yield batches, pass after pass, until round `until` has been collected: then all ranks stop.
+
+            for batch in sums.rounds(batches, until=1000):
+                report = sums.collect(sums.offer(gradient_of(batch)), result)
+            report = sums.flush(result)
+
+        Within the loop an offer calls for the open round: a late rank leaves out the rounds that it has missed, and
+        makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes)
+        of the sampler or batch sampler of `batches`, if that exists (torch's DistributedSampler has it).
+
+        Raises ArgumentError if a pass has no batch (an iterator can be read once only), and StateError if no offer was
+        made in a whole pass.
+        """
+        self._final_round = until
+        try:
+            while self.round < until:
+                yield from self._pass(batches, until)
+        finally:
+            self._final_round = None
+
+    def _pass(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
+        for sampler in {id(each): each for each in _samplers_of(batches)}.values():
+            sampler.set_epoch(self.passes)
+        self.passes += 1
+        steps, is_empty = self._steps, True
+        for batch in batches:
+            is_empty = False
+            yield batch
+            if self.round >= until:
+                return
+        if is_empty:
+            raise ArgumentError(f"rounds: pass {self.passes} over the batches has no batch, and round {self.round} of "
+                                f"{until} is over: give batches that can be iterated repeatedly, such as a list or a "
+                                "DataLoader", "LSCHED_ERR_ARGUMENT")
+        if self._steps == steps:
+            raise StateError(f"rounds: no step was made in pass {self.passes} over the batches, so round {until} would "
+                             "never come: make a step (an offer and a collect) for each batch", "LSCHED_ERR_STATE")
+
+    def skip(self, last: int) -> int:
+        """Count the rounds up to `last` that are over as called for; returns their number. rounds() does so."""
+        return _core.skip(self, last)
+
+    def _begin_offer(self) -> None:
+        self._steps += 1
+        if self._final_round is not None:
+            _core.skip(self, max(0, self._final_round - 1))
 
     # --- one rank alone ------------------------------------------------------------------------------------------
 
@@ -69,11 +130,14 @@ class Partial(Schedule):
         Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")
+        self._begin_offer()
         return _core.offer(self, memory.address)
 
     def offer_buckets(self, buckets: Sequence[Any]) -> Ticket:
         """The same of buckets that lie in arrays of their own."""
-        return _core.offer_buckets(self, [each.address for each in self._looked_at_buckets(buckets, False)])
+        memories = self._looked_at_buckets(buckets, False)
+        self._begin_offer()
+        return _core.offer_buckets(self, [each.address for each in memories])
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
         """Copy one bucket of a contribution, in any order, while others are still computed; then offer_end()."""
@@ -84,6 +148,7 @@ class Partial(Schedule):
 
     def offer_end(self) -> Ticket:
         """Deposit the contribution whose buckets have been given, and call."""
+        self._begin_offer()
         return _core.offer_end(self)
 
     def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
@@ -93,22 +158,20 @@ class Partial(Schedule):
         """
         self._expect_mine(ticket)
         memory = self._looked_at(result, self._result_count, True, "result")
-        return Report(*_core.collect(ticket, memory.address, timeout))
+        return self._reported(_core.collect(ticket, memory.address, timeout))
 
     def collect_buckets(self, ticket: Ticket, buckets: Sequence[Any], timeout: float | None = None) -> Report:
         """The same into arrays of the buckets."""
         self._expect_mine(ticket)
         memories = self._looked_at_buckets(buckets, True)
-        return Report(*_core.collect_buckets(ticket, [each.address for each in memories], timeout))
+        return self._reported(_core.collect_buckets(ticket, [each.address for each in memories], timeout))
 
     def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
         """The same without a copy: (bytes of the result, to be read until the next collect of any kind; or None)."""
         self._expect_mine(ticket)
         address, report = _core.collect_view(ticket, timeout)
-        if not address:
-            return None, Report(*report)
-        bytes = self._result_count * self._item_bytes
-        return self._viewed(address, bytes, is_read_only=True), Report(*report)
+        view = self._viewed(address, self._result_count * self._item_bytes, is_read_only=True) if address else None
+        return view, self._reported(report)
 
     def withdraw(self) -> int:
         """Take back what was offered and has not been sent; how many offers that was."""
@@ -123,25 +186,22 @@ class Partial(Schedule):
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
         """With all ranks: a round that contains everything offered before, collected. After a Timeout call again."""
         memory = self._looked_at(result, self._result_count, True, "result")
-        return Report(*_core.flush(self, memory.address, timeout))
+        return self._reported(_core.flush(self, memory.address, timeout))
 
     def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
         """The same into arrays of the buckets."""
         memories = self._looked_at_buckets(buckets, True)
-        return Report(*_core.flush_buckets(self, [each.address for each in memories], timeout))
+        return self._reported(_core.flush_buckets(self, [each.address for each in memories], timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
         """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending."""
         memory = self._looked_at(weights, self._count, True, "weights")
-        return Report(*_core.model_sync(self, memory.address, timeout))
+        return self._reported(_core.model_sync(self, memory.address, timeout))
 
     def carry(self, survivors: World) -> None:
         """Go on in a world of some of the ranks, after World.shrink(); docs/reference/shrink.md.
         Collective over `survivors`."""
-        _core.carry(self, survivors)
-        self.world._parts.discard(self)
-        self.world = survivors
-        survivors._parts.add(self)
+        survivors._take_over(self)
 
     # --- what lives on, and what was seen ------------------------------------------------------------------------
 
@@ -157,6 +217,11 @@ class Partial(Schedule):
         """Contributors, staleness, and times of calls, as histograms; the members of lsched_partial_stats."""
         return json.loads(_core.partial_stats(self))
 
+    def _reported(self, members: tuple) -> Report:
+        report = Report(*members)
+        self.round = max(self.round, report.to)
+        return report
+
     # --- arrays --------------------------------------------------------------------------------------------------
 
     @property
@@ -171,9 +236,10 @@ class Partial(Schedule):
         if array is None:
             return NOTHING
         memory = look_at_host(array, is_written, name=name)
-        if memory.dtype != self._dtype or memory.count != count:
-            raise ArgumentError(f"{name} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
-                                f"{count} of {DTYPE_NAMES[self._dtype]} are wanted", "LSCHED_ERR_ARGUMENT")
+        if (memory.dtype, memory.kind, memory.count) != (self._dtype, self._kind, count):
+            raise ArgumentError(f"{name} has {memory.count} elements of {memory.dtype_name}: "
+                                f"{count} of {self._kind or DTYPE_NAMES[self._dtype]} are wanted",
+                                "LSCHED_ERR_ARGUMENT")
         return memory
 
     def _looked_at_buckets(self, buckets: Sequence[Any], is_written: bool) -> list[Memory]:
@@ -183,6 +249,14 @@ class Partial(Schedule):
                 for i, (each, count) in enumerate(zip(buckets, self._buckets))]
 
 
+def _samplers_of(batches: Any) -> Iterator[Any]:
+    """The samplers of a DataLoader that draw another order in each epoch."""
+    batch_sampler = getattr(batches, "batch_sampler", None)
+    for each in (getattr(batches, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)):
+        if hasattr(each, "set_epoch"):
+            yield each
+
+
 def make_partial(world: World, count: int, dtype: Any, *, collective: str | None = None,
                  buckets: Sequence[int] | None = None, op: str | None = "sum", activation: str = "full", seed: int = 0,
                  lag: str = "latest", history: int = 0, divisor: str | None = None, algorithm: str | None = None,
@@ -190,17 +264,17 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
                  sparse: Any = None) -> Partial:
     from ._sparse import request_of
 
-    number = dtype_number(dtype)
+    number, kind = dtype_number(dtype), dtype_kind(dtype)
     wanted = None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
         wanted = request_of(**options)
     handle = _core.partial(world, collective, count, list(buckets or ()), number,
-                           0 if op is None else number_of(REDUCTIONS, op, "op"), activation, seed,
+                           0 if op is None else reduction_number(op, kind), activation, seed,
                            number_of(LAGS, lag, "lag"), history, number_of(DIVISORS, divisor, "divisor"), algorithm,
                            averages_weights, [int(each) for pair in tensors or () for each in pair], wanted)
     made = Partial(world, handle)
-    made._dtype = number
+    made._dtype, made._kind = number, kind
     made._count = made._result_count = count
     made._buckets = list(buckets) if buckets else [count]
     if collective == "reduce_scatter_block":

@@ -51,6 +51,7 @@ class Schedule(_core.Schedule):
 
     world: World = None  # type: ignore[assignment]  # until it is made
     _dtype = 0
+    _kind = ""  # as Memory.kind
     _blocks = (0, 0)
 
     def __init__(self, world: World, handle: int, sources: Iterable[Memory] = (),
@@ -92,10 +93,10 @@ class Schedule(_core.Schedule):
             if len(given) != len(bound):
                 raise ArgumentError(f"{len(given)} {what}s: {len(bound)} are wanted", "LSCHED_ERR_ARGUMENT")
             for i, (memory, wanted) in enumerate(zip(given, bound)):
-                if memory is not NOTHING is not wanted and (memory.count, memory.dtype) != (wanted.count, wanted.dtype):
-                    raise ArgumentError(
-                        f"{what} {i} has {memory.count} elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
-                        f"{wanted.count} of {DTYPE_NAMES.get(wanted.dtype, '?')} are wanted", "LSCHED_ERR_ARGUMENT")
+                is_same = memory.count == wanted.count and memory.is_alike(wanted)
+                if memory is not NOTHING is not wanted and not is_same:
+                    raise ArgumentError(f"{what} {i} has {memory.count} elements of {memory.dtype_name}: "
+                                        f"{wanted.count} of {wanted.dtype_name} are wanted", "LSCHED_ERR_ARGUMENT")
                 if wanted.count and memory.is_on_device != wanted.is_on_device:
                     raise ArgumentError(f"{what} {i} was given in the memory of {_PLACES[memory.is_on_device]}: it was "
                                         f"created in that of {_PLACES[wanted.is_on_device]}", "LSCHED_ERR_ARGUMENT")
@@ -133,9 +134,9 @@ class Schedule(_core.Schedule):
     def _expect_within(self, what: str, memory: Memory | None, counts: Memory, displacements: Memory,
                        blocks: int) -> None:
         """Blocks of so many elements from there on, or one after the other, lie within the array."""
-        if memory is not None and memory.dtype != self._dtype:
-            raise ArgumentError(f"the array to {what} has elements of {DTYPE_NAMES.get(memory.dtype, '?')}: "
-                                f"{DTYPE_NAMES.get(self._dtype, '?')} is wanted", "LSCHED_ERR_ARGUMENT")
+        if memory is not None and (memory.dtype, memory.kind) != (self._dtype, self._kind):
+            raise ArgumentError(f"the array to {what} has elements of {memory.dtype_name}: "
+                                f"{self._kind or DTYPE_NAMES.get(self._dtype, '?')} is wanted", "LSCHED_ERR_ARGUMENT")
         if counts.keeps is None:
             return
         lengths, begins = values(counts), values(displacements)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core
 from ._errors import ArgumentError, Unsupported
-from ._memory import NOTHING, look, look_at_host, numbers, same_dtype
+from ._memory import NOTHING, look, look_at_host, numbers, real_dtype
 from ._schedule import Schedule
 from ._words import BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of
 
@@ -79,7 +79,7 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
         raise ArgumentError(f"gradient has {source.count} elements and update {target.count}", "LSCHED_ERR_ARGUMENT")
     request = request_of(k, **options)
     request.gradient, request.update = source.address, target.address
-    request.count, request.dtype = source.count, same_dtype(source, target)
+    request.count, request.dtype = source.count, real_dtype("a sparse sum", source, target)
     made = Sparse(world, _core.sparse(world, request), [source], [target])
     made._count = source.count
     made._is_on_device = source.is_on_device
@@ -95,5 +95,5 @@ def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indic
     vector = look_at_host(dense, True, name="dense") if dense is not None else NOTHING
     handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
                        found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
-                       count, same_dtype(items, sums, vector), number_of(REGIONS, regions, "regions") == 1)
+                       count, real_dtype("a sparse sum", items, sums, vector), number_of(REGIONS, regions, "regions") == 1)
     return Schedule(world, handle, [places, items, given], [found, sums, number, vector])

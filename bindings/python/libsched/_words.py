@@ -10,13 +10,16 @@ DTYPES = {"int8": 1, "uint8": 2, "int32": 3, "int64": 4, "uint64": 5, "float16":
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
 ITEM_BYTES = {1: 1, 2: 1, 3: 4, 4: 8, 5: 8, 6: 2, 7: 2, 8: 4, 9: 8}
 _OTHER_DTYPES = {
-    "bool": "uint8", "half": "float16", "double": "float64", "i1": "int8", "u1": "uint8", "i4": "int32", "i32": "int32",
+    "bool": "uint8", "bool_": "uint8", "half": "float16", "double": "float64", "i1": "int8", "u1": "uint8", "i4": "int32", "i32": "int32",
     "i64": "int64", "u64": "uint64", "f2": "float16", "f16": "float16", "bf16": "bfloat16", "f4": "float32",
     "f32": "float32", "f8": "float64", "f64": "float64",
 }
 
 REDUCTIONS = {"sum": 2, "prod": 3, "min": 4, "max": 5, "land": 6, "lor": 7, "lxor": 8, "band": 9, "bor": 10,
               "bxor": 11}
+# Bools are combined as numpy does: a sum is "or", a product is "and".
+REDUCTIONS_OF_BOOL = {"sum": 7, "prod": 6, "min": 6, "max": 7, "land": 6, "lor": 7, "lxor": 8, "band": 6, "bor": 7,
+                      "bxor": 8}
 REDUCTION_NAMES = {number: name for name, number in REDUCTIONS.items()}
 DIVISORS = {None: 0, "none": 0, "ranks": 1, "contributors": 2, "offers": 3}
 LAGS = {"latest": 0, "accumulate": 1, "history": 2}
@@ -33,16 +36,37 @@ REGIONS = {"equal": 0, "balanced": 1}
 
 def number_of(words: dict, word, what: str) -> int:
     """The number of a word. Raises ArgumentError, which lists the words that exist."""
-    if word in words:
+    if isinstance(word, (str, type(None))) and word in words:
         return words[word]
     known = ", ".join(repr(each) for each in words)
     raise ArgumentError(f"{what} is {word!r}: choose one of {known}", "LSCHED_ERR_ARGUMENT")
 
 
+def reduction_number(op, kind: str) -> int:
+    """The number of a reduction of elements of a kind: "bool", "complex", or "" for real numbers.
+
+    Raises ArgumentError for a word that is no reduction, and for all but "sum" of complex elements, whose real and
+    imaginary parts can only be combined separately.
+    """
+    number = number_of(REDUCTIONS, op, "op")
+    if kind == "complex" and op != "sum":
+        raise ArgumentError(f"op is {op!r}, and complex elements can only be added: use 'sum'", "LSCHED_ERR_ARGUMENT")
+    return REDUCTIONS_OF_BOOL[op] if kind == "bool" else number
+
+
+def _dtype_name(given) -> str:
+    name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
+    return name.rpartition(".")[2]
+
+
+def dtype_kind(given) -> str:
+    """The kind of a dtype, as reduction_number() takes it. No word of the library names a complex dtype."""
+    return "bool" if _dtype_name(given) in ("bool", "bool_") else ""
+
+
 def dtype_number(given) -> int:
     """Of "float32", "f32", "f4", numpy.float32, numpy.dtype("f4"), torch.float32 and the like."""
-    name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
-    name = name.rpartition(".")[2]
+    name = _dtype_name(given)
     if name in ("i8", "u8"):
         sign = "" if name == "i8" else "u"
         raise ArgumentError(f"dtype {name!r} is ambiguous: say {sign}int8 or {sign}int64", "LSCHED_ERR_ARGUMENT")

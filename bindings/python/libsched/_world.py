@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, Error
-from ._memory import NOTHING, Memory, look, same_dtype
+from ._collective import collective_call
+from ._errors import ArgumentError, Error, Unsupported
+from ._memory import NOTHING, Memory, look, real_dtype, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
 from ._sparse import Sparse, make_coo, make_sparse
-from ._words import DIVISORS, IDLE, LANES, PROGRESS, REDUCTIONS, dtype_number, number_of
+from ._words import DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number
 
 if TYPE_CHECKING:
     from ._builder import Builder
     from ._messages import Mailbox
 
 _Made = TypeVar("_Made", bound=Schedule)
+_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # arithmetic of their own
 _open_worlds: set[World] = set()
 _at_end: list[Callable[[], None]] = []  # what to do when the interpreter ends, after all worlds were given up
 
@@ -43,8 +46,9 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
     """Join the world that `lsched run -n P` has prepared; a world of one rank where nothing has started this process.
 
-    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one machine. Options that are left
-    out are those of the environment (LSCHED_PROGRESS and the like) or the library's own:
+    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one host. Under `lsched run`, where
+    MPI has one rank in each process, the world is that of `lsched run`. Options that are left out are those of the
+    environment (LSCHED_PROGRESS and the like) or the library's own:
 
     progress        "thread": an auxiliary thread serves the world; "caller": only calls of this library do
     idle            how that thread waits: "auto", "spin", "yield" or "park"
@@ -54,12 +58,29 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
     commit_timeout  seconds that a collective create waits for other ranks
 
     Blocks until all ranks have come. Raises Unsupported in a process that another launcher has started: pass `comm`,
-    or use open_with(); Timeout, PeerLost.
+    or use open_with(); and if the launcher belongs to another MPI than mpi4py, or ranks are on several hosts. Timeout,
+    PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
-    if comm is None:
-        return World(_core.open(wishes), wishes)
+    mpi = None if comm is None else sys.modules.get(type(comm).__module__)
+    if comm is None or getattr(mpi, "COMM_WORLD", comm).Get_size() == 1:
+        return _open_alone(wishes, mpi)
     return World(_core.open_with(wishes, comm.Get_rank(), comm.Get_size(), comm.allgather), wishes)
+
+
+def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
+    """Opens without MPI. `mpi`: the module mpi4py.MPI if its MPI has one rank, so that a launcher of several processes
+    belongs to another MPI."""
+    launch = _core.foreign_launch()
+    if launch is None:
+        return World(_core.open(wishes), wishes)
+    if mpi is None:
+        advice = ": pass a communicator of mpi4py to init(), or use open_with()"
+    else:
+        library = " ".join(mpi.Get_library_version().split("\n")[0].split(",")[0].split())
+        advice = f", but mpi4py has loaded {library}, which has one rank: start it with mpiexec of that MPI"
+    raise Unsupported(f"{launch}{advice}, or start it with `lsched run`, or set LSCHED_WORLD=alone",
+                      "LSCHED_ERR_UNSUPPORTED")
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
@@ -83,7 +104,7 @@ class World(_core.World):
 
     Creates are collective: all ranks of the world make them, in the same order, and wait for each other, at most
     `commit_timeout` seconds, unless `nonblocking` is True: then a create returns at once, and a schedule that is not
-    agreed upon yet takes all calls. Close the world after all that was made of it; `with` does, and where the block
+    agreed upon yet takes all calls. If one rank's arguments are wrong, the create raises on all ranks. Close the world after all that was made of it; `with` does, and where the block
     was left by an exception it gives up what is still there, so that other ranks hear of it instead of waiting.
     """
 
@@ -142,6 +163,7 @@ class World(_core.World):
 
     # --- other worlds --------------------------------------------------------------------------------------------
 
+    @collective_call
     def split(self, color: int | None, key: int = 0) -> World | None:
         """The world of the ranks with my `color`, in the order of `key`; None: of none. Collective; blocks."""
         handle = self._split(-1 if color is None else color, key)
@@ -190,17 +212,21 @@ class World(_core.World):
 
     # --- collectives ---------------------------------------------------------------------------------------------
 
+    @collective_call
     def barrier(self) -> Schedule:
         """No rank leaves a round before every rank has entered it."""
         return self._agreed(Schedule(self, _core.barrier(self)))
 
+    @collective_call
     def allreduce(self, input: Any, output: Any = None, op: str = "sum", *, divisor: str | None = None,
                   algorithm: str | None = None, dtype: Any = None, depth: int = 0) -> Schedule:
         """output[i] on every rank = the reduction over all ranks of input[i]; the same bits on every rank.
 
         input, output  arrays of the same number of elements of one dtype, C-contiguous; without `output` the result
                        replaces the input
-        op             "sum", "prod", "min", "max"; of integers also "land", "lor", "lxor", "band", "bor", "bxor"
+        op             "sum", "prod", "min", "max"; of integers also "land", "lor", "lxor", "band", "bor", "bxor".
+                       Complex elements are only added. Of bools a sum or maximum is "or", a product or minimum "and",
+                       as in numpy
         divisor        "ranks": the exact quotient of the sum and the number of ranks, rounded once
         algorithm      a name that `lsched list` shows; None: chosen
         depth          rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
@@ -211,6 +237,7 @@ class World(_core.World):
         return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
                                  depth=depth)
 
+    @collective_call
     def reduce(self, input: Any, output: Any = None, op: str = "sum", *, root: int = 0, divisor: str | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The same at the root alone; `output` is looked at there."""
@@ -221,12 +248,14 @@ class World(_core.World):
         return self._elementwise("reduce", input, output, op, in_place=False, root=root, divisor=divisor,
                                  algorithm=algorithm, dtype=dtype)
 
+    @collective_call
     def scan(self, input: Any, output: Any = None, op: str = "sum", *, exclusive: bool = False,
              algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The reduction over ranks 0 to this one; `exclusive`: to the one before, and rank 0's output is left alone."""
         return self._elementwise("exscan" if exclusive else "scan", input, output, op, algorithm=algorithm,
                                  dtype=dtype)
 
+    @collective_call
     def reduce_scatter(self, input: Any, output: Any = None, op: str = "sum", *, counts: Sequence[int] | None = None,
                        divisor: str | None = None, algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Block r of the reduction over all ranks to rank r. The input has a block for each rank, of `counts[r]`
@@ -238,11 +267,13 @@ class World(_core.World):
         return self._collective(name, source, target, op=op, count=count, counts=counts, divisor=divisor,
                                 algorithm=algorithm)
 
+    @collective_call
     def bcast(self, buffer: Any, root: int = 0, *, algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The root's array, to all others."""
         memory = look(buffer, self.rank != root, dtype, "buffer")
         return self._collective("bcast", NOTHING, memory, count=memory.count, root=root, algorithm=algorithm)
 
+    @collective_call
     def gather(self, input: Any, output: Any = None, root: int = 0, *, counts: Sequence[int] | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """All ranks' blocks, one after the other, to the root; of `counts[r]` elements or all of one length. At the
@@ -251,6 +282,7 @@ class World(_core.World):
         target = look(output, True, dtype, "output") if self.rank == root else NOTHING
         return self._blocks("gather", source, target, counts, source.count, root=root, algorithm=algorithm)
 
+    @collective_call
     def scatter(self, input: Any, output: Any, root: int = 0, *, counts: Sequence[int] | None = None,
                 algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Block r of the root's array to rank r. At the root `output` may be its own block in the input."""
@@ -258,6 +290,7 @@ class World(_core.World):
         target = look(output, True, dtype, "output")
         return self._blocks("scatter", source, target, counts, target.count, root=root, algorithm=algorithm)
 
+    @collective_call
     def allgather(self, input: Any, output: Any, *, counts: Sequence[int] | None = None,
                   algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """All ranks' blocks, one after the other, to all; of `counts[r]` elements or all of one length. `input` may be
@@ -265,6 +298,7 @@ class World(_core.World):
         source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
         return self._blocks("allgather", source, target, counts, source.count, algorithm=algorithm)
 
+    @collective_call
     def alltoall(self, input: Any, output: Any = None, *, counts: Sequence[int] | None = None,
                  recv_counts: Sequence[int] | None = None, algorithm: str | None = None,
                  dtype: Any = None) -> Schedule:
@@ -278,6 +312,7 @@ class World(_core.World):
         return self._collective("alltoallv", source, target, counts=counts, recv_counts=recv_counts,
                                 algorithm=algorithm)
 
+    @collective_call
     def neighbor_exchange(self, input: Any, output: Any, *, destinations: Sequence[int], counts: Sequence[int],
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
         """A block for each of `destinations` and one from each of `sources`, one after the other."""
@@ -285,6 +320,7 @@ class World(_core.World):
         return self._collective("neighbor_exchange", source, target, counts=counts, recv_counts=recv_counts,
                                 destinations=destinations, sources=sources)
 
+    @collective_call
     def adasum(self, input: Any, output: Any = None, *, tensors: Sequence[tuple[int, int]] | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The adaptive sum over all ranks (Maleki and others, MLSys 2021), tensor by tensor: of orthogonal gradients
@@ -296,6 +332,7 @@ class World(_core.World):
         made._tensors = 1 if tensors is None else len(tensors)
         return made
 
+    @collective_call
     def collective(self, name: str, input: Any = None, output: Any = None, *, dtype: Any = None,
                    **members: Any) -> Schedule:
         """Any collective of lsched.h's table, by the members of lsched_collective_desc: count, counts, recv_counts,
@@ -305,9 +342,10 @@ class World(_core.World):
         source = look(input, False, dtype, "input")
         target = look(output, True, dtype, "output")
         if input is None and output is None and dtype is not None:
-            members["without_arrays"] = dtype_number(dtype)
+            members["without_arrays"] = (dtype_number(dtype), dtype_kind(dtype))
         return self._collective(name, source, target, **members)
 
+    @collective_call
     def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
         """A schedule from its text (docs/reference/schedule_file.md), bound to one array for each `input` and `output`
         buffer."""
@@ -322,26 +360,38 @@ class World(_core.World):
 
         return Builder(self, name)
 
+    @collective_call
     def mailbox(self) -> Mailbox:
         """A mailbox for messages between two ranks; libsched.Mailbox. Collective."""
         from ._messages import Mailbox
 
         return Mailbox(self)
 
+    @collective_call
     def partial(self, count: int, dtype: Any = "f32", **options: Any) -> Partial:
         """A collective in which nobody waits for the slowest; libsched.Partial says with which options. Collective."""
         return self._agreed(make_partial(self, count, dtype, **options))
 
+    @collective_call
     def sparse_allreduce(self, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
         """An allreduce of the k largest elements with error feedback; libsched.Sparse. Collective."""
         return self._agreed(make_sparse(self, gradient, update, k, **options))
 
+    @collective_call
     def coo_allreduce(self, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
                       out_count: Any, count: int, **options: Any) -> Schedule:
         """The exact sum of sparse vectors that ranks bring as indices and values; docs/reference/sparse.md.
         Collective."""
         return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values,
                                      out_count, count, **options))
+
+    @collective_call
+    def _take_over(self, partial: Partial) -> None:
+        """What Partial.carry() does in the world of the survivors."""
+        _core.carry(partial, self)
+        partial.world._parts.discard(partial)
+        partial.world = self
+        self._parts.add(partial)
 
     # --- how they are made ---------------------------------------------------------------------------------------
 
@@ -364,13 +414,16 @@ class World(_core.World):
         return memory.count // self.size
 
     def _collective(self, name: str, source: Memory, target: Memory, *, op: str | None = None,
-                    divisor: str | None = None, without_arrays: int = 0, tensors: Any = None, counts: Any = None,
+                    divisor: str | None = None, without_arrays: tuple[int, str] = (0, ""), tensors: Any = None,
+                    counts: Any = None,
                     recv_counts: Any = None, destinations: Any = None, sources: Any = None,
                     **members: Any) -> Schedule:
         request = _core.Request()
-        request.dtype = same_dtype(source, target) or without_arrays
+        request.dtype, kind = without_arrays if without_arrays[0] else same_dtype(source, target)
+        if name in _ADAPTIVE:
+            real_dtype(name, source, target)
         if op is not None:
-            request.reduction = number_of(REDUCTIONS, op, "op")
+            request.reduction = reduction_number(op, kind)
         request.divisor = number_of(DIVISORS, divisor, "divisor")
         for member, given in (("counts", counts), ("recv_counts", recv_counts), ("destinations", destinations),
                               ("sources", sources)):
@@ -390,7 +443,7 @@ class World(_core.World):
                 setattr(request, member, given)
         self._expect_lengths(name, request, source, target)
         made = Schedule(self, _core.collective(self, name, source.address, target.address, request), [source], [target])
-        made._dtype = request.dtype
+        made._dtype, made._kind = request.dtype, kind
         made._blocks = self._blocks_of_rounds(name, request)
         return self._agreed(made)
 

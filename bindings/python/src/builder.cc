@@ -47,13 +47,14 @@ std::uint32_t appended(const builder& to, Add&& add) {
   return made.id;
 }
 
-address commit(builder& of, const addresses& inputs, const addresses& outputs) {
+/// `in`: the builder's world.
+address commit(builder& of, const world& in, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   lsched_status code = LSCHED_OK;
-  (void)of.get();                          // throws where it was committed before
-  of.give_back([&](lsched_builder* one) {  // consumed, whatever the answer is
+  (void)of.get();                                                // throws where it was committed before
+  of.give_back([&, all = committing(in)](lsched_builder* one) {  // consumed, whatever the answer is
     code = unlocked([&] {
       return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
@@ -62,6 +63,12 @@ address commit(builder& of, const addresses& inputs, const addresses& outputs) {
   of.of.reset();
   expect(code, why);
   return adopted(made);
+}
+
+/// Uses the builder up without a commit.
+void discard(builder& of) {
+  of.give_back(lsched_builder_destroy);
+  of.of.reset();
 }
 
 std::string text_of(const builder& of) {
@@ -134,7 +141,8 @@ void add_builder(nb::module_& module) {
                       std::uint32_t after) { expect(lsched_add_dep(to.get(), {before}, {after})); })
       .def("_set_need", [](const builder& to, std::uint32_t op,
                            std::uint32_t tokens) { expect(lsched_set_need(to.get(), {op}, tokens)); })
-      .def("_commit", commit);
+      .def("_commit", commit)
+      .def("_discard", discard);
 }
 
 }  // namespace lsched::python

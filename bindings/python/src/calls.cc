@@ -76,17 +76,9 @@ void expect(lsched_status code, const lsched_diagnostic& why) {
 }
 
 void expect(lsched_status code) {
-  if (code < 0) throw call_failure(told(code, lsched_status_text(code)));
-}
-
-/// It tells whoever waits for its create.
-void expect_of(lsched_schedule* schedule, lsched_status code, const char* words) {
   if (code >= 0) return;
-  lsched_diagnostic why;
-  lsched_diagnostic_init(&why);
-  const lsched_status failed = lsched_create_wait(schedule, 0, &why);
-  if (failed != LSCHED_ERR_TIMEOUT || code == failed) expect(failed, why);
-  throw call_failure(told(code, words != nullptr ? words : lsched_status_text(code)));
+  const lsched_diagnostic kept = *lsched_last_failure();
+  throw call_failure(kept.status == code ? kept : told(code, lsched_status_text(code)));
 }
 
 unsigned forks() { return forked.load(std::memory_order_relaxed); }
@@ -101,6 +93,7 @@ std::uint64_t nanoseconds(std::optional<double> seconds) {
 
 void add_failures(nb::module_& module) {
   module.def("end_threads", end_threads);
+  module.def("set_slice", [](double seconds) { slice_ns = nanoseconds(seconds); });
   nb::register_exception_translator(raise);
   static std::once_flag is_registered;
   std::call_once(is_registered, [] { pthread_atfork(nullptr, nullptr, [] { forked.fetch_add(1); }); });

@@ -5,6 +5,7 @@
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -28,10 +29,8 @@ lsched_diagnostic told(lsched_status code, const char* text);
 
 /// Throws call_failure for an error.
 void expect(lsched_status code, const lsched_diagnostic& why);
-/// Of a call without a diagnostic.
+/// Throws call_failure for the error of a function without a diagnostic, with the detail of lsched_last_failure().
 void expect(lsched_status code);
-/// Likewise, of a schedule: what it has failed of; or else `words` say what the status means here.
-void expect_of(lsched_schedule* schedule, lsched_status code, const char* words = nullptr);
 
 /// How many forks lie between the process that imported the module and this one.
 unsigned forks();
@@ -59,8 +58,8 @@ auto unlocked(Call&& call) {
   return call();
 }
 
-/// How long a wait goes without looking whether a signal has come, Ctrl-C for one.
-inline constexpr std::uint64_t k_slice_ns = 100'000'000;
+/// How long a wait lasts before it looks whether a signal has come, such as that of Ctrl-C. Tests make it shorter.
+inline std::atomic<std::uint64_t> slice_ns{100'000'000};
 
 /// Calls `attempt(timeout_ns, diagnostic*)` until it answers something else than TIMEOUT, the time is over or a signal
 /// handler has raised; without the interpreter's lock. Throws what went wrong.
@@ -72,7 +71,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   for (;;) {
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
-    const std::uint64_t slice = std::min(left, k_slice_ns);
+    const std::uint64_t slice = std::min(left, slice_ns.load());
     const lsched_status code = unlocked([&] { return attempt(slice, &why); });
     if (code != LSCHED_ERR_TIMEOUT) return expect(code, why);
     if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -65,13 +65,14 @@ address collective(const world& in, const std::string& name, address input, addr
       .depth = what.depth,
       .divisor = static_cast<lsched_divisor>(what.divisor)};
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
+  blocking(
+      [&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
   return adopted(made);
 }
 
 address barrier(const world& in) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_barrier_create(all, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_barrier_create(all, &made, why); });
   return adopted(made);
 }
 
@@ -79,7 +80,7 @@ address barrier(const world& in) {
 
 address sparse(const world& in, const lsched_sparse_desc& desc) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_sparse_create(all, &desc, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_sparse_create(all, &desc, &made, why); });
   return adopted(made);
 }
 
@@ -93,7 +94,9 @@ const char* kept(const words& name) {
 
 address coo(const world& in, const lsched_coo_desc& desc) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_coo_allreduce_create(all, &desc, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) {
+    return lsched_coo_allreduce_create(all, &desc, &made, why);
+  });
   return adopted(made);
 }
 

@@ -96,7 +96,15 @@ inline void* at(address where) { return reinterpret_cast<void*>(where); }
 struct world : owned<lsched_world> {
   using owned::owned;
   std::size_t views = 0;
+  mutable std::uint64_t commits = 0;  ///< collective calls that this rank has taken part in
 };
+
+/// Returns the handle for a collective call, and counts the call: the rank takes part even if the library refuses.
+inline world::lease committing(const world& in) {
+  const world::lease all = in.get();
+  ++in.commits;
+  return all;
+}
 
 using schedule = owned<lsched_schedule>;
 using mailbox = owned<lsched_mailbox>;

@@ -1,5 +1,6 @@
 #include "bindings/python/src/interruptible.h"
 
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace lsched::python {
 bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {
     std::unique_lock hold(lock_);
-    return news_.wait_for(hold, std::chrono::nanoseconds(k_slice_ns), [this] { return is_over_ || question_; });
+    return news_.wait_for(hold, std::chrono::nanoseconds(slice_ns.load()), [this] { return is_over_ || question_; });
   });
   if (!has_come || !question_) return has_come;
   question_();
@@ -32,7 +33,8 @@ bool call_in_thread::ask(std::function<void()> question) {
   if (is_left_) return false;
   question_ = std::move(question);
   news_.notify_all();
-  news_.wait(hold, [this] { return !question_; });
+  // GCC 12 compiles condition_variable::wait to a symbol of GLIBCXX_3.4.30, with which a wheel needs a newer system.
+  while (question_) news_.wait_for(hold, std::chrono::hours(1));
   return !is_left_;
 }
 

@@ -74,7 +74,7 @@ bool is_of_host(int device) {
 }
 
 /// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element, what keeps them,
-/// whether they are in the memory of a device)
+/// whether they are in the memory of a device, whether they are bools)
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))
@@ -89,7 +89,8 @@ nb::tuple look(nb::handle object, bool is_written) {
   if (array.size() != 0 && !is_contiguous(array)) refuse("this array is not contiguous in C order");
   const auto [type, factor] = dtype_of(array.dtype());
   return nb::make_tuple(reinterpret_cast<address>(array.data()), array.size() * factor, type, factor,
-                        array.itemsize() / factor, keeper_of(object, array), is_on_device);
+                        array.itemsize() / factor, keeper_of(object, array), is_on_device,
+                        array.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool));
 }
 
 /// A flat array of bytes over memory of the library, as anybody takes it by __dlpack__ or the buffer protocol.

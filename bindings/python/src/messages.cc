@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/python/src/handles.h"
+#include "bindings/python/src/interruptible.h"
 
 namespace lsched::python {
 namespace {
@@ -127,10 +128,16 @@ message::~message() {
   orphans().push_back({handle, std::move(of), std::move(keeps)});
 }
 
-address create(const world& in) {
-  lsched_mailbox* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_mailbox_create(all, &made, why); });
-  return adopted(made);
+/// `waits`: until all ranks have made the mailbox, which they need not do otherwise.
+address create(const world& in, bool waits) {
+  return adopted(interruptible(
+      [waits, all = committing(in)](lsched_mailbox** made, lsched_diagnostic* why) {
+        if (waits) (void)lsched_set_nonblocking(all, 0);
+        const lsched_status code = lsched_mailbox_create(all, made, why);
+        (void)lsched_set_nonblocking(all, 1);
+        return code;
+      },
+      lsched_mailbox_destroy));
 }
 
 void destroy(mailbox& of) {
@@ -221,7 +228,7 @@ void give_up(message& of) {
   if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
   turn mine(of);
-  if (!unlocked([&] { return mine.take(k_slice_ns); }) || of.is_over) return;
+  if (!unlocked([&] { return mine.take(slice_ns.load()); }) || of.is_over) return;
   if (unlocked([&] { return lsched_message_cancel(&of.handle); }) != LSCHED_OK) return;
   of.failure = std::make_exception_ptr(
       call_failure(told(LSCHED_ERR_CANCELLED, "this rank gave the mailbox up before the message had ended")));

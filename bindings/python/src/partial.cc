@@ -36,7 +36,7 @@ address create(const world& in, std::optional<std::string> collective, std::uint
                                  .tensor_count = table.size(),
                                  .sparse = sparse};
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
+  blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
   return adopted(made);
 }
 
@@ -44,7 +44,7 @@ template <class Offer>
 ticket offered(nb::handle_t<schedule> self, Offer&& offer) {
   ticket made;
   const schedule::lease one = nb::inst_ptr<schedule>(self)->get();
-  expect_of(one, unlocked([&] { return offer(one, &made.round); }));
+  expect(unlocked([&] { return offer(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -126,9 +126,16 @@ std::uint64_t withdraw(const schedule& of) {
   return offers;
 }
 
+std::uint64_t skip(const schedule& of, std::uint64_t last) {
+  std::uint64_t rounds = 0;
+  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_skip(one, last, &rounds); }));
+  return rounds;
+}
+
 void carry(const schedule& of, const world& survivors) {
   std::make_shared<call_in_thread>()->make(
-      [one = of.get(), all = survivors.get()](lsched_diagnostic* why) { return lsched_carry(one, all, why); }, [] {});
+      [one = of.get(), all = committing(survivors)](lsched_diagnostic* why) { return lsched_carry(one, all, why); },
+      [] {});
 }
 
 std::string stats(const schedule& of) {
@@ -145,7 +152,7 @@ void add_partial(nb::module_& module) {
   module.def("offer", offer);
   module.def("offer_buckets", offer_buckets);
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {
-    expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
+    expect(unlocked([&, one = of.get()] { return lsched_offer_bucket(one, index, at(bucket)); }));
   });
   module.def("offer_end", offer_end);
   module.def("collect", collect, nb::arg(), nb::arg(), nb::arg().none());
@@ -155,6 +162,7 @@ void add_partial(nb::module_& module) {
   module.def("flush_buckets", flush_buckets, nb::arg(), nb::arg(), nb::arg().none());
   module.def("model_sync", model_sync, nb::arg(), nb::arg(), nb::arg().none());
   module.def("withdraw", withdraw);
+  module.def("skip", skip);
   module.def("leave", [](const schedule& of) { expect(unlocked([one = of.get()] { return lsched_leave(one); })); });
   module.def("carry", carry);
   module.def("partial_stats", stats);

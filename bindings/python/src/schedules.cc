@@ -25,19 +25,6 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// What a status of a call about a stream means. nullptr: what it always does.
-const char* words_about_streams(lsched_status code) {
-  switch (code) {
-    case LSCHED_ERR_STATE: return "no device is attached (World.attach_cuda), or the round was not asked for";
-    case LSCHED_ERR_BUSY: return "16 rounds of the schedule are outstanding";
-    case LSCHED_ERR_CONSTRAINT: return "the stream is of another device than the one that is attached";
-    case LSCHED_ERR_UNSUPPORTED:
-      return "not in the order of streams: partial schedules, rounds over arrays of their own, worlds without a "
-             "progress thread, and streams that are being captured";
-    default: return nullptr;
-  }
-}
-
 /// The address of a CUstream: a number, or an object that libsched._streams knows.
 address handle_of(nb::handle stream) {
   if (address handle = 0; nb::try_cast(stream, handle, false)) return handle;
@@ -47,7 +34,7 @@ address handle_of(nb::handle stream) {
 ticket start(nb::handle_t<schedule> self) {
   const schedule& of = *nb::inst_ptr<schedule>(self);
   ticket made;
-  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
+  expect(unlocked([&, one = of.get()] { return lsched_start(one, &made.round); }));
   made.of = nb::borrow(self);
   return made;
 }
@@ -57,7 +44,7 @@ ticket start_behind(nb::handle_t<schedule> self, address stream) {
   ticket made;
   const lsched_status code =
       unlocked([&, one = of.get()] { return lsched_start_on_stream(one, at(stream), &made.round); });
-  expect_of(of.get(), code, words_about_streams(code));
+  expect(code);
   made.of = nb::borrow(self);
   return made;
 }
@@ -78,37 +65,48 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
     with.recv_displacements = static_cast<const std::uint64_t*>(at((*counts)[3]));
     with.received = static_cast<std::uint64_t*>(at((*counts)[4]));
   }
-  expect_of(of.get(), unlocked([&, one = of.get()] {
-              return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr,
-                                       outputs ? outputs_of(*outputs) : nullptr, counts ? &with : nullptr, &made.round);
-            }));
+  expect(unlocked([&, one = of.get()] {
+    return lsched_start_with(one, inputs ? inputs_of(*inputs) : nullptr, outputs ? outputs_of(*outputs) : nullptr,
+                             counts ? &with : nullptr, &made.round);
+  }));
   made.of = nb::borrow(self);
   made.keeps = std::move(keeps);
   return made;
 }
 
-/// The first slice in which all ranks have made the schedule starts the round, all others wait for it.
+/// The first slice starts the round, and all slices wait for it. A TIMEOUT of lsched_run is that of the round which it
+/// has started; it has started none if the ranks have not agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
   wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
     if (round.schedule != nullptr) return lsched_wait(round, slice, why);
     const lsched_status code = lsched_run(one, slice, why);
-    if (why->round != 0) round = {one, why->round};
+    if (code == LSCHED_ERR_TIMEOUT && why->round != 0) round = {one, why->round};
     return code;
   });
 }
 
 void rebind(const schedule& of, const addresses& inputs, const addresses& outputs) {
-  expect_of(of.get(), lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
+  expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
-/// Rebinds, of one input and one output, and runs.
-void run_at(const schedule& of, address input, address output, limit timeout) {
+/// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has ended,
+/// and else its ticket, with which the caller goes on waiting.
+nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
-  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
-  run(of, timeout);
+  const schedule::lease of = nb::inst_ptr<schedule>(self)->get();
+  expect(lsched_rebind(of, &from, &to));
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  const std::uint64_t slice = std::min(nanoseconds(timeout), slice_ns.load());
+  const lsched_status code = unlocked([&] { return lsched_run(of, slice, &why); });
+  if (code != LSCHED_ERR_TIMEOUT || why.round == 0) return expect(code, why), nb::none();
+  ticket started;
+  started.round = {of, why.round};
+  started.of = nb::borrow(self);
+  return nb::cast(std::move(started));
 }
 
 /// Rebinds likewise, and starts.
@@ -116,7 +114,7 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
+  expect(lsched_rebind(of.get(), &from, &to));
   ticket made = start(self);
   made.keeps = std::move(keeps);
   return made;
@@ -128,7 +126,7 @@ ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address ou
   const void* const from = at(input);
   void* const to = at(output);
   const schedule& of = *nb::inst_ptr<schedule>(self);
-  if (!is_bound) expect_of(of.get(), lsched_rebind(of.get(), &from, &to));
+  if (!is_bound) expect(lsched_rebind(of.get(), &from, &to));
   ticket made = start_behind(self, stream);
   made.keeps = std::move(keeps);
   return made;
@@ -159,7 +157,7 @@ std::vector<bool> non_finite_tensors(const schedule& of, std::uint64_t tensors) 
 
 address load(const world& in, const std::string& text, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
-  blocking([&, all = in.get()](lsched_diagnostic* why) {
+  blocking([&, all = committing(in)](lsched_diagnostic* why) {
     return lsched_schedule_load(all, text.data(), text.size(), inputs_of(inputs), outputs_of(outputs), &made, why);
   });
   return adopted(made);
@@ -181,7 +179,7 @@ bool test(const ticket& of) {
 void wait_on_stream(const ticket& of, nb::handle stream) {
   const address handle = handle_of(stream);
   const lsched_status code = unlocked([&, round = of.use()] { return lsched_wait_on_stream(round, at(handle)); });
-  expect_of(nb::inst_ptr<schedule>(of.of)->get(), code, words_about_streams(code));
+  expect(code);
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "bindings/c/lsched_cuda.h"
+#include "bindings/foreign_launcher.h"
 #include "bindings/python/src/handles.h"
 #include "bindings/python/src/interruptible.h"
 
@@ -36,6 +37,15 @@ address opened(const wishes& how) {
       interruptible([config = how.config()](lsched_world** made,
                                             lsched_diagnostic* why) { return lsched_world_open(&config, made, why); },
                     lsched_world_close));
+}
+
+/// Describes the launcher of another kind than `lsched run` because of which opening is refused; empty: there is none.
+std::optional<std::string> foreign_launch() {
+  const auto is_wanted_alone = wants_world_of_one();
+  const auto local = find_launch();
+  if (!is_wanted_alone || *is_wanted_alone || !local || *local) return std::nullopt;
+  const auto found = find_foreign_launch();
+  return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
 /// Brings the bytes of each rank to all by a Python function, bytes -> one bytes of every rank.
@@ -97,10 +107,11 @@ std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
 }
 
 address split(const world& of, std::int32_t color, std::int32_t key) {
-  return adopted(
-      interruptible([=, all = of.get()](lsched_world** made,
-                                        lsched_diagnostic* why) { return lsched_split(all, color, key, made, why); },
-                    lsched_world_close));
+  return adopted(interruptible(
+      [=, all = committing(of)](lsched_world** made, lsched_diagnostic* why) {
+        return lsched_split(all, color, key, made, why);
+      },
+      lsched_world_close));
 }
 
 address split_ranks(const world& of, const std::vector<std::int32_t>& ranks, std::int32_t tag) {
@@ -116,6 +127,12 @@ address shrink(const world& of, std::optional<double> timeout) {
       interruptible([all = of.get(), limit = nanoseconds(timeout)](
                         lsched_world** made, lsched_diagnostic* why) { return lsched_shrink(all, limit, made, why); },
                     lsched_world_close));
+}
+
+/// Takes part in the collective call that the other ranks make next, as a rank whose arguments were refused.
+void refuse(const world& of, int code, const std::string& text) {
+  const auto all = committing(of);
+  (void)unlocked([&] { return lsched_refuse(all, static_cast<lsched_status>(code), text.c_str(), nullptr); });
 }
 
 void end(lsched_world* all) {
@@ -215,6 +232,7 @@ void add_worlds(nb::module_& module) {
       .def_rw("commit_timeout", &wishes::commit_timeout)
       .def("commit_timeout_ns", [](const wishes& how) { return how.config().commit_timeout_ns; });
   module.def("open", opened);
+  module.def("foreign_launch", foreign_launch);
   module.def("open_with", opened_with);
   module.def("open_threads", opened_threads);
   nb::class_<world>(module, "World", nb::dynamic_attr(), nb::is_weak_referenceable())
@@ -226,6 +244,8 @@ void add_worlds(nb::module_& module) {
       .def("_split", split)
       .def("_split_ranks", split_ranks)
       .def("_shrink", shrink)
+      .def("_refuse", refuse)
+      .def_ro("_commits", &world::commits)
       .def("_rank_in",
            [](const world& of, std::int32_t r, const world& other) { return lsched_rank_in(of.get(), r, other.get()); })
       .def("_node_of", node_of)

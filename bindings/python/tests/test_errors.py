@@ -1,6 +1,8 @@
 """Bad input is refused with words that help, and nothing has changed."""
 
 import pickle
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -165,3 +167,68 @@ def test_a_machine_without_a_gpu_says_so():
         print("refused:", error)
     """, CUDA_VISIBLE_DEVICES="")
     assert done.output.startswith("refused: ") and "CUDA" in done.output
+
+
+class OneRank:
+    """A communicator of an MPI that the launcher does not know, so that it has one rank in each process."""
+
+    def Get_rank(self):
+        return 0
+
+    def Get_size(self):
+        return 1
+
+    def allgather(self, mine):
+        return [mine]
+
+
+@pytest.fixture
+def other_mpi(monkeypatch):
+    """The module mpi4py.MPI over Open MPI, in a process without its launcher."""
+    module = types.ModuleType("mpi4py.MPI")
+    module.COMM_WORLD = OneRank()
+    module.Get_library_version = lambda: "Open MPI v4.1.4, package: of a test\nsecond line"
+    monkeypatch.setattr(OneRank, "__module__", "mpi4py.MPI")
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", module)
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "LSCHED_WORLD"):
+        monkeypatch.delenv(name, raising=False)
+    return module
+
+
+def test_the_launcher_of_another_mpi_is_refused_by_both_names(other_mpi, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "2")
+    with pytest.raises(libsched.Unsupported, match=r"one of 2 .*PMI_SIZE, as of MPICH.*has loaded Open MPI v4.1.4"):
+        libsched.init(other_mpi.COMM_WORLD)
+    with pytest.raises(libsched.Unsupported, match=r"one of 2 .*PMI_SIZE, as of MPICH.*pass a communicator of mpi4py"):
+        libsched.init()
+    monkeypatch.setenv("LSCHED_WORLD", "alone")
+    with libsched.init(other_mpi.COMM_WORLD) as world:
+        assert world.size == 1
+
+
+def test_a_communicator_of_one_rank_in_a_larger_mpi_is_a_world(other_mpi, monkeypatch):
+    monkeypatch.setenv("PMI_SIZE", "3")
+    monkeypatch.setattr(other_mpi, "COMM_WORLD", type("World", (), {"Get_size": lambda self: 3})())
+    with libsched.init(OneRank()) as world:
+        assert world.size == 1
+
+
+def test_a_program_of_mpi_joins_the_world_of_lsched_run():
+    done = launch(3, """
+        class Alone:
+            Get_rank, Get_size, allgather = lambda self: 0, lambda self: 1, lambda self, mine: [mine]
+        with libsched.init(Alone()) as world:
+            print("rank", world.rank, "of", world.size)
+    """)
+    assert done.status == 0
+    assert sorted(done.output.split("\n"))[-3:] == [f"rank {rank} of 3" for rank in range(3)]
+
+
+def test_ranks_on_several_hosts_are_refused():
+    def exchange(mine):
+        other = bytearray(mine)
+        other[40:45] = b"other"  # the host's identity in an introduction
+        return [mine, bytes(other)]
+
+    with pytest.raises(libsched.Unsupported, match="ranks 0 and 1 are on the hosts .*Python package reaches one"):
+        libsched.open_with(0, 2, exchange)

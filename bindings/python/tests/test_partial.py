@@ -42,6 +42,61 @@ def test_the_ledger_is_exact(activation, lag):
     assert all(got == 150 for got, _ in answers)
 
 
+@pytest.mark.parametrize("activation", ["solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"])
+@pytest.mark.parametrize("count", [3, 1, 0])
+def test_a_loop_ends_with_the_same_round_on_all_ranks(activation, count):
+    """Rank 1 is slow, so it makes fewer steps. Every offer is in a result once."""
+
+    def body(world):
+        got = np.zeros(count)
+        steps, result = 0, np.zeros(count)
+
+        def add(report):
+            if report.has_result and report.to > report.from_:
+                got[:] += result
+
+        with world.partial(count, "f8", activation=activation, lag="accumulate") as sums:
+            for _ in sums.rounds(range(7), until=30):
+                steps += 1
+                time.sleep(0.002 if world.rank == 1 else 0)
+                ticket = sums.offer(np.ones(count))
+                assert ticket.round <= 30
+                add(sums.collect(ticket, result, LIMIT))
+            assert sums.round == 30
+            add(sums.flush(result, LIMIT))
+            assert sums.round == 31 and list(sums.rounds([1], until=31)) == []
+            assert (steps - 1) // 7 < sums.passes <= steps // 7 + 1
+            sums.leave()
+        return steps, got
+
+    for ranks in (3, 5, 2):
+        answers = as_threads(ranks, body)
+        total = sum(steps for steps, _ in answers)
+        assert all((got == total).all() for _, got in answers)
+        steps = [steps for steps, _ in answers]
+        if activation == "full":
+            assert steps == [30] * ranks
+        if activation == "solo":
+            assert max(steps) <= 30 and total < 30 * ranks
+
+
+def test_a_loop_needs_batches_and_steps():
+    def body(world):
+        with world.partial(1, "f4", activation="solo") as sums:
+            with pytest.raises(libsched.ArgumentError, match="can be iterated repeatedly"):
+                for _ in sums.rounds(iter([1, 2]), until=1000):
+                    sums.collect(sums.offer(np.ones(1, "f4")), None, LIMIT)
+            with pytest.raises(libsched.StateError, match="no step was made in pass"):
+                for _ in sums.rounds([1, 2], until=1000):
+                    pass
+            for _ in sums.rounds([1, 2], until=1000):
+                break
+            round = sums.offer(None).round
+            assert sums.skip(round + 100) == 0 or sums.statistics()["rounds"] > round
+
+    as_threads(3, body)
+
+
 def test_calls_without_a_contribution_buckets_and_what_is_pending():
     def body(world):
         with world.partial(5, "f8", activation="full", buckets=[2, 0, 3]) as sums:

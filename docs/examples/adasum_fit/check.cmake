@@ -2,7 +2,7 @@
 # that Adasum takes fewer steps than the mean; and the table says where the emulation beside it has another number.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(rates 30)
-execute_process(COMMAND ${LSCHED} run -n 2 --timeout 50 ${PROGRAM} --json --rates ${rates}
+execute_process(COMMAND ${LSCHED} run -n 2 --timeout 400 ${PROGRAM} --json --rates ${rates}
   RESULT_VARIABLE failed OUTPUT_VARIABLE text)
 if(failed)
   message(FATAL_ERROR "it answers ${failed}\n${text}")
@@ -37,7 +37,7 @@ foreach(x_max 1 2)
   endif()
 endforeach()
 
-execute_process(COMMAND ${LSCHED} run -n 2 --timeout 50 ${PROGRAM} --rates ${rates} RESULT_VARIABLE failed
+execute_process(COMMAND ${LSCHED} run -n 2 --timeout 400 ${PROGRAM} --rates ${rates} RESULT_VARIABLE failed
   OUTPUT_VARIABLE text)
 if(failed OR NOT text MATCHES "x_max 1, adasum: measured 25, emulated 23, at a rate of 0.36, at which it is 25 here")
   message(FATAL_ERROR "it answers ${failed}, or does not say where it is not as emulated\n${text}")

@@ -1,7 +1,7 @@
 # cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: with the rate outside it is valid JSON, of a fit that is near; and with
 # too little of the gradient, too late, it says that it is not.
 cmake_minimum_required(VERSION 3.21...3.25)
-execute_process(COMMAND ${LSCHED} run -n 3 --timeout 50 ${PROGRAM} --outside --json RESULT_VARIABLE failed
+execute_process(COMMAND ${LSCHED} run -n 3 --timeout 400 ${PROGRAM} --outside --json RESULT_VARIABLE failed
   OUTPUT_VARIABLE text)
 if(failed)
   message(FATAL_ERROR "it answers ${failed}\n${text}")
@@ -21,7 +21,7 @@ if(sparse_bytes GREATER most)
   message(FATAL_ERROR "${sparse_bytes} bytes are sent, of dense ${dense_bytes}\n${text}")
 endif()
 
-execute_process(COMMAND ${LSCHED} run -n 3 --timeout 50 ${PROGRAM} --density 0.002 --steps 100 RESULT_VARIABLE failed
+execute_process(COMMAND ${LSCHED} run -n 3 --timeout 400 ${PROGRAM} --density 0.002 --steps 100 RESULT_VARIABLE failed
   OUTPUT_VARIABLE text ERROR_VARIABLE why)
 if(NOT failed OR NOT why MATCHES "the sparse loss is far from the dense one" OR why MATCHES "not even")
   message(FATAL_ERROR "it answers ${failed}\n${text}${why}")

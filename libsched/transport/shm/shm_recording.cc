@@ -13,6 +13,8 @@
 #include <memory>
 #include <new>
 
+#include "ops/file_size_limit.h"
+
 namespace lsched {
 namespace {
 
@@ -120,6 +122,8 @@ shm_record& record_in(std::byte* recording, rank who) {
 }
 
 result<int> create_recording(const std::string& path, std::int64_t ranks) {
+  if (recording_bytes(ranks) > file_size_limit())
+    return file_failure(status::no_memory, path, "the recording exceeds the file size limit (`ulimit -f`)");
   if (!may_be_replaced(path))
     return file_failure(status::argument, path, "there is something else, or it cannot be read");
   std::string draft = path + ".XXXXXX";

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "libsched/transport/shm/peer_processes.h"
+#include "ops/file_size_limit.h"
 
 namespace lsched {
 namespace {
@@ -58,6 +59,17 @@ failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
                                  std::to_string(stride >> 20) + " MiB (" + why +
                                  "): ask for less by LSCHED_REGION=64M, say, or region_bytes, or raise `ulimit -v`"};
 }
+
+/// The failure of a segment that would be larger than RLIMIT_FSIZE allows a file to be.
+failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
+  return {status::no_memory,
+          "shared memory: the segment of " + std::to_string(bytes >> 20) + " MiB exceeds the file size limit of " +
+              std::to_string(limit >> 20) +
+              " MiB (`ulimit -f`). Set LSCHED_REGION (bytes for each rank) lower, or raise the limit"};
+}
+
+/// The most bytes that a segment of default size may have: by address space, and by the size of its file.
+std::uint64_t most_bytes_by_limits() { return std::min(address_limit(), file_size_limit()); }
 
 bool write_at(int file, std::uint64_t offset, const void* from, std::size_t bytes) {
   return pwrite(file, from, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
@@ -158,13 +170,16 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
                                                          const std::string& recorder) {
   if (ranks < 1) return failure{status::argument, "a world needs at least one rank"};
   const std::uint64_t stride = stride_bytes != 0 ? round_up(std::min(stride_bytes, k_most_bytes), k_page_bytes)
-                                                 : default_stride(ranks, machine_bytes(), address_limit());
+                                                 : default_stride(ranks, machine_bytes(), most_bytes_by_limits());
   const std::uint64_t data_offset = data_offset_of(ranks);
   if (stride_bytes > k_most_bytes || data_offset > k_most_bytes ||
       stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
     return no_room(std::max<std::uint64_t>(stride, stride_bytes), ranks, "it has 128 TiB");
+  const std::uint64_t least = data_offset + std::max(stride, k_least_stride) * static_cast<std::uint64_t>(ranks);
+  if (stride_bytes == 0 && least > file_size_limit()) return over_file_limit(least, file_size_limit());
   if (stride < k_least_stride && stride_bytes == 0) return no_room(stride, ranks, "`ulimit -v` leaves too little");
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
+  if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
   owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (file.number < 0) return system_failure("memfd_create");
@@ -187,8 +202,10 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
 
 std::string shm_segment::words_for_small_regions() const {
   if (stride() >= machine_bytes() / k_page_bytes * k_page_bytes) return {};
-  return "shared memory: " + std::to_string(stride() >> 20) + " MiB for each rank, since there is address space for " +
-         "no more (`ulimit -v`, number of ranks); LSCHED_REGION sets it";
+  return "shared memory: each rank has " + std::to_string(stride() >> 20) +
+         " MiB, because the address space (`ulimit -v`), the file size limit (`ulimit -f`) or the number of ranks "
+         "allows " +
+         "no more. LSCHED_REGION sets the size";
 }
 
 result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {

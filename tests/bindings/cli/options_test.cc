@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "build_options.h"
 #include "ops/nearest_word.h"
 
 namespace {

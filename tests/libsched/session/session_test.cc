@@ -201,10 +201,11 @@ class session_bench {
     if (one.leaves_in && --*one.leaves_in == 0) return leave(one);
     if (one.is_in_common) return resume(one);
     if (one.epoch == is_average_.size()) return leave(one);
-    switch (world.draw_below(8)) {
+    switch (world.draw_below(9)) {
       case 0:
       case 1:
       case 2: return offer(one);
+      case 7: return skip(one);
       case 3: return (void)collect(one, one.tickets.empty() ? 0 : one.tickets.back());
       case 4: return (void)collect(one, 0);
       case 5: return view(one);
@@ -226,6 +227,23 @@ class session_bench {
     EXPECT_EQ(is_posted, of(one).rounds().finished < round);
     one.offers.push_back(drawn);
     one.tickets.push_back(round);
+  }
+
+  /// The next offer calls for the round after the skipped ones.
+  void skip(player& one) {
+    const round_no finished = of(one).rounds().finished;
+    const round_no last = world.draw_below(2) == 0 ? k_last_round : world.draw_below(finished + 2);
+    std::uint64_t skipped = 0, again = 0;
+    ASSERT_EQ(of(one).skip(last, &skipped), status::ok);
+    ASSERT_EQ(of(one).skip(last, &again), status::ok);
+    EXPECT_EQ(again, 0u) << "a round is skipped once";
+    if (!one.tickets.empty() && skipped > 0) {
+      EXPECT_GT(std::min(last, finished), one.tickets.back()) << "a round that was called for is skipped";
+    }
+    const std::size_t before = one.tickets.size();
+    offer(one);
+    ASSERT_EQ(one.tickets.size(), before + 1);
+    EXPECT_GT(one.tickets.back(), std::min(last, finished)) << "the call is for a round that was skipped";
   }
 
   /// What is kept of an offer that was taken back: nothing.
@@ -347,6 +365,7 @@ class session_bench {
     const std::byte* where = nullptr;
     if (!of(one).is_in_common_call()) return;  // it has not begun
     EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
+    EXPECT_EQ(of(one).skip(k_last_round, &taken), status::state);
     EXPECT_EQ(of(one).withdraw(&taken), status::state);
     EXPECT_EQ(of(one).collect_view(0, &where, &report).answer, status::state);
     integers weights = zeros(rules_.count);

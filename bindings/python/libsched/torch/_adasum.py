@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from ._hook import world_and_limit
+from ._parameters import expect_dense_gradients
 from ._wrapper import Wrapper
 from ._work import Work
 
@@ -50,6 +51,9 @@ class AdasumOptimizer(Wrapper):
             answer = None if closure is None else closure()
         if not self._syncs:
             return answer
+        if self._is_for_initial_state():
+            self.inner.step()
+            return answer
         if self._steps % self._local_steps == 0:
             self._before.take_weights()
         if not self._has_overflowed():
@@ -85,8 +89,8 @@ class AdasumOptimizer(Wrapper):
         """The inner optimizer's on this rank, and where in a window of local steps it is."""
         return self._state_with(steps=self._steps, before=self._before.flat.clone())
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        mine = self._load_inner(state)
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        mine = self._load_inner(state_dict)
         if mine is not None:
             self._steps = mine["steps"]
             self._before.flat.copy_(mine["before"])
@@ -104,6 +108,7 @@ class AdasumState:
     """
 
     def __init__(self, ddp: Any, timeout: float | None = None) -> None:
+        expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
         self._exchanges: dict[tuple, Any] = {}  # by bucket: DDP cuts them anew once
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch.distributed as dist
 from .._world import World
 from . import _device
 from ._group import Group
-from ._parameters import Parameters
+from ._parameters import Parameters, expect_dense_gradients
 from ._work import Work, waiter
 
 _ALONE = 300.0  # seconds that a wait lasts where neither the caller nor a group says so
@@ -30,11 +31,13 @@ def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
     """Give all ranks the parameters and buffers of rank 0's model. Collective; blocks. DDP's constructor does the same.
 
+    Buffers that are not persistent are included, and an extra state of modules is not.
     `process_group`: of the backend lsched, or a libsched.World; None: the default group.
     """
     world, limit = world_and_limit(process_group, timeout)
-    for each in model.state_dict().values():
-        flat = each.detach().contiguous().view(-1).view(torch.uint8)
+    for each in itertools.chain(model.parameters(), model.buffers()):
+        each = each.detach()
+        flat = each.contiguous().view(-1).view(torch.uint8)
         if flat.is_cuda:
             _device.attach(world, flat.device)
         with world.bcast(flat) as step:
@@ -49,6 +52,7 @@ class Hook:
     """
 
     def __init__(self, ddp: Any, timeout: float | None) -> None:
+        expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
         self.parameters = Parameters(ddp.module.named_parameters())
         self.gradient, self.result = self.parameters.vector(), self.parameters.vector()

@@ -40,13 +40,25 @@ class Parameters:
     def vector(self) -> Vector:
         return Vector(self)
 
+    def flagged_vector(self) -> FlaggedVector:
+        return FlaggedVector(self)
+
+
+def expect_dense_gradients(model: torch.nn.Module) -> None:
+    """Refuses a model whose layers have sparse gradients."""
+    for name, layer in model.named_modules():
+        if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and layer.sparse:
+            raise ValueError(f"{name or 'the model'} has sparse gradients, and the sums of this hook are of dense ones: "
+                             f"make the {type(layer).__name__} with sparse=False")
+
 
 class Vector:
     """A flat tensor with room for all parameters; `parts` are views of it, shaped as they are."""
 
-    def __init__(self, of: Parameters) -> None:
+    def __init__(self, of: Parameters, extra: int = 0) -> None:
+        """`extra`: elements behind those of the parameters."""
         self._of = of
-        self.flat = torch.zeros(of.count, dtype=of.dtype)
+        self.flat = torch.zeros(of.count + extra, dtype=of.dtype)
         self.parts = [self.flat[begin:begin + count].view(each.shape)
                       for each, (begin, count) in zip(of.tensors, of.table())]
 
@@ -61,6 +73,10 @@ class Vector:
     @torch.no_grad()
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
         """A parameter without a gradient counts as zeros. `scale` is what gradients were multiplied by."""
+        for name, each in zip(self._of.names, self._of.tensors):
+            if each.grad is not None and each.grad.layout != torch.strided:
+                raise ValueError(f"{name} has a sparse gradient, and partial sums are of dense ones: make its layer "
+                                 "with sparse=False")
         with_one = [(part, each.grad) for part, each in zip(self.parts, self._of.tensors) if each.grad is not None]
         if len(with_one) < len(self.parts):
             self.flat.zero_()
@@ -74,3 +90,23 @@ class Vector:
         """The parameters' gradients are its parts from now on, or copies where the dtype is another."""
         for part, each in zip(self.parts, self._of.tensors):
             each.grad = part if part.dtype == each.dtype else part.to(each.dtype)
+
+
+class FlaggedVector(Vector):
+    """With a number for each parameter behind the gradients: 1 if the parameter has one. In a sum over ranks the number
+    is 0 if no rank has used the parameter."""
+
+    def __init__(self, of: Parameters) -> None:
+        super().__init__(of, extra=len(of.tensors))
+        self._flags = self.flat[of.count:]
+
+    def take_gradients(self, scale: torch.Tensor | None = None) -> None:
+        super().take_gradients(scale)
+        self._flags.copy_(torch.tensor([each.grad is not None for each in self._of.tensors]))
+
+    def be_gradients(self) -> None:
+        """Removes the gradient of each parameter that no rank has used."""
+        super().be_gradients()
+        for each, flag in zip(self._of.tensors, self._flags.tolist()):
+            if flag == 0:
+                each.grad = None

@@ -1,7 +1,7 @@
 """Training that does not wait for the slowest rank: eager-SGD (Li and others, PPoPP 2020)."""
 
 import contextlib
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -11,18 +11,19 @@ from .._world import World
 from ._hook import Hook, world_and_limit
 from ._wrapper import Wrapper
 
+_Batch = TypeVar("_Batch")
+
 
 class PartialOptimizer(Wrapper):
-    """An optimizer whose gradients are combined by a partial allreduce: step() waits only for whom the policy waits.
+    """An optimizer that combines gradients by a partial allreduce: step() does not wait for the slowest rank.
 
         opt = libsched.torch.PartialOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
-                                              activation="majority", lag="history")
+                                              activation="quorum(3)", lag="history")
         libsched.torch.broadcast_parameters(model)
-        for x, y in loader:
+        for x, y in opt.rounds(loader, until=1000):
             opt.zero_grad()
             loss_fn(model(x), y).backward()
             opt.step()
-        opt.average_parameters()
         opt.close()
 
     Made by all ranks, with the same arguments but for lag and divisor:
@@ -34,47 +35,87 @@ class PartialOptimizer(Wrapper):
         process_group  of the backend lsched, or a libsched.World; None: the default group
         timeout        seconds for which any wait lasts; None: the group's
         seed           of the draws of the policy
-        on_round       called with the libsched.Report of what has come, before the inner step that it leads to. What
-                       depends on time, the learning rate above all, must go by `to` for replicas to have the same bits
+        on_round       called with the libsched.Report of what has come, before the inner step that it leads to. The
+                       learning rate must depend on `to`: else replicas do not have the same bits
 
     Attributes:
         report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
                 anything was new (from_ < to)
-        round   the last round that was delivered here. With lag="history" replicas of one round have the same bits
+
+    A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer leaves the
+    parameter alone. A sparse gradient is refused by the parameter's name.
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  activation: str = "majority", lag: str = "history", divisor: str = "ranks",
                  process_group: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
+        if isinstance(inner, torch.optim.SparseAdam):
+            raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, and "
+                             "layers with sparse=False")
         super().__init__(inner, named_parameters)
         self._on_round = on_round
         self.world, self._limit = world_and_limit(process_group, timeout)
         self._lag = lag
-        self._mine, self._result = self.parameters.vector(), self.parameters.vector()
+        self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._ticket: Any = None
         self.report: Report | None = None
-        self.round = self._rounds_before = 0
+        self._rounds_before = 0
         self._has_left = False
+        self._differs = False  # from replicas that have made a step for each round
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
                              seed=seed, averages_weights=True)
-        self._open()
+        self._open(passes=0)
 
-    def _open(self) -> None:
-        self.sums = self.world.partial(self.parameters.count, self.parameters.word, **self._options)
+    def _open(self, passes: int) -> None:
+        self.sums = self.world.partial(self._mine.flat.numel(), self.parameters.word, **self._options)
         self.sums._create_wait(self._limit)
+        self.sums.passes = passes
+
+    @property
+    def round(self) -> int:
+        """The last round that was delivered here. With lag="history" replicas of one round have the same bits."""
+        return self._rounds_before + self.sums.round
+
+    # --- a loop --------------------------------------------------------------------------------------------------
+
+    def rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
+        """Yield batches, pass after pass, until round `until` is over; then make all ranks alike. Collective.
+
+            for x, y in opt.rounds(loader, until=1000): ...
+
+        The job ends as soon as the quick ranks have made their rounds: a slow rank leaves out the rounds that it has
+        missed, and makes fewer steps. The loop ends with a flush(): all ranks are at the same round, `until` + 1, and
+        have the same weights. Weights that differ are averaged: after another lag than "history", or if a rank has
+        missed more than 60 rounds in one step. `round` shows the progress. A break leaves the ranks as they are.
+
+        `batches` is a DataLoader or any other iterable that can be read repeatedly. Each pass calls set_epoch() of the
+        sampler, if the sampler has that function. Learning rates must depend on `round`: the number of steps differs
+        between ranks.
+        """
+        yield from self.sums.rounds(batches, until - self._rounds_before)
+        self.flush()
+        differs = torch.tensor([float(self._differs)])
+        with self.world.allreduce(differs, op="max") as any_differs:
+            any_differs.run(self._limit)
+        if differs:
+            self.average_parameters()
 
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Contribute the gradients, and step by what has come. Returns what `closure` returns.
+        """Contribute the gradients, and step by the results of the rounds that are over. Returns the value of `closure`.
 
-        Where gradients have overflowed under a GradScaler, the rank calls without a contribution. Gradients are those
-        of the result afterwards. Blocks until the round is over. Raises Timeout and PeerLost; then the contribution
+        If gradients have overflowed under a GradScaler, the rank calls without a contribution. Afterwards the gradients
+        are those of the result. Blocks until the round is over. Raises Timeout and PeerLost; then the contribution
         was made, and shrink() or another step() goes on.
         """
         answer = None if closure is None else closure()
         if not self._syncs:
+            self.sums._steps += 1
+            return answer
+        if self._is_for_initial_state():
+            self.inner.step()
             return answer
         contribution = None
         if not self._has_overflowed():
@@ -96,7 +137,8 @@ class PartialOptimizer(Wrapper):
             has_more = True
 
     def _step_by(self, report: Report) -> None:
-        self.report, self.round = report, self._rounds_before + report.to
+        self.report = report
+        self._differs |= self._lag != "history" or report.to - report.from_ > 1
         if report.from_ < report.to and report.has_result:
             self._result.be_gradients()
             if self._on_round is not None:
@@ -137,6 +179,7 @@ class PartialOptimizer(Wrapper):
         else:
             self.sums.model_sync(self._mine.flat, self._limit)
         self._mine.give_weights()
+        self._differs = False
         for each in buffers:
             if each.is_floating_point() and each.numel():
                 with self.world.allreduce(each, divisor="ranks") as step:
@@ -150,10 +193,10 @@ class PartialOptimizer(Wrapper):
         last = torch.tensor([self.round])
         with self.world.allreduce(last, op="max") as most:
             most.run(self._limit)
-        self.round = self._rounds_before = int(last)
+        self._rounds_before = int(last)
         self._has_left = False
         self._ticket = None
-        self._open()
+        self._open(self.sums.passes)
 
     def shrink(self) -> World:
         """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned;
@@ -185,30 +228,38 @@ class PartialOptimizer(Wrapper):
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, and what this rank has offered and no round has taken: of each rank its own."""
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
-        return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending)
+        return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending,
+                                passes=self.sums.passes)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Such a state, before the first step. What was pending is dropped where the number of ranks is another.
 
         Rounds count on. What others had that this rank had not collected is in no state: flush() before saving.
+        The functions of torch.distributed.checkpoint.state_dict keep the inner optimizer's state only: save `round`
+        beside it.
         """
-        mine = self._load_inner(state)
+        mine = self._load_inner(state_dict)
         if mine is None:
             return
-        self.round = self._rounds_before = mine["round"]
+        self._rounds_before = mine["round"] - self.sums.round
+        self.sums.passes = mine["passes"]
         self.sums.withdraw()
         if (mine["ranks"], mine["rank"]) == (self.world.size, self.world.rank):
             self.sums.load_pending(bytes(mine["pending"].numpy()))
 
 
 class PartialState(Hook):
-    """The same for DistributedDataParallel: gradients become what the round has brought; zeros if nothing is new.
+    """A hook's state for DistributedDataParallel. Gradients become the result of the round, or zeros without a result.
 
         state = libsched.torch.PartialState(ddp, activation="majority")
         ddp.register_comm_hook(state, libsched.torch.partial_hook)
 
     Arguments are those of PartialOptimizer; `lag` is "latest" or "accumulate". DDP must not synchronise by itself: it
-    is made with broadcast_buffers=False and find_unused_parameters=False. `report` tells of the last round.
+    is made with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of the last round.
+
+    Warning: do not take the hook if the same rank is always slow. That rank applies the sum of several rounds in one
+    step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).
+    PartialOptimizer with lag="history" keeps replicas alike.
     """
 
     def __init__(self, ddp: Any, *, activation: str = "majority", lag: str = "accumulate", divisor: str = "ranks",

@@ -26,17 +26,12 @@ class Wrapper(torch.optim.Optimizer):
         if its != {id(each) for each in self.parameters.tensors}:
             raise ValueError("named_parameters and the parameters of the optimizer are not the same")
         self._syncs = True
-        self.defaults = inner.defaults
-        self.register_step_pre_hook = inner.register_step_pre_hook
-        self.register_step_post_hook = inner.register_step_post_hook
 
-    @property
-    def state(self) -> Any:
-        return self.inner.state
-
-    @property
-    def param_groups(self) -> Any:  # others after each load_state_dict()
-        return self.inner.param_groups
+    def __getattr__(self, name: str) -> Any:
+        """Reads the state, param_groups, defaults, tables of hooks and so on from the inner optimizer."""
+        if name == "inner":  # __init__ has not run
+            raise AttributeError(name)
+        return getattr(self.inner, name)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.inner!r})"
@@ -55,6 +50,13 @@ class Wrapper(torch.optim.Optimizer):
             yield
         finally:
             self._syncs = True
+
+    def _is_for_initial_state(self) -> bool:
+        """Recognises a step by torch.distributed.checkpoint.state_dict. These functions initialise the state of an
+        optimizer by a step with zero gradients at a learning rate of 0. Such a step needs no other rank."""
+        groups = self.inner.param_groups
+        return (not self.inner.state and all(group.get("lr", 0.0) == 0 for group in groups)
+                and all(each.grad is not None and not each.grad.any() for each in self.parameters.tensors))
 
     def _state_with(self, **own: Any) -> dict[str, Any]:
         """The inner optimizer's state, and what the wrapper adds to it."""

@@ -5,12 +5,14 @@
 Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
 """
 
+import contextlib
 import copy
 import itertools
 import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.nn.parallel import DistributedDataParallel
 
 import libsched
@@ -59,7 +61,10 @@ class Training:
         return weights(model)
 
     def partial(self, model, **options):
-        return lst.PartialOptimizer(sgd(model), model.named_parameters(), **options)
+        return self.partial_of(sgd(model), model, **options)
+
+    def partial_of(self, inner, model, **options):
+        return lst.PartialOptimizer(inner, model.named_parameters(), **options)
 
     def hooked(self, make, hook, **options):
         """In several buckets."""
@@ -119,6 +124,258 @@ def check_nothing_is_lost_without_waiting(its):
         opt.average_parameters([torch.ones(3) * its.rank])
         assert are_alike(model)
         opt.close()
+
+
+class Recorded(torch.utils.data.DistributedSampler):
+    """A sampler that keeps the epochs that it was set to."""
+
+    epochs: list
+
+    def set_epoch(self, epoch):
+        self.epochs = [*getattr(self, "epochs", []), epoch]
+        super().set_epoch(epoch)
+
+
+def check_a_loop_by_rounds(its):
+    """Rank 1 is slow, and all ranks end with the same round and the same weights."""
+    rows = torch.cat([torch.cat(each) for each in its.data])
+    for policy in ("solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"):
+        model, steps = its.net(), 0
+        sampler = Recorded(rows, seed=3)
+        loader = torch.utils.data.DataLoader(rows, batch_size=8, sampler=sampler)
+        with its.partial(model, activation=policy) as opt:
+            for until in (30, 61):  # the second loop goes on from the first
+                for batch in opt.rounds(loader, until=until):
+                    steps += 1
+                    opt.zero_grad()
+                    model(batch).square().mean().backward()
+                    time.sleep(0.005 if its.rank == 1 else 0)
+                    opt.step()
+                    assert opt.round <= until and opt.sums.statistics()["rounds"] <= until
+                assert opt.round == until + 1 and are_alike(model), (policy, opt.round)
+            assert sampler.epochs == list(range(len(sampler.epochs))) and len(sampler.epochs) >= 2
+            counts = torch.tensor([steps])
+            all_steps = [torch.zeros_like(counts) for _ in range(its.size)]
+            dist.all_gather(all_steps, counts)
+            if policy == "full" or (policy == "quorum(2)" and its.size == 2):
+                assert all(each == 60 for each in all_steps), all_steps
+            elif policy == "solo":
+                assert max(all_steps) <= 60 and sum(all_steps) < 60 * its.size, all_steps
+            again = its.partial(model, activation=policy)
+            again.load_state_dict(copy.deepcopy(opt.state_dict()))
+            assert (again.round, again.sums.passes) == (opt.round, len(sampler.epochs))
+            again.close()
+
+
+def check_replicas_are_alike_after_a_loop_by_rounds(its):
+    """Also if results were combined, as of a rank that misses more rounds in a step than a history keeps."""
+    for lag, pause in (("latest", 0.005), ("accumulate", 0.005), ("history", 0.3)):
+        model = its.net()
+        with its.partial(model, activation="solo", lag=lag if its.rank == 1 else "history") as opt:
+            for i in opt.rounds(itertools.count(), until=200):
+                its.train(model, opt, [i])
+                time.sleep(pause if its.rank == 1 and i < 20 else 0)
+            assert are_alike(model) and opt.round in (201, 202), (lag, opt.round)
+
+
+def check_what_a_loop_by_rounds_refuses(its):
+    model = its.net()
+    with its.partial(model, activation="solo") as opt:
+        for batches, text in ((iter([1, 2]), "can be iterated repeatedly"), ([], "has no batch")):
+            try:
+                for _ in opt.rounds(batches, until=1000):
+                    opt.step()
+            except libsched.ArgumentError as error:
+                assert text in str(error), error
+            else:
+                raise AssertionError("ended without batches")
+        try:
+            for _ in opt.rounds([1, 2], until=10000):
+                pass
+        except libsched.StateError as error:
+            assert "no step was made in pass" in str(error), error
+        else:
+            raise AssertionError("ended without a step")
+        for _ in opt.rounds([1], until=10000):  # fewer batches in a pass than gradients in a step
+            with opt.no_sync() if opt.sums.passes % 3 else contextlib.nullcontext():
+                opt.step()
+            if opt.round >= 20:
+                break
+        assert opt.sums._final_round is None
+
+
+class Branched(torch.nn.Module):
+    """Has a layer that no rank uses, a layer that rank 0 alone uses, and a layer that all ranks use."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.all, self.one, self.none = (torch.nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        return self.one(self.all(x)) if dist.get_rank() == 0 else self.all(x)
+
+
+def check_a_parameter_that_no_rank_uses_is_left_alone_as_in_ddp(its):
+    def inner(model):
+        return torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
+
+    plain = DistributedDataParallel(Branched(), find_unused_parameters=True)
+    its.train(plain, inner(plain), range(5))
+    for lag in ("history", "latest", "accumulate"):
+        model = Branched()
+        before = model.none.weight.detach().clone()
+        with lst.PartialOptimizer(inner(model), model.named_parameters(), activation="full", lag=lag) as opt:
+            its.train(model, opt, range(5))
+            opt.flush()
+            assert torch.equal(model.none.weight, before) and model.none.weight.grad is None
+            assert not opt.state.get(model.none.weight) and opt.state[model.one.weight]["step"] == 5
+        assert torch.allclose(weights(model), weights(plain), atol=1e-5), lag
+    model = Branched()
+    opt = lst.AdasumOptimizer(inner(model), model.named_parameters())
+    its.train(model, opt, range(5))
+    opt.close()
+    assert torch.equal(model.none.weight, before)
+
+
+def check_sparse_gradients_are_refused_by_name(its):
+    class Words(torch.nn.Module):
+        def __init__(self, is_sparse):
+            super().__init__()
+            torch.manual_seed(5)
+            self.words = torch.nn.Embedding(10, 4, sparse=is_sparse)
+
+        def forward(self, places):
+            return self.words(places)
+
+    ddp = DistributedDataParallel(Words(True), broadcast_buffers=False)
+    for make in (lst.PartialState, lst.OkTopkState, lst.AdasumState):
+        try:
+            make(ddp)
+        except ValueError as error:
+            assert "words has sparse gradients" in str(error) and "sparse=False" in str(error), error
+        else:
+            raise AssertionError(f"{make} was made")
+    model = Words(True)
+    try:
+        lst.PartialOptimizer(torch.optim.SparseAdam(model.parameters()), model.named_parameters())
+    except ValueError as error:
+        assert "SparseAdam" in str(error), error
+    else:
+        raise AssertionError("an optimizer of sparse gradients was taken")
+    places = torch.tensor([its.rank, 3])
+    opt = its.partial(model, activation="full")
+    model(places).sum().backward()
+    try:
+        opt.step()
+    except ValueError as error:
+        assert "words.weight has a sparse gradient" in str(error), error
+    else:
+        raise AssertionError("a sparse gradient was taken")
+    opt.close()
+    ends = []
+    for is_sparse in (True, False):  # moves of weights are dense
+        model = Words(is_sparse)
+        opt = lst.AdasumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
+        model(places).square().sum().backward()
+        opt.step()
+        opt.close()
+        ends.append(weights(model))
+    assert torch.equal(*ends)
+
+
+def written(state):
+    """A state as text. Torch makes lists of tuples when it loads some."""
+    return str(state).replace("(", "[").replace(")", "]")
+
+
+def check_state_by_the_checkpoint_functions_of_torch(its):
+    """As of the inner optimizer alone, also before the first step, and without a round."""
+    def adam(model):
+        return torch.optim.AdamW(model.parameters(), lr=0.1)
+
+    makes = (lambda inner, model: its.partial_of(inner, model, activation="solo"),
+             lambda inner, model: lst.AdasumOptimizer(inner, model.named_parameters()))
+    options = (None, StateDictOptions(flatten_optimizer_state_dict=True), StateDictOptions(full_state_dict=True))
+    for make in makes:
+        for make_inner in (sgd, adam):
+            for option in options:
+                model, plain = its.net(), its.net()
+                opt, other = make(make_inner(model), model), make_inner(plain)
+                for step in range(2):
+                    mine, theirs = (get_state_dict(*each, options=option) for each in ((model, opt), (plain, other)))
+                    assert written(mine) == written(theirs), (step, mine, theirs)
+                    for each in (model, plain):
+                        each.zero_grad()
+                        its.loss(each, step, rank=0).backward()
+                    opt.inner.step()
+                    other.step()
+                before = weights(model)
+                _, saved = get_state_dict(plain, other, options=option)
+                set_state_dict(model, opt, model_state_dict=its.net().state_dict(), optim_state_dict=saved,
+                               options=option)
+                assert not torch.equal(weights(model), before)
+                assert written(get_state_dict(model, opt, options=option)[1]) == written(saved)
+                assert getattr(opt, "round", 0) == 0, "no round was made"
+                opt.close()
+
+
+def check_hooks_of_the_optimizer(its):
+    """The hooks of a state dict, of loading and of a step run as often and in the order of the inner optimizer."""
+    for make in (its.partial, lambda model: lst.AdasumOptimizer(sgd(model), model.named_parameters())):
+        model, seen = its.net(), []
+        opt = make(model)
+        opt.register_state_dict_pre_hook(lambda _: seen.append("before state"))
+        opt.register_state_dict_post_hook(lambda _, state: seen.append("after state") or {**state, "mine": 1})
+        opt.register_load_state_dict_pre_hook(lambda _, state: seen.append(f"before load {state['mine']}"))
+        opt.register_load_state_dict_post_hook(lambda _: seen.append("after load"))
+        opt.register_step_pre_hook(lambda *_: seen.append("before step"))
+        removed = opt.register_step_post_hook(lambda *_: seen.append("never"))
+        opt.register_step_post_hook(lambda *_: seen.append("after step"))
+        removed.remove()
+        opt.load_state_dict(opt.state_dict())
+        its.train(model, opt, range(1))
+        assert seen == ["before state", "after state", "before load 1", "after load", "before step", "after step"], seen
+        opt.close()
+
+
+class Stateful(torch.nn.Module):
+    """With all kinds of state that a module can have."""
+
+    def __init__(self, rank):
+        super().__init__()
+        torch.manual_seed(rank)
+        self.layer = torch.nn.Linear(3, 3)
+        self.tied = self.layer.weight
+        self.norm = torch.nn.BatchNorm1d(3)
+        self.norm.num_batches_tracked.fill_(rank)
+        self.register_buffer("table", torch.randn(2, 5).t(), persistent=False)
+        self.register_buffer("mask", torch.tensor([rank == 0, True]))
+        self.register_buffer("empty", torch.zeros(0))
+        self.register_buffer("turn", torch.tensor(1j * (rank + 1)))
+        self.frozen = torch.nn.Parameter(torch.randn(4), requires_grad=False)
+        self._register_state_dict_hook(self._as_copies)
+
+    @staticmethod
+    def _as_copies(module, state, prefix, _):
+        """As of a module that stores another form of its weights."""
+        for name, each in state.items():
+            state[name] = each.clone() if torch.is_tensor(each) else each
+
+    def get_extra_state(self):
+        return {"name": "a text"}
+
+    def set_extra_state(self, state):
+        pass
+
+
+def check_broadcast_parameters_is_what_ddp_does(its):
+    model, plain = Stateful(its.rank), Stateful(its.rank)
+    lst.broadcast_parameters(model)
+    plain = DistributedDataParallel(plain).module
+    for mine, theirs, first in zip(*([*each.parameters(), *each.buffers()] for each in (model, plain, Stateful(0)))):
+        assert torch.equal(mine, first) and torch.equal(mine, theirs), (mine, first)
+    assert model.tied is model.layer.weight and model.layer.weight.requires_grad
 
 
 def check_uneven_data(its):
@@ -182,9 +439,10 @@ def check_a_checkpoint_of_what_is_pending(its):
     its.train(model, opt, range(3))
     dist.barrier()
     if its.rank == 0:
-        opt.sums.offer(torch.ones(opt.parameters.count))
-        wait_until(lambda: len(opt.sums.save_pending()) < 4 * opt.parameters.count)  # its round has taken it
-        opt.sums.offer(torch.full((opt.parameters.count,), float(its.size)))
+        size = opt.parameters.flagged_vector().flat.numel()
+        opt.sums.offer(torch.ones(size))
+        wait_until(lambda: len(opt.sums.save_pending()) < 4 * size)  # its round has taken it
+        opt.sums.offer(torch.full((size,), float(its.size)))
     state = copy.deepcopy((model.state_dict(), opt.state_dict()))
     dist.barrier()
     opt.sums._abandon(is_cancelled=True)

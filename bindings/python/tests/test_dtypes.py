@@ -1,0 +1,162 @@
+"""Every pair of dtype and operation gives what numpy gives, or is refused on all ranks."""
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import LIMIT, as_threads
+
+RANKS = 3
+INTEGERS = ["i1", "u1", "i4", "i8", "u8"]
+FLOATS = ["f2", "f4", "f8"]
+COMPLEX = ["c8", "c16"]
+OTHERS = ["i2", "u2", "u4", "g", "G", "M8[s]", "m8[s]"]  # of numpy, and not of the library
+OPS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum, "land": np.logical_and,
+       "lor": np.logical_or, "lxor": np.logical_xor, "band": np.bitwise_and, "bor": np.bitwise_or,
+       "bxor": np.bitwise_xor}
+BITS = {"land", "lor", "lxor", "band", "bor", "bxor"}
+
+
+def is_supported(dtype, op):
+    if dtype == "?" or dtype in INTEGERS:
+        return True
+    return op == "sum" if dtype in COMPLEX else dtype in FLOATS and op not in BITS
+
+
+def given(rank, count, dtype):
+    """Small numbers of both signs and zeros, all combinations of bools among them."""
+    bits = (np.arange(count) >> rank) & 1
+    if dtype == "?":
+        return bits.astype(dtype)
+    small = bits * (1 + (np.arange(count) + rank) % 3)
+    if np.dtype(dtype).kind in "ifcg":
+        small = small * (1 - 2 * (np.arange(count) % 5 == rank))
+    mine = small.astype(dtype)
+    return mine + (np.arange(count) % 2 * 1j).astype(dtype) if dtype in COMPLEX else mine
+
+
+def wanted(op, values, dtype):
+    all_of_them = values[0]
+    for each in values[1:]:
+        all_of_them = OPS[op](all_of_them, each)
+    return all_of_them.astype(dtype)
+
+
+def reduced(world, way, mine, op):
+    """(what this rank has got, what numpy makes of these ranks' and elements' values) of a collective."""
+    all_ranks = [given(r, mine.size, mine.dtype.str[1:] if mine.dtype.kind != "b" else "?") for r in range(RANKS)]
+    out = mine.copy()
+    if way == "partial":
+        with world.partial(mine.size, mine.dtype, op=op) as step:
+            step.collect(step.offer(mine), out, LIMIT)
+        return out, all_ranks, slice(None)
+    part = slice(world.rank * mine.size // RANKS, (world.rank + 1) * mine.size // RANKS)
+    made = {"allreduce": lambda: world.allreduce(out, op=op),
+            "reduce": lambda: world.reduce(mine, out, op, root=1),
+            "scan": lambda: world.scan(out, op=op),
+            "reduce_scatter": lambda: world.reduce_scatter(mine, out[:mine.size // RANKS], op),
+            "collective": lambda: world.collective("allreduce", mine, out, op=op,
+                                                   count=mine.size * (2 if mine.dtype.kind == "c" else 1))}[way]()
+    with made as step:
+        step.run(LIMIT)
+    if way == "reduce":
+        return (out if world.rank == 1 else None), all_ranks, slice(None)
+    if way == "scan":
+        return out, all_ranks[:world.rank + 1], slice(None)
+    return (out[:mine.size // RANKS], all_ranks, part) if way == "reduce_scatter" else (out, all_ranks, slice(None))
+
+
+@pytest.mark.parametrize("way", ["allreduce", "reduce", "scan", "reduce_scatter", "collective", "partial"])
+def test_every_pair_is_numpys_or_refused(way):
+    def body(world):
+        right = 0
+        for dtype in ["?", *INTEGERS, *FLOATS, *COMPLEX]:
+            for op in OPS:
+                if way == "partial" and dtype in COMPLEX:
+                    continue  # no word names that dtype
+                mine = given(world.rank, 24, dtype)
+                if not is_supported(dtype, op):
+                    with pytest.raises(libsched.Error) as caught:
+                        reduced(world, way, mine, op)
+                    assert caught.value.status in ("LSCHED_ERR_ARGUMENT", "LSCHED_ERR_CONSTRAINT"), caught.value
+                    continue
+                got, values, part = reduced(world, way, mine, op)
+                if got is not None:
+                    expected = wanted(op, values, dtype)[part]
+                    assert got.tobytes() == expected.tobytes(), (dtype, op, got, expected)
+                    right += 1
+        return right
+
+    least = 10 * (1 + len(INTEGERS)) + 4 * len(FLOATS) + (0 if way == "partial" else len(COMPLEX))
+    assert max(as_threads(RANKS, body)) == least
+
+
+@pytest.mark.parametrize("dtype", OTHERS)
+def test_dtypes_of_numpy_alone_are_refused(dtype):
+    def body(world):
+        for op in OPS:
+            with pytest.raises(libsched.ArgumentError):
+                world.allreduce(np.zeros(4, dtype), op=op)
+
+    as_threads(2, body)
+
+
+def test_bools_that_hold_other_bytes_count_as_true():
+    def body(world):
+        mine = np.array([0, 2, 0, 4], "u1").view("?") if world.rank == 0 else np.array([0, 2, 1, 0], "u1").view("?")
+        with world.allreduce(mine) as step:
+            step.run(LIMIT)
+        assert mine.view("u1").tolist() == [0, 1, 1, 1]
+        with pytest.raises(libsched.ArgumentError, match="sum"):
+            world.allreduce(mine, divisor="ranks")
+
+    as_threads(2, body)
+
+
+def test_bools_are_no_numbers_and_complex_numbers_no_pairs():
+    def body(world):
+        flags, bytes, numbers = np.zeros(4, "?"), np.zeros(4, "u1"), np.zeros(4, "c8")
+        with pytest.raises(libsched.ArgumentError, match="bool and uint8"):
+            world.allreduce(flags, bytes)
+        with pytest.raises(libsched.ArgumentError, match="complex of float32 and float32"):
+            world.allreduce(numbers, np.zeros(8, "f4"))
+        with world.allreduce(flags, np.zeros(4, "?")) as step:
+            with pytest.raises(libsched.ArgumentError, match="4 of bool are wanted"):
+                step.rebind(flags, bytes)
+        with world.partial(8, "f4") as sums:
+            with pytest.raises(libsched.ArgumentError, match="8 of float32 are wanted"):
+                sums.offer(numbers)
+        for call in (lambda: world.adasum(numbers), lambda: world.collective("adasum", numbers, numbers, count=8),
+                     lambda: world.sparse_allreduce(numbers, np.zeros(4, "c8"), 2)):
+            with pytest.raises(libsched.ArgumentError, match="complex"):
+                call()
+        with world.bcast(numbers) as step, world.allgather(flags[:1], np.zeros(2, "?")) as other:
+            step.run(LIMIT)
+            other.run(LIMIT)
+
+    as_threads(2, body)
+
+
+def test_a_mean_of_complex_numbers():
+    def body(world):
+        mine = np.array([1 + 4j, 3 - 2j], "c16") * (world.rank + 1)
+        with world.allreduce(mine, divisor="ranks") as step:
+            step.run(LIMIT)
+        assert np.array_equal(mine, np.array([1 + 4j, 3 - 2j]) * 2)
+
+    as_threads(RANKS, body)
+
+
+def test_schedules_by_hand_combine_bools_as_bools():
+    def body(world):
+        to = world.builder("or")
+        one, other, both = to.input("bool", 4), to.input("bool", 4), to.output("bool", 4)
+        to.reduce("sum", one, other, both)
+        with pytest.raises(libsched.ArgumentError, match="bools and of other"):
+            to.reduce("sum", one, other, to.scratch("u1", 4))
+        out = np.zeros(4, "?")
+        with to.commit([np.array([0, 0, 1, 1], "?"), np.array([0, 1, 0, 1], "?")], [out]) as step:
+            step.run(LIMIT)
+        assert out.view("u1").tolist() == [0, 1, 1, 1]
+
+    as_threads(1, body)

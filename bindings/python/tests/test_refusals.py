@@ -1,0 +1,205 @@
+"""A rank whose arguments are wrong takes part in a collective call all the same: every rank raises, and the next call is
+paired as if nothing had happened."""
+
+import numpy as np
+import pytest
+
+import libsched
+from conftest import LIMIT, as_threads
+
+RANKS = 3
+COUNTS = [1, 2, 3]
+
+
+def some(count, dtype="f8"):
+    return np.zeros(count, dtype)
+
+
+def read_only(count, dtype="f8"):
+    array = some(count, dtype)
+    array.flags.writeable = False
+    return array
+
+
+def committed(world, input, output, **options):
+    to = world.builder("copies")
+    to.copy(to.input("f8", 4)[:], to.output("f8", 4)[:])
+    return to.commit([input], [output], **options)
+
+
+def text_of_copies(world):
+    to = libsched.Builder(name="copies", rank=world.rank, ranks=world.size)
+    to.copy(to.input("f8", 4)[:], to.output("f8", 4)[:])
+    return to.text()
+
+
+def loaded(world, input, output, text=None):
+    """The same program on each rank: nothing is sent."""
+    text = text_of_copies(world) if text is None else text
+    return world.load(text, [input], [output])
+
+
+# For each call: a function that makes the call well, the arrays that a case replaces with their numbers of elements, and
+# options that are refused. `at` is the rank that is refused: the root, because arrays are examined there.
+CALLS = {
+    "barrier": (lambda w, at, **k: w.barrier(**k), {}, [{"timeout": 3}]),
+    "allreduce": (lambda w, at, i=None, o=None, **k: w.allreduce(i, o, **k), {"i": 4, "o": 4},
+                  [{"op": "plus"}, {"op": 2}, {"op": ["sum"]}, {"op": "band"}, {"algorithm": 7}, {"algorithm": "fast"},
+                   {"divisor": "four"}, {"dtype": "f4"}, {"dtype": object()}, {"depth": "x"}, {"depth": -1},
+                   {"depth": 2**40}, {"colour": 1}]),
+    "reduce": (lambda w, at, i=None, o=None, **k: w.reduce(i, o, **{"root": at, **k}), {"i": 4, "o": 4},
+               [{"root": "x"}, {"root": 99}, {"root": -1}, {"root": 2**40}, {"op": "plus"}]),
+    "scan": (lambda w, at, i=None, o=None, **k: w.scan(i, o, **k), {"i": 4, "o": 4}, [{"op": None}, {"op": "plus"}]),
+    "reduce_scatter": (lambda w, at, i=None, o=None, **k: w.reduce_scatter(i, o, **k), {"i": 6, "o": 2},
+                       [{"counts": [1, 2]}, {"counts": "abc"}, {"counts": 3}, {"counts": [1, -1, 3]}, {"op": "plus"}]),
+    "bcast": (lambda w, at, o=None, **k: w.bcast(o, **{"root": (at + 1) % RANKS, **k}), {"o": 4},
+              [{"root": "x"}, {"root": 99}, {"dtype": "f4"}]),
+    "gather": (lambda w, at, i=None, o=None, **k: w.gather(i, o, **{"root": at, **k}), {"i": 2, "o": 6},
+               [{"root": "x"}, {"root": 99}, {"counts": [1, 2]}, {"counts": COUNTS}]),
+    "scatter": (lambda w, at, i=None, o=None, **k: w.scatter(i, o, **{"root": at, **k}), {"i": 6, "o": 2},
+                [{"root": "x"}, {"root": 99}, {"counts": [1, 2]}, {"counts": COUNTS}]),
+    "allgather": (lambda w, at, i=None, o=None, **k: w.allgather(i, o, **k), {"i": 2, "o": 6},
+                  [{"counts": [1, 2]}, {"counts": ["x"] * 3}, {"algorithm": "fast"}]),
+    "alltoall": (lambda w, at, i=None, o=None, **k: w.alltoall(i, o, **k), {"i": 6, "o": 6},
+                 [{"counts": [1, 2]}, {"counts": [2, 2, 2]}, {"recv_counts": 1, "counts": [2, 2, 2]}]),
+    "neighbor_exchange": (lambda w, at, i=None, o=None, **k: w.neighbor_exchange(i, o, **{
+        "destinations": [(w.rank + 1) % RANKS], "counts": [4], "sources": [(w.rank - 1) % RANKS], "recv_counts": [4],
+        **k}), {"i": 4, "o": 4}, [{"counts": [1, 2]}, {"destinations": ["x"]}, {"sources": [99]}, {"counts": None}]),
+    "adasum": (lambda w, at, i=None, o=None, **k: w.adasum(i, o, **k), {"i": 4, "o": 4},
+               [{"tensors": 3}, {"tensors": [(0, 9)]}, {"tensors": [(0, "x")]}]),
+    "collective": (lambda w, at, i=None, o=None, name="allreduce", **k: w.collective(name, i, o, **{
+        "op": "sum", "count": 4, **k}), {"i": 4, "o": 4},
+        [{"name": "all"}, {"name": 3}, {"colour": 3}, {"count": "x"}, {"count": -1}, {"segment_bytes": "x"}]),
+    "load": (lambda w, at, i=None, o=None, **k: loaded(w, i, o, **k), {"i": 4, "o": 4},
+             [{"text": 3}, {"text": "nonsense"}]),
+    "mailbox": (lambda w, at, **k: w.mailbox(**k), {}, [{"size": 3}]),
+    "split": (lambda w, at, **k: w.split(**{"color": 0, **k}), {},
+              [{"color": "x"}, {"color": 2**40}, {"key": None}, {"shade": 1}]),
+    "partial": (lambda w, at, count=4, **k: w.partial(count, **k), {},
+                [{"count": "x"}, {"count": -1}, {"dtype": "f3"}, {"op": "plus"}, {"activation": "now"},
+                 {"activation": 3}, {"lag": "long"}, {"history": "x"}, {"divisor": 3}, {"buckets": [1, 1]},
+                 {"buckets": 3}, {"sparse": "x"}, {"sparse": {"l": 3}}, {"seed": -1}, {"colour": 1}]),
+    "sparse_allreduce": (lambda w, at, i=None, o=None, k=2, **more: w.sparse_allreduce(i, o, k, **more),
+                         {"i": 8, "o": 8}, [{"k": "x"}, {"k": 0}, {"k": -1}, {"algorithm": "fast"}, {"nans": "x"},
+                                            {"scale": "x"}, {"image": b"x"}, {"image": "x"}, {"period": -1}]),
+    "coo_allreduce": (lambda w, at, i=None, o=None, count=8, **k: w.coo_allreduce(
+        some(4, "i8"), i, some(1, "i8"), some(8, "i8"), o, some(1, "i8"), count, **k), {"i": 4, "o": 8},
+        [{"count": "x"}, {"count": -1}, {"dense": [1]}, {"regions": "x"}, {"colour": 1}]),
+    "Builder.commit": (lambda w, at, i=None, o=None, **k: committed(w, i, o, **k), {"i": 4, "o": 4}, [{"colour": 1}]),
+}
+
+# Calls of one rank, and calls that a refused rank repeats without the other ranks.
+LOCAL = {
+    "World": {"describe", "diagnose", "stats", "node_of", "rank_in", "progress", "trace_start", "trace_write",
+              "attach_cuda", "empty", "builder", "close"},
+    "Builder": {"input", "output", "scratch", "nop", "send", "recv", "reduce", "copy", "dep", "need", "text"},
+}
+REPEATED = {"World": {"split_ranks", "shrink"}}
+
+
+# Calls that take arrays of any size.
+ANY_SIZE = {"load", "coo_allreduce"}
+
+
+def bad_arrays(name, which, count):
+    """Arrays that Python refuses."""
+    wrong = [[0.0] * 4, object(), np.zeros(2 * count)[::2], some(count, "i2"), some(count, "U1")]
+    if name not in ANY_SIZE:
+        wrong += [some(count + 1), some(count, "f4")]
+    return wrong + ([read_only(count)] if which == "o" else [])
+
+
+def cases_of(name):
+    """Yields, for each case, a function that makes the call well, one that is refused, and a label."""
+    call, arrays, options = CALLS[name]
+    well = {which: (lambda count=count: some(count)) for which, count in arrays.items()}
+
+    def good(world, root):
+        return call(world, root, **{which: make() for which, make in well.items()})
+
+    for which, count in arrays.items():
+        for array in bad_arrays(name, which, count):
+            def bad(world, root, which=which, array=array):
+                return call(world, root, **{**{each: make() for each, make in well.items()}, which: array})
+            yield good, bad, f"{which}={array!r}"
+    for wrong in options:
+        def bad(world, root, wrong=wrong):
+            return call(world, root, **{each: make() for each, make in well.items()}, **wrong)
+        yield good, bad, repr(wrong)
+
+
+def expect_right_sum(world, number):
+    mine = np.full(4, world.rank + number, "f8")
+    with world.allreduce(mine) as step:
+        step.run(LIMIT)
+    assert np.array_equal(mine, np.full(4, sum(range(RANKS)) + RANKS * number)), mine
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(name):
+    def body(world):
+        for number, (good, bad, label) in enumerate(cases_of(name)):
+            root = number % RANKS
+            is_refused = world.rank == root
+            try:
+                made = (bad if is_refused else good)(world, root)
+            except (libsched.Error, TypeError, ValueError, OverflowError, RuntimeError) as error:
+                told = error.with_traceback(None)  # which refers to builders
+            else:
+                raise AssertionError(f"{name}({label}) of rank {root} was accepted: {made}")
+            if not is_refused:
+                assert isinstance(told, libsched.Error) and told.status != "LSCHED_ERR_TIMEOUT", (label, told)
+                assert told.rank == root or isinstance(told, libsched.Mismatch), (label, told)
+            expect_right_sum(world, number)
+            with_no_error = good(world, root)
+            with_no_error.close()
+
+    as_threads(RANKS, body)
+
+
+def test_the_reason_reaches_the_other_ranks():
+    def body(world):
+        with pytest.raises(libsched.ArgumentError, match="read-only") as caught:
+            world.allreduce(read_only(4) if world.rank == 1 else some(4))
+        assert caught.value.rank == (None if world.rank == 1 else 1)
+        with pytest.raises((TypeError, libsched.ArgumentError), match="colour"):
+            world.allreduce(some(4), **({"colour": 1} if world.rank == 2 else {}))
+        expect_right_sum(world, 1)
+
+    as_threads(RANKS, body)
+
+
+def test_a_refusal_before_creates_that_do_not_wait():
+    def body(world):
+        world.nonblocking = True
+        if world.rank == 0:
+            with pytest.raises(libsched.ArgumentError, match="read-only"):
+                world.allreduce(read_only(4))
+        else:
+            refused = world.allreduce(some(4))
+            with pytest.raises(libsched.ArgumentError, match="rank 0.*read-only"):
+                refused.run(LIMIT)
+            refused.close()
+        expect_right_sum(world, 1)
+
+    as_threads(RANKS, body)
+
+
+def test_a_world_that_was_closed_refuses_alone():
+    worlds = libsched.open_threads(2, region_bytes=1 << 24)
+    for world in worlds:
+        world.close()
+        with pytest.raises(libsched.StateError):
+            world.allreduce(some(4))
+
+
+def test_every_call_has_a_row():
+    for kind, prefix in ((libsched.World, ""), (libsched.Builder, "Builder.")):
+        public = {name for name in vars(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+        collective = {name for name in public if getattr(getattr(kind, name), "_is_collective", False)}
+        assert {prefix + name for name in collective} <= set(CALLS)
+        known = collective | LOCAL[kind.__name__] | REPEATED.get(kind.__name__, set())
+        assert public - known == set(), "say in this test whether these calls are collective"
+    assert len(CALLS) == sum(getattr(getattr(kind, name), "_is_collective", False)
+                             for kind in (libsched.World, libsched.Builder) for name in vars(kind)
+                             if not name.startswith("_"))

@@ -1,0 +1,42 @@
+// The schedules and mailboxes of a world that were created and not destroyed.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lsched {
+
+/// A list of objects and their labels. Creation and destruction change the list, so a lock is affordable. The list is
+/// kept apart from the engine, because closing a world may read the list after MPI_Finalize, when no thread may drive
+/// the engine any more.
+///
+/// Thread safety: all functions may be called by any thread.
+class open_objects {
+ public:
+  void add(const void* object, std::string label) {
+    const std::lock_guard lock(guard_);
+    all_.emplace_back(object, std::move(label));
+  }
+
+  void remove(const void* object) {
+    const std::lock_guard lock(guard_);
+    std::erase_if(all_, [object](const auto& each) { return each.first == object; });
+  }
+
+  /// The labels, in the order of creation.
+  std::vector<std::string> labels() const {
+    const std::lock_guard lock(guard_);
+    std::vector<std::string> found;
+    for (const auto& [object, label] : all_) found.push_back(label);
+    return found;
+  }
+
+ private:
+  mutable std::mutex guard_;
+  std::vector<std::pair<const void*, std::string>> all_;
+};
+
+}  // namespace lsched

@@ -1,0 +1,70 @@
+// The floating-point mode of a thread, and the one in which this library computes.
+//
+// A mode is how results are rounded, whether subnormals become zero, and which exceptions trap. The application may
+// change the mode of its threads at any time, by fesetround or by a library that flushes subnormals, and a new thread
+// inherits the mode of its creator. Equal operands give equal bits on all ranks only in equal modes, so the library
+// computes in the default mode: round to nearest even, keep subnormals, trap nothing.
+//
+// The engine sets the mode once a step, a lane once a piece, an offer once a merge, the C interface once a cold call.
+#pragma once
+
+#include <cstdint>
+#if !defined(__x86_64__) && !defined(__aarch64__)
+#include <cfenv>
+#endif
+
+namespace lsched {
+
+/// The control bits of this thread. Exception flags are not among them.
+class float_control {
+ public:
+#if defined(__x86_64__)
+  // MXCSR has both: bits 0 to 5 are flags, and in the default mode all exceptions are masked.
+  static constexpr std::uint64_t k_default = 0x1F80;
+  static std::uint64_t read() { return __builtin_ia32_stmxcsr() & ~k_flags; }
+  static void write(std::uint64_t control) {
+    __builtin_ia32_ldmxcsr(static_cast<unsigned>(control) | (__builtin_ia32_stmxcsr() & k_flags));
+  }
+
+ private:
+  static constexpr unsigned k_flags = 0x3F;
+#elif defined(__aarch64__)
+  static constexpr std::uint64_t k_default = 0;
+  static std::uint64_t read() {
+    std::uint64_t control = 0;
+    asm volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+  }
+  static void write(std::uint64_t control) { asm volatile("msr fpcr, %0" : : "r"(control)); }
+#else
+  static constexpr std::uint64_t k_default = FE_TONEAREST;
+  static std::uint64_t read() { return static_cast<std::uint64_t>(std::fegetround()); }
+  static void write(std::uint64_t control) { std::fesetround(static_cast<int>(control)); }
+#endif
+};
+
+/// This thread computes in the default mode while the object exists, and in its own mode again afterwards. Exception
+/// flags that are raised meanwhile stay raised. Reads the control register, and writes it only where the modes differ.
+class default_float_mode {
+ public:
+  default_float_mode() : before_(float_control::read()) { restore_default(before_); }
+  ~default_float_mode() {
+    if (before_ != float_control::k_default) [[unlikely]]
+      float_control::write(before_);
+  }
+  default_float_mode(const default_float_mode&) = delete;
+  default_float_mode& operator=(const default_float_mode&) = delete;
+
+  /// Undoes what foreign code, called meanwhile, has done to the mode.
+  static void restore() { restore_default(float_control::read()); }
+
+ private:
+  static void restore_default(std::uint64_t now) {
+    if (now != float_control::k_default) [[unlikely]]
+      float_control::write(float_control::k_default);
+  }
+
+  const std::uint64_t before_;
+};
+
+}  // namespace lsched
