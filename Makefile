@@ -51,7 +51,7 @@ wheel: packages $(venv) ## the Python package as a self-contained wheel, into bu
 	@.ci/install-python build/venv-wheel bindings/python/tests/wheel/requirements.txt
 	@rm -rf build/wheel && mkdir -p build/wheel
 	@CC=cc CXX=c++ $(venv) -m pip wheel -q --no-deps -w build/wheel/raw ./bindings/python
-	@PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel -q repair -w build/wheel build/wheel/raw/*.whl
+	@PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel repair -w build/wheel build/wheel/raw/*.whl
 	@$(venv) bindings/python/tests/wheel/check.py build/wheel/*.whl build/wheel/raw/*.whl
 
 docs: ## the documents and the reference of the headers as a site, into build/docs/html; warnings are errors

@@ -89,6 +89,7 @@ room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/a
   bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/requests bindings/cli/common)
+room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
 room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
   collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)

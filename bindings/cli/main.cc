@@ -48,6 +48,7 @@ void add_commands(CLI::App& app, command_context& context) {
 #endif
   context.flaws_of_files = load_algorithm_files();  // before commands ask for names
   add_info_command(app, context);
+  add_doctor_command(app, context);
   add_list_command(app, context);
   add_show_command(app, context);
   add_run_command(app, context);

@@ -31,6 +31,7 @@ struct command_context {
 void add_baselines();
 void add_bench_command(CLI::App& app, command_context& context);
 void add_completion_command(CLI::App& app, command_context& context);
+void add_doctor_command(CLI::App& app, command_context& context);
 void add_help_command(CLI::App& app, command_context& context);
 void add_info_command(CLI::App& app, command_context& context);
 void add_list_command(CLI::App& app, command_context& context);

@@ -52,6 +52,7 @@ const std::vector<option_meaning>& vocabulary() {
       {"--trace-ranks", "how many ranks are traced or drawn"},
       {"--measured", "file that measurements are read from"},
       {"--tuning", "file of the tuning table"},
+      {"--also", "file with more findings for a report"},
       {"--man", "folder for man pages"},
       {"--markdown", "print Markdown"},
       // proofs
