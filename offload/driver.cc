@@ -29,6 +29,7 @@ constexpr int k_patience = 64;            // attempts to get the engine before s
 // Keeps the record of idling: threads that pass the engine around without moving anything are idle together, and
 // must all go to sleep.
 void driver::take_over() {
+  last_look_ = {};
   if (bell_.polling.load() == 0) bell_.polling.store(1);
 }
 
@@ -137,9 +138,21 @@ bool driver::keep_polling(clock::time_point now) {
     is_idle_ = true;
     idle_since_ = now;
     yields_ = 0;
+    last_look_ = {};  // the time since then was spent on work
   }
+  note_look(now);
   check_peers(now);
-  return idle_once(policy_, now - idle_since_, yields_);
+  const std::uint32_t yields = yields_;
+  const bool keeps_on = !is_core_shared_ && idle_once(policy_, now - idle_since_, yields_);
+  if (policy_.gives_way && yields_ != yields) note_look(clock::now());
+  return keeps_on;
+}
+
+// A medium that cannot ring has to be looked at in any case.
+void driver::note_look(clock::time_point now) {
+  if (policy_.gives_way && last_look_ != clock::time_point()) sharing_.note_look(now, now - last_look_);
+  last_look_ = now;
+  is_core_shared_ = sharing_.is_shared(now) && !engine_.net().is_time_driven();
 }
 
 void driver::check_peers(clock::time_point now) {
@@ -250,8 +263,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
       is_idle_ = false;
       poll_nap_ = 0ns;
     }
-    // Asking for the time costs as much as a poll; but where others wait for the core, it is theirs at once.
-    if (polls % 16 != 15 && (moved || !policy_.is_crowded())) continue;
+    // Reading the clock costs as much as a poll. If others wait for the core, they get it at once.
+    if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
       take_back_note(what);

@@ -114,6 +114,7 @@ class driver {
   bool try_acquire() { return owner_.load() == 0 && owner_.exchange(1) == 0; }
   status call_for_next(instance& inst, round_no& next);
   void take_over();
+  bool looks_at_clock() const { return is_core_shared_ || policy_.is_crowded(); }
   void look_and_let_go();
   void let_go(nanoseconds* nap = nullptr);
   bool auxiliary_listens() const;
@@ -123,6 +124,7 @@ class driver {
   bool announce_and_look();
   bool step();
   bool keep_polling(clock::time_point now);
+  void note_look(clock::time_point now);
   bool lingers(clock::time_point now);
   void look_at_caller();
   void check_peers(clock::time_point now);
@@ -151,7 +153,10 @@ class driver {
   // The owner's:
   clock::time_point idle_since_{};
   bool is_idle_ = false;
-  std::uint32_t yields_ = 0;         ///< while idle
+  std::uint32_t yields_ = 0;       ///< while idle
+  clock::time_point last_look_{};  ///< that found nothing, since the engine was taken over; epoch: none
+  core_sharing sharing_{};
+  bool is_core_shared_ = false;      ///< as of the last look
   clock::time_point noted_since_{};  ///< of the wait on record
   clock::time_point last_check_{};
   nanoseconds poll_nap_{0};        ///< grows while a time-driven transport stays silent

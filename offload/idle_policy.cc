@@ -23,7 +23,7 @@ idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned core
     case idle_mode::automatic: break;
   }
   const bool are_cores_taken = local_ranks >= cores;
-  if (local_ranks <= cores) return {.spin = 50us, .yield = 20us, .are_cores_taken = are_cores_taken};
+  if (local_ranks <= cores) return {.spin = 50us, .yield = 20us, .are_cores_taken = are_cores_taken, .gives_way = true};
   return {.spin = 0ns, .yield = 10us, .turns = 32, .patience = 500us, .are_cores_taken = are_cores_taken};
 }
 

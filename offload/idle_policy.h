@@ -4,6 +4,7 @@
 // core. So: spin while cores are free, yield for a moment, then sleep.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -26,9 +27,35 @@ struct idle_policy {
   std::chrono::nanoseconds patience{0};
   /// While all ranks compute no core is left for their progress threads.
   bool are_cores_taken = false;
+  /// While other programs use the core (core_sharing), the thread sleeps at once.
+  bool gives_way = false;
 
   /// Whether every look that finds nothing is followed by a yield.
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
+};
+
+/// Whether other programs use the core on which a thread polls.
+///
+/// Two looks that find nothing follow each other within microseconds. If a look comes a millisecond after the last one,
+/// another program has had the core meanwhile. Then a thread that spins or yields uses up its time slice and waits for
+/// whole slices of others, whereas a thread that has slept gets the core as soon as a message wakes it. So the thread
+/// does not poll for a while, and then tries again. That while is long enough for tries to cost 5 % of the time.
+class core_sharing {
+ public:
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::nanoseconds k_lost_core{std::chrono::milliseconds(1)};
+  static constexpr std::chrono::nanoseconds k_longest_pause{std::chrono::seconds(2)};
+  static constexpr int k_pause_per_loss = 20;
+
+  /// A look at `now` has found nothing, like the look before, which was so long ago.
+  void note_look(time_point now, std::chrono::nanoseconds since_last_look) {
+    if (since_last_look >= k_lost_core) until_ = now + std::min(since_last_look * k_pause_per_loss, k_longest_pause);
+  }
+
+  bool is_shared(time_point now) const { return now < until_; }
+
+ private:
+  time_point until_{};
 };
 
 /// "auto", "spin", "yield", "park"; nothing for any other text.

@@ -198,10 +198,12 @@ result<open_options> read_config(const lsched_config* config) {
   if (const auto region = bytes_in_environment("LSCHED_REGION"); !region && known->region_bytes == k_misspelt_region)
     return region.error();
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
+  const auto is_lazy = choice_in_environment("LSCHED_TOUCH", "no", "yes");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
   if (const auto level = log_level_in_environment(); !level) return level.error();
   if (!reads) return reads.error();
+  if (!is_lazy) return is_lazy.error();
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
   const char* const prefix = text_in_environment("LSCHED_TRACE");
@@ -215,7 +217,7 @@ result<open_options> read_config(const lsched_config* config) {
                       .region_bytes = known->region_bytes,
                       .recorder = recorder_in_environment(),
                       .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
-                      .shm = {.reads_processes = *reads},
+                      .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
                       .choose_by = std::move(*choose_by),
                       .ranks_per_node = ranks_per_node->value_or(0)};
 }

@@ -12,6 +12,7 @@
 
 #include "bindings/c/world.h"
 #include "bindings/requests/requests.h"
+#include "build_options.h"
 #include "collectives/registry.h"
 #include "tests/support/c_request.h"
 #include "tests/support/float_modes.h"

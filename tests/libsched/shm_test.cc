@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -868,6 +869,26 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
     EXPECT_EQ(all, start) << "seed " << seed;
     EXPECT_EQ(heap.allocate(1), nullptr);
   }
+}
+
+/// Pages that writing to so much new memory of a heap has to wait for.
+long pages_waited_for(bool touches, std::uint64_t bytes) {
+  const auto segment = *shm_segment::create(1, 64 << 20);
+  shm_heap heap(segment, 0, touches);
+  std::byte* const memory = heap.allocate(bytes);
+  rusage before{}, after{};
+  getrusage(RUSAGE_THREAD, &before);
+  for (std::uint64_t i = 0; i < bytes; i += 4096) memory[i] = std::byte{1};
+  getrusage(RUSAGE_THREAD, &after);
+  heap.deallocate(memory);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+TEST(shm_heap, that_touches_what_it_allocates_leaves_no_page_for_later) {
+  constexpr std::uint64_t k_bytes = 32 << 20;
+  EXPECT_GT(pages_waited_for(false, k_bytes), 10) << "or the test would prove nothing";
+  EXPECT_LT(pages_waited_for(true, k_bytes), 10);
+  EXPECT_LT(pages_waited_for(true, 1), 10);
 }
 
 TEST(shm_heap, refuses_what_no_region_can_hold) {

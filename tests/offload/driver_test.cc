@@ -591,6 +591,7 @@ class scripted_endpoint final : public endpoint {
   }
   void disarm(link_id link) override { armed_[link].round = 0; }
   std::size_t poll(std::span<completion> out) override {
+    if (++polls == 20) happen(at_poll_20);
     std::size_t found = 0;
     for (std::size_t link = 0; link < armed_.size(); ++link)
       if (armed_[link].round != 0 && *registers_[link] >= armed_[link].round)
@@ -615,7 +616,8 @@ class scripted_endpoint final : public endpoint {
   }
 
   // Happen once.
-  mutable std::function<void()> when_asked_for_listening, when_asked_for_time;
+  mutable std::function<void()> when_asked_for_listening, when_asked_for_time, at_poll_20;
+  std::uint64_t polls = 0;
 
  private:
   struct arm_state {
@@ -630,9 +632,9 @@ class scripted_endpoint final : public endpoint {
   doorbell bell_{};
 };
 
-/// A driver over it that sleeps as soon as it may, with two schedules that wait for one signal each.
+/// A driver over it, which by default sleeps as soon as it may, with two schedules that wait for one signal each.
 struct scripted_rank {
-  scripted_rank() {
+  explicit scripted_rank(idle_policy policy = make_idle_policy(idle_mode::park, 1, 1)) : by(what, policy) {
     for (std::uint32_t tag = 0; tag < 2; ++tag) {
       builder to({0, 2}, "one signal");
       to.signal_recv(1, tag);
@@ -643,7 +645,7 @@ struct scripted_rank {
   }
   scripted_endpoint net;
   engine what{net};
-  driver by{what, make_idle_policy(idle_mode::park, 1, 1)};
+  driver by;
   instance* its[2]{};
 };
 
@@ -755,6 +757,23 @@ TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sl
     me.leave(*it);  // the others wait for rank 0 here, in their sleep
     me.remove(*it);
   });
+}
+
+/// Of the engine, in a wait that ends at its deadline.
+std::uint64_t polls_of_a_wait(scripted_rank& it, std::chrono::milliseconds limit) {
+  const std::uint64_t before = it.net.polls;
+  EXPECT_EQ(it.by.wait(*it.its[0], 1, clock::now() + limit), status::timeout);
+  return it.net.polls - before;
+}
+
+TEST(driver_idleness, a_thread_that_has_lost_its_core_sleeps_at_once_in_its_next_wait) {
+  scripted_rank it(make_idle_policy(idle_mode::automatic, 1, 2));
+  EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
+  it.net.at_poll_20 = [] {  // another program has the core
+    for (const auto end = clock::now() + 50ms; clock::now() < end;) continue;
+  };
+  EXPECT_GT(polls_of_a_wait(it, 400ms), 20u);
+  EXPECT_LT(polls_of_a_wait(it, 20ms), 10u) << "a second has not passed since";
 }
 
 TEST(driver_idleness, threads_that_wait_for_a_late_rank_sleep_however_many_they_are) {

@@ -67,5 +67,31 @@ TEST(idle_policy, counts_turns_where_ranks_share_cores_unless_somebody_computes)
   EXPECT_EQ(yields, 1u) << "spinning is no yield";
 }
 
+// --- cores that other programs use -----------------------------------------------------------------------------------
+
+constexpr core_sharing::time_point k_start{std::chrono::hours(1)};
+
+TEST(core_sharing, is_seen_by_a_look_that_comes_late_and_forgotten_after_a_while) {
+  core_sharing watch;
+  EXPECT_FALSE(watch.is_shared(k_start));
+  watch.note_look(k_start, core_sharing::k_lost_core - 1ns);
+  EXPECT_FALSE(watch.is_shared(k_start)) << "an interrupt is no program";
+  for (const auto lost : {std::chrono::nanoseconds(1ms), std::chrono::nanoseconds(7ms)}) {
+    watch.note_look(k_start, lost);
+    EXPECT_TRUE(watch.is_shared(k_start));
+    EXPECT_TRUE(watch.is_shared(k_start + 20 * lost - 1ns));
+    EXPECT_FALSE(watch.is_shared(k_start + 20 * lost));
+  }
+  watch.note_look(k_start, 1h);
+  EXPECT_FALSE(watch.is_shared(k_start + core_sharing::k_longest_pause)) << "a laptop that was closed";
+}
+
+TEST(core_sharing, concerns_threads_alone_that_spin_by_default) {
+  EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 2, 2).gives_way);
+  EXPECT_FALSE(make_idle_policy(idle_mode::automatic, 3, 2).gives_way);
+  for (const idle_mode mode : {idle_mode::spin, idle_mode::yield, idle_mode::park})
+    EXPECT_FALSE(make_idle_policy(mode, 2, 2).gives_way) << "the caller has chosen";
+}
+
 }  // namespace
 }  // namespace lsched

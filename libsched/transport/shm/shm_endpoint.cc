@@ -31,7 +31,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
 
 shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options)
     : segment_(std::move(segment)),
-      heap_(segment_, self),
+      heap_(segment_, self, options.touches_memory),
       self_(self),
       process_(static_cast<std::int32_t>(getpid())),
       page_(&segment_->page(self)),

@@ -34,6 +34,7 @@ struct edge_row;
 struct shm_options {
   bool reads_processes = true;    ///< false: never tries to read another process, as where that is not permitted
   bool watches_processes = true;  ///< false: all ranks are threads of this process
+  bool touches_memory = false;    ///< true: memory gets its pages when it is allocated, not when it is first used
 };
 
 class shm_endpoint final : public endpoint {

@@ -27,6 +27,10 @@ constexpr std::uint64_t k_magic = 0x6465686373626c44;  // the layout below; chan
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
+#ifndef MADV_POPULATE_WRITE  // Linux 5.14
+#define MADV_POPULATE_WRITE 23
+#endif
+
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
@@ -360,14 +364,22 @@ bool shm_segment::holds(rank of, std::uint64_t offset, std::uint64_t bytes) cons
   return offset >= start && bytes <= head().stride && offset - start <= head().stride - bytes;
 }
 
-shm_heap::shm_heap(std::shared_ptr<shm_segment> segment, rank self)
+shm_heap::shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches)
     : segment_(std::move(segment)),
       begin_(segment_->at(segment_->region_start(self))),
-      end_(begin_ + segment_->stride()) {
+      end_(begin_ + segment_->stride()),
+      touches_(touches) {
   free_[segment_->offset_of(begin_)] = segment_->stride();
 }
 
+// A system that has no pages left, or does not know the request, provides them at first use as usual.
 std::byte* shm_heap::allocate(std::size_t bytes) {
+  std::byte* const memory = take(bytes);
+  if (touches_ && memory != nullptr && bytes >= k_page_bytes) (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
+  return memory;
+}
+
+std::byte* shm_heap::take(std::size_t bytes) {
   if (bytes > segment_->stride()) return nullptr;
   const std::uint64_t alignment = bytes >= k_page_bytes ? k_page_bytes : 64;
   const std::uint64_t wanted = round_up(std::max<std::uint64_t>(bytes, 1), 64);

@@ -131,7 +131,8 @@ class shm_heap {
   /// So much memory that is free may have been touched; pages of more are given back to the system.
   static constexpr std::uint64_t k_most_kept = std::uint64_t{32} << 20;
 
-  shm_heap(std::shared_ptr<shm_segment> segment, rank self);
+  /// `touches`: the system provides the pages of what is allocated at once, and not at their first use.
+  shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches = false);
 
   /// 64-byte aligned (4096 from one page upwards); null when the region is full.
   std::byte* allocate(std::size_t bytes);
@@ -139,6 +140,7 @@ class shm_heap {
   bool owns(const std::byte* place, std::uint64_t bytes) const;
 
  private:
+  std::byte* take(std::size_t bytes);
   void keep_or_give_back(std::uint64_t start, std::uint64_t bytes);
 
   std::shared_ptr<shm_segment> segment_;
@@ -148,6 +150,7 @@ class shm_heap {
   std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes
   std::map<std::uint64_t, std::uint64_t> used_;
   std::uint64_t kept_ = 0;  ///< free and, as far as is known, touched
+  const bool touches_;
 };
 
 }  // namespace lsched
