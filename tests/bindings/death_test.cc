@@ -504,7 +504,7 @@ void kill_anywhere(std::uint64_t seed) {
   testing::child_ranks children(ranks, [&](rank self) { return live_once(**segment, self, victim, common); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
   // Before it has taken its place, nobody but its launcher knows of it.
-  while (((*segment)->page(victim).process.load() == 0 || common->rounds[victim].load() < steps) &&
+  while (((*segment)->page(victim).process.load().number == 0 || common->rounds[victim].load() < steps) &&
          clock::now() < deadline)
     sched_yield();
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
