@@ -144,7 +144,7 @@ lsched_status explain(const lsched_schedule& schedule, const instance& awaited, 
     } else {
       why.text += ": " + std::string(text_of(answer));
     }
-    return report(diagnostic, why, round);
+    return report(diagnostic, in_both_numberings(*schedule.world, std::move(why)), round);
   });
 }
 
