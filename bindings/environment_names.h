@@ -36,6 +36,8 @@ inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_RECORDER", "", "",
                          "file for `lsched postmortem`: where each rank is, also after its end"},
     environment_variable{"LSCHED_REGION", "", "", "address space of a rank's shared region, such as 64M"},
+    environment_variable{"LSCHED_START_TIMEOUT", "60", "",
+                         "seconds for which ranks wait until all have opened their world"},
     environment_variable{"LSCHED_TOUCH", "no", "yes|no",
                          "memory gets its pages when a schedule is created, not in its first round"},
     environment_variable{"LSCHED_WORLD", "", "alone", "a world of one, whoever has started the process"},

@@ -291,16 +291,20 @@ status driver::drive(const goal& what, clock::time_point deadline) {
 
 // Once for each time in which nothing moves: after that the round waits for something else.
 void driver::note_long_wait(const goal& what, clock::time_point now) {
-  if (what.whose == nullptr || now - idle_since_ < k_long_wait) return;
-  if (noted_.load() == what.whose && noted_since_ == idle_since_) return;
-  noted_.store(what.whose);
+  if (what.subject() == nullptr || now - idle_since_ < k_long_wait) return;
+  if (noted_.load() == what.subject() && noted_since_ == idle_since_) return;
+  noted_.store(what.subject());
   noted_since_ = idle_since_;
-  engine_.note_wait(*what.whose, static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count()));
+  const auto since_ns = static_cast<std::uint64_t>(nanoseconds(idle_since_.time_since_epoch()).count());
+  if (what.whose != nullptr) return engine_.note_wait(*what.whose, since_ns);
+  wait_note note = *what.note;
+  note.since_ns = since_ns;
+  engine_.note_wait(note);
 }
 
 // By any thread: one that has slept need not own the engine when its round is over.
 void driver::take_back_note(const goal& what) {
-  const instance* noted = what.whose;
+  const void* noted = what.subject();
   if (noted != nullptr && noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr))
     engine_.note_end_of_wait();
 }

@@ -71,9 +71,9 @@ class driver {
     return wait({commit.finished, inst.verdict, 1, nullptr}, deadline);
   }
 
-  /// The same of a commit, say.
-  status wait(const common_step& what, clock::time_point deadline) {
-    return wait({what.finished, what.verdict, 1, nullptr}, deadline);
+  /// The same of a commit, say. `note`: what the other ranks learn while this rank waits; null: nothing.
+  status wait(const common_step& what, clock::time_point deadline, const wait_note* note = nullptr) {
+    return wait({what.finished, what.verdict, 1, nullptr, note}, deadline);
   }
 
   /// Gives the engine a device. Waits for the engine. Any thread but the owner.
@@ -100,8 +100,11 @@ class driver {
     const std::atomic<round_no>& finished;
     const std::atomic<status>& verdict;
     round_no round;
-    const instance* whose;  ///< null: of a commit
+    const instance* whose;            ///< null: the wait is not for a round
+    const wait_note* note = nullptr;  ///< of such a wait; null: the other ranks do not learn of the wait
 
+    /// Tells waits apart; null: the other ranks do not learn of the wait.
+    const void* subject() const { return whose != nullptr ? static_cast<const void*>(whose) : note; }
     bool is_over() const { return finished.load() >= round || verdict.load() != status::ok; }
     /// Loads the verdict first, because an instance may fail after the round has ended well.
     status answer() const {
@@ -146,9 +149,9 @@ class driver {
   std::atomic<std::uint32_t> contenders_{0};  ///< threads that want the engine and cannot have it
   std::atomic<bool> has_auxiliary_{false};
   std::atomic<bool> is_beside_device_;
-  std::atomic<const instance*> noted_{nullptr};  ///< whose wait is on record for the other ranks
-  std::atomic<bool> shut_out_{false};            ///< the auxiliary thread was awake and could not have the engine
-  std::atomic<int> caller_{0};                   ///< the thread that has started a round last
+  std::atomic<const void*> noted_{nullptr};  ///< the subject of the wait that is on record for the other ranks
+  std::atomic<bool> shut_out_{false};        ///< the auxiliary thread was awake and could not have the engine
+  std::atomic<int> caller_{0};               ///< the thread that has started a round last
 
   // The owner's:
   clock::time_point idle_since_{};

@@ -1,7 +1,7 @@
 #include "offload/progress_thread.h"
 
+#include "libsched/transport/quiet_thread.h"
 #include "offload/cores.h"
-#include "offload/quiet_thread.h"
 
 namespace lsched {
 

@@ -11,7 +11,6 @@
 
 #include "libsched/trace/trace.h"
 #include "offload/cores.h"
-#include "offload/quiet_thread.h"
 #include "ops/file_size_limit.h"
 
 namespace lsched {
@@ -40,19 +39,12 @@ runtime::runtime(std::unique_ptr<endpoint> net, runtime_options options, const n
       driver_(engine_, idle_policy_of(options_, around)) {
   if (options_.wants_thread && around.may_have_thread)
     thread_.emplace(driver_, options_.core ? options_.core : core_near_caller(around.ranks));
-  if (net_->has_peers_to_watch()) watcher_ = start_quietly("lsched-watcher", [this] { net_->watch_peers(); });
 }
 
 runtime::~runtime() {
   thread_.reset();
   if (is_in_its_process()) driver_.with_engine([this] { engine_.end_adopted(); });
   net_->close();
-  if (!watcher_.joinable()) return;
-  net_->stop_watching();
-  if (is_in_its_process())
-    watcher_.join();
-  else
-    watcher_.detach();  // in a forked child there is no such thread
 }
 
 std::optional<failure> runtime::attach(gpu_choice which) {

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "libsched/engine/engine.h"
 #include "libsched/trace/trace_buffer.h"
@@ -82,7 +81,6 @@ class runtime {
   lsched::driver driver_;
   std::unique_ptr<trace_buffer> trace_;
   std::optional<progress_thread> thread_;
-  std::thread watcher_;  ///< blocks, and hears of peers that have ended
 };
 
 }  // namespace lsched

@@ -306,6 +306,14 @@ LSCHED_CHECKED lsched_status lsched_split_ranks(lsched_world* world, const int32
 LSCHED_CHECKED lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                                            lsched_diagnostic* diagnostic);
 
+/** The ranks of `world` that are known to be lost, in the order in which the losses were noticed. A rank that has
+ * closed its world counts as lost once another rank has waited for it in vain. Over MPI a rank knows of its own node
+ * alone. *count holds the room in `ranks` before the call, and the number of lost ranks after it. If there is room for
+ * fewer, the first ones are in `ranks`.
+ * Thread: any. Blocks: never.  Memory: `ranks` is the caller's, and may be NULL if *count is 0.
+ * Errors: ARGUMENT (world or count is NULL, *count is negative, or there is room but no `ranks`). */
+LSCHED_API lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32_t* count);
+
 /** The rank that rank `rank` of `world` has in `other`, both of this process; -1: none.  Thread: any. Blocks: never. */
 LSCHED_API int32_t lsched_rank_in(const lsched_world* world, int32_t rank, const lsched_world* other);
 

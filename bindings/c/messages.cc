@@ -65,7 +65,15 @@ void conclude(lsched_message** message, lsched_arrival* what) {
 std::string words_for(const posted_message& one) {
   const std::string tag = one.tag == k_any_tag ? "" : " with tag " + std::to_string(one.tag);
   const std::string who = one.peer == k_no_rank ? "any rank" : "rank " + std::to_string(one.peer);
-  return one.is_sent ? "the message to " + who + tag : "a message of " + who + tag;
+  return one.is_sent ? "the message to " + who + tag : "a message from " + who + tag;
+}
+
+failure timeout_of(const lsched_mailbox& in, const posted_message& one) {
+  failure why{status::timeout, words_for(one) + (one.is_sent ? " has not been taken" : " has not come"), one.peer};
+  drives(in).with_engine([&] {
+    if (!one.progress.has_ended()) why.text += in.commit->made().describe_wait(one, &why.peer);
+  });
+  return why;
 }
 
 failure failure_of(const lsched_mailbox& in, const posted_message& one, status verdict) {
@@ -101,7 +109,7 @@ lsched_status lsched_mailbox_create(lsched_world* world, lsched_mailbox** mailbo
     if (!why) why = made->commit->refused();
     if (why) {
       (void)world->joined.remove(made->commit);
-      return report(diagnostic, *why);
+      return report(diagnostic, in_both_numberings(*world, std::move(*why)));
     }
     *mailbox = made.release();
     return LSCHED_OK;
@@ -127,16 +135,17 @@ lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns,
   const posted_message& one = (*message)->what;
   const lsched_mailbox& in = *(*message)->in;
   const common_step& progress = one.progress;
-  if (!progress.has_ended()) (void)drives(in).wait(progress, deadline_after(timeout_ns));
+  if (!progress.has_ended()) {
+    const wait_note note = in.commit->made().note_of(one);
+    (void)drives(in).wait(progress, deadline_after(timeout_ns), &note);
+  }
   // What the wait has answered does not count: the end may have come since.
   if (progress.finished.load() != 0) return conclude(message, what), LSCHED_OK;
   return guarded(diagnostic, [&] {
     const status verdict = progress.verdict.load();
-    if (verdict == status::ok)
-      return report(diagnostic, {status::timeout,
-                                 words_for(one) + (one.is_sent ? " has not been taken" : " has not come"), one.peer});
-    const failure why = failure_of(in, one, verdict);
-    conclude(message, what);
+    const failure why =
+        in_both_numberings(*in.world, verdict == status::ok ? timeout_of(in, one) : failure_of(in, one, verdict));
+    if (verdict != status::ok) conclude(message, what);
     return report(diagnostic, why);
   });
 }

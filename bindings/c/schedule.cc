@@ -72,7 +72,8 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
 
 // --- waits that have not succeeded ------------------------------------------------------------------------------
 
-lsched_status explain_failure(const awaited_round& awaited, status answer, lsched_diagnostic* diagnostic) {
+lsched_status explain_failure(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
+                              lsched_diagnostic* diagnostic) {
   if (diagnostic == nullptr) return static_cast<lsched_status>(answer);
   const instance& runs = awaited.runs;
   return guarded(diagnostic, [&] {
@@ -93,7 +94,7 @@ lsched_status explain_failure(const awaited_round& awaited, status answer, lsche
     } else {
       why.text += ": " + std::string(text_of(answer));
     }
-    return report(diagnostic, why, awaited.shown);
+    return report(diagnostic, in_both_numberings(*schedule.world, std::move(why)), awaited.shown);
   });
 }
 
@@ -106,7 +107,7 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
     if (awaited.shown == 0 || awaited.shown == counted(awaited.runs, open_round(awaited.runs))) return;
     why.text.insert(0, schedule.instance->label + ", round " + std::to_string(awaited.shown) + ": ");
   });
-  return why;
+  return in_both_numberings(*schedule.world, std::move(why));
 }
 
 /// Reports a TIMEOUT, or how the round has ended in the meantime: with OK, or with the failure of its schedule. The text
@@ -122,7 +123,7 @@ lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_rou
     if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
   const status verdict = awaited.runs.verdict.load();  // before `finished`: an instance may fail after the round
   if (awaited.runs.finished.load() >= awaited.round) return explain(schedule, awaited, status::ok, diagnostic);
-  if (verdict != status::ok) return explain_failure(awaited, verdict, diagnostic);
+  if (verdict != status::ok) return explain_failure(schedule, awaited, verdict, diagnostic);
   return report(diagnostic, why, awaited.shown);
 }
 
@@ -178,7 +179,7 @@ lsched_status explain(const lsched_schedule& schedule, const awaited_round& awai
   if (answer == status::ok)
     return verdict_on(schedule, awaited.shown) == LSCHED_OK ? LSCHED_OK
                                                             : explain_refusal(schedule, awaited.shown, diagnostic);
-  return explain_failure(awaited, answer, diagnostic);
+  return explain_failure(schedule, awaited, answer, diagnostic);
 }
 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
@@ -255,7 +256,7 @@ lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::ti
   }
   const bool is_agreed = agreement.finished.load() != 0;  // perhaps while the wait was described
   const status verdict = schedule.instance->verdict.load();
-  if (verdict != status::ok) return explain_failure(creation, verdict, diagnostic);
+  if (verdict != status::ok) return explain_failure(schedule, creation, verdict, diagnostic);
   return is_agreed ? LSCHED_OK : report(diagnostic, why);
 }
 

@@ -88,6 +88,23 @@ using namespace lsched;
 
 extern "C" {
 
+lsched_status lsched_world_lost(const lsched_world* world, int32_t* ranks, int32_t* count) {
+  if (world == nullptr || count == nullptr) return fail(status::argument, "world or count is null");
+  if (*count < 0 || (*count > 0 && ranks == nullptr))
+    return fail(status::argument, "*count is negative, or there is room for ranks but ranks is null");
+  const endpoint& net = world->process.net();
+  const std::int32_t room = *count;
+  *count = 0;
+  rank home = k_no_rank;
+  for (rank others = 0; (home = net.lost_after(others)) != k_no_rank; ++others) {
+    const rank member = world->joined.members().rank_of(home);
+    if (member == k_no_rank) continue;
+    if (*count < room) ranks[*count] = member;
+    ++*count;
+  }
+  return LSCHED_OK;
+}
+
 lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_world** survivors,
                             lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
@@ -95,7 +112,7 @@ lsched_status lsched_shrink(lsched_world* world, uint64_t timeout_ns, lsched_wor
       return report(diagnostic, {status::argument, "world or survivors is null"});
     *survivors = nullptr;
     auto left = world->joined.shrink(deadline_after(timeout_ns));
-    if (!left) return report(diagnostic, left.error());
+    if (!left) return report(diagnostic, in_both_numberings(*world, left.error()));
     *survivors = new lsched_world(*world, std::move(*left));
     return LSCHED_OK;
   });

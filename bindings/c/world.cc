@@ -1,12 +1,6 @@
 #include "bindings/c/world.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -18,7 +12,6 @@
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
 #include "bindings/environment_names.h"
-#include "bindings/foreign_launcher.h"
 #include "bindings/log.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
@@ -43,29 +36,6 @@ constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
-/// The launcher's descriptor stays where the environment says, but not for programs that this process executes: they
-/// would keep all ranks' memory.
-result<std::shared_ptr<shm_segment>> adopt_from_launcher(int descriptor) {
-  auto segment = shm_segment::adopt(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-  if (segment && fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0)
-    return failure{status::transport, "LSCHED_RUN_FD: " + std::string(std::strerror(errno))};
-  return segment;
-}
-
-/// From now on the kernel kills this process when its launcher is gone: whatever it is doing, whoever is its parent.
-/// The launcher has asked for that signal (F_SETSIG), which marks the descriptor as its own; this process becomes the
-/// one that gets it.
-std::optional<failure> end_with_launcher(int descriptor) {
-  if (fcntl(descriptor, F_GETSIG) != SIGKILL)
-    return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
-  if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0 || fcntl(descriptor, F_SETOWN, getpid()) != 0)
-    return failure{status::transport, std::string(k_run_launcher) + ": " + std::strerror(errno)};
-  pollfd launcher{descriptor, 0, 0};
-  if (poll(&launcher, 1, 0) > 0)  // it was gone before the line above
-    return failure{status::transport, "the launcher of this process has ended"};
-  return std::nullopt;
-}
-
 /// Of the process, once: its environment, by rank 0, because all ranks have the same as a rule.
 void warn_about_environment(rank self) {
   static std::once_flag told;
@@ -73,34 +43,6 @@ void warn_about_environment(rank self) {
   std::call_once(told, [self] {
     for (const std::string& line : unknown_variables()) log(log_level::warning, self, line);
   });
-}
-
-/// A world is open. What falls short of what was to be expected is told.
-lsched_status tell_opened(const shm_segment& segment, const open_options& options, lsched_diagnostic* diagnostic) {
-  const std::string remark = options.region_bytes == 0 ? segment.words_for_small_regions() : std::string();
-  return remark.empty() ? LSCHED_OK : report(diagnostic, {status::ok, remark});
-}
-
-lsched_status open_process(const open_options& options, lsched_world** world, lsched_diagnostic* diagnostic) {
-  const auto is_alone = wants_world_of_one();
-  if (!is_alone) return report(diagnostic, is_alone.error());
-  const auto found = *is_alone ? result<std::optional<launch>>(std::optional<launch>()) : find_launch();
-  if (!found) return report(diagnostic, found.error());
-  const std::optional<launch>& where = *found;
-  if (!where && !*is_alone)
-    if (const auto why = refuse_foreign_launch()) return report(diagnostic, *why);
-  auto segment = where ? adopt_from_launcher(where->descriptor)
-                       : shm_segment::create(1, options.region_bytes, usable_cores(), options.recorder);
-  if (!segment) return report(diagnostic, segment.error());
-  if (where && where->size != (*segment)->ranks())
-    return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
-  auto net = shm_endpoint::open(*segment, where ? where->self : 0, options.shm);
-  if (!net) return report(diagnostic, net.error());
-  if (where && where->launcher)  // by now nobody else can be this rank
-    if (const auto why = end_with_launcher(*where->launcher)) return report(diagnostic, *why);
-  if (const auto why = (*segment)->wait_for_ranks(options.commit_timeout)) return report(diagnostic, *why);
-  *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));
-  return tell_opened(**segment, options, diagnostic);
 }
 
 }  // namespace
@@ -121,6 +63,14 @@ driver::clock::time_point deadline_after(std::uint64_t timeout_ns) {
   return driver::clock::now() + std::chrono::nanoseconds(timeout_ns);
 }
 
+failure in_both_numberings(const lsched_world& world, failure why) {
+  const rank home = world.joined.members().home_of(why.peer);
+  if (home != why.peer)
+    why.text += " (rank " + std::to_string(why.peer) + " of this world is rank " + std::to_string(home) +
+                " of the world that was opened)";
+  return why;
+}
+
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
@@ -132,7 +82,8 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   auto queued = world->joined.queue(made->request);
   const auto& instances = queued.instances;
   if (waits)
-    if (const auto why = world->joined.await(queued)) return report(diagnostic, with_advice(*why));
+    if (const auto why = world->joined.await(queued))
+      return report(diagnostic, in_both_numberings(*world, with_advice(*why)));
   if (queued.commit->refused()) return report(diagnostic, *queued.commit->refused());
   handle->world = world;
   handle->commit = queued.commit;
@@ -201,14 +152,17 @@ result<open_options> read_config(const lsched_config* config) {
   const auto is_lazy = choice_in_environment("LSCHED_TOUCH", "no", "yes");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
+  const auto start_seconds = number_in_environment("LSCHED_START_TIMEOUT", 1);
   if (const auto level = log_level_in_environment(); !level) return level.error();
   if (!reads) return reads.error();
   if (!is_lazy) return is_lazy.error();
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
+  if (!start_seconds) return start_seconds.error();
   const char* const prefix = text_in_environment("LSCHED_TRACE");
   if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;
+  const std::chrono::nanoseconds commit_timeout(std::min(known->commit_timeout_ns, k_most));
   return open_options{.process = {.wants_thread = known->progress == LSCHED_PROGRESS_THREAD,
                                   .idle = static_cast<idle_mode>(known->idle),
                                   .core = has_core ? std::optional(core) : std::nullopt,
@@ -216,7 +170,8 @@ result<open_options> read_config(const lsched_config* config) {
                       .trace_prefix = prefix == nullptr ? "" : prefix,
                       .region_bytes = known->region_bytes,
                       .recorder = recorder_in_environment(),
-                      .commit_timeout = std::chrono::nanoseconds(std::min(known->commit_timeout_ns, k_most)),
+                      .commit_timeout = commit_timeout,
+                      .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
                       .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
                       .choose_by = std::move(*choose_by),
                       .ranks_per_node = ranks_per_node->value_or(0)};
@@ -336,41 +291,6 @@ void lsched_diagnostic_init_sized(lsched_diagnostic* diagnostic, size_t bytes) {
 
 void lsched_config_init_sized(lsched_config* config, size_t bytes) { init_struct(config, bytes, default_config()); }
 
-lsched_status lsched_world_open_abi(int abi, const lsched_config* config, lsched_world** world,
-                                    lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
-    if (world == nullptr) return report(diagnostic, {status::argument, "world is null"});
-    const auto options = read_config(config);
-    if (!options) return report(diagnostic, options.error());
-    return open_process(*options, world, diagnostic);
-  });
-}
-
-lsched_status lsched_world_open_threads_abi(int abi, int32_t ranks, const lsched_config* config, lsched_world** worlds,
-                                            lsched_diagnostic* diagnostic) {
-  return guarded(diagnostic, [&] {
-    if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
-    if (worlds == nullptr || ranks < 1)
-      return report(diagnostic, {status::argument, "a world needs at least one rank, and room for its handles"});
-    const auto options = read_config(config);
-    if (!options) return report(diagnostic, options.error());
-    auto segment = shm_segment::create(ranks, options->region_bytes, usable_cores(), options->recorder);
-    if (!segment) return report(diagnostic, segment.error());
-    std::vector<std::unique_ptr<lsched_world>> opened;
-    for (rank r = 0; r < ranks; ++r) {
-      shm_options here = options->shm;
-      here.watches_processes = false;
-      auto net = shm_endpoint::open(*segment, r, here);
-      if (!net) return report(diagnostic, net.error());
-      opened.push_back(std::make_unique<lsched_world>(std::move(*net), *options,
-                                                      neighbourhood_of(**segment, options->ranks_per_node)));
-    }
-    for (rank r = 0; r < ranks; ++r) worlds[r] = opened[static_cast<std::size_t>(r)].release();
-    return tell_opened(**segment, *options, diagnostic);
-  });
-}
-
 lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsched_world** made,
                            lsched_diagnostic* diagnostic) {
   return guarded(diagnostic, [&] {
@@ -379,7 +299,7 @@ lsched_status lsched_split(lsched_world* world, int32_t color, int32_t key, lsch
     if (made == nullptr) choice = failure{status::argument, "made is null"};
     if (made != nullptr) *made = nullptr;
     auto of_color = world->joined.split(choice);
-    if (!of_color) return report(diagnostic, of_color.error());
+    if (!of_color) return report(diagnostic, in_both_numberings(*world, of_color.error()));
     *made = of_color->members == nullptr ? nullptr : new lsched_world(*world, std::move(*of_color));
     return LSCHED_OK;
   });
@@ -395,7 +315,7 @@ lsched_status lsched_split_ranks(lsched_world* world, const int32_t* ranks, int3
     const std::span<const rank> listed(ranks, static_cast<std::size_t>(std::max(count, 0)));
     if (const auto why = validate_ranks(world->place(), listed)) return report(diagnostic, *why);
     auto of_ranks = world->joined.split_ranks(listed, tag);
-    if (!of_ranks) return report(diagnostic, of_ranks.error());
+    if (!of_ranks) return report(diagnostic, in_both_numberings(*world, of_ranks.error()));
     *made = new lsched_world(*world, std::move(*of_ranks));
     return LSCHED_OK;
   });

@@ -35,6 +35,7 @@ struct open_options {
   std::uint64_t region_bytes = 0;
   std::string recorder{};  ///< the file for the recording; empty: none
   std::chrono::nanoseconds commit_timeout{};
+  std::chrono::nanoseconds start_timeout{};  ///< of the wait for ranks that have not opened
   shm_options shm;
   selection choose_by;      ///< all but the topology
   rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
@@ -127,6 +128,9 @@ result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_
 /// arguments are bad commits its failure, since the others have to learn of it.
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
+
+/// The failure, which also says what number its rank has in the world that was opened, if that is another one.
+failure in_both_numberings(const lsched_world& world, failure why);
 
 /// A round that a caller waits for.
 struct awaited_round {

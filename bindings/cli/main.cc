@@ -2,7 +2,9 @@
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
 // `run` answers what its program answers.
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
@@ -192,6 +194,13 @@ void drop_handlers_of_mpi() {
   }
 }
 
+/// Where a standard stream is closed, the next file that the command opens would get the stream's number. Then the
+/// command would print into that file, and a rank would lose the descriptor of the world's memory.
+void open_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
+}
+
 /// What was printed may still be in a buffer, and the place it goes to full.
 int with_output_written(int answer) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
@@ -205,6 +214,7 @@ int with_output_written(int answer) {
 
 int main(int argc, char** argv) {
   using namespace lsched::cli;
+  open_closed_streams();
   drop_handlers_of_mpi();
   command_context context;
   context.arguments.assign(argv, argv + argc);

@@ -162,7 +162,9 @@ json describe(const recording& all, const recorded_rank& one) {
     return static_cast<std::int64_t>(ns + static_cast<std::uint64_t>(all.wall_offset_ns));
   };
   if (one.closed_ns != 0) entry["closed_ns"] = wall(one.closed_ns);
-  if (const wait_note& wait = one.wait; wait.round != 0) {
+  if (const wait_note& wait = one.wait; wait.is_of_message()) {
+    entry["waits"] = {{"kind", name_of(wait.kind)}, {"peer", wait.peer}, {"since_ns", wall(wait.since_ns)}};
+  } else if (wait.round != 0) {
     const recorded_schedule* const in = one.find(wait.instance);
     entry["waits"] = {{"schedule", in == nullptr ? "" : in->label},
                       {"instance", wait.instance},
@@ -200,7 +202,7 @@ void print_trace(const recording& all) {
   std::vector<trace_event> events;
   for (const recorded_rank& one : all.ranks) {
     const wait_note& wait = one.wait;
-    if (wait.round == 0) continue;
+    if (wait.round == 0 || wait.is_of_message()) continue;  // a message has no schedule to be drawn in
     const recorded_schedule* const in = one.find(wait.instance);
     const std::uint32_t schedule = schedule_in_trace(wait.instance);
     if (in != nullptr) context.names[schedule] = in->label;

@@ -12,13 +12,15 @@ namespace lsched::cli {
 namespace {
 
 constexpr double k_longest_seconds = 1e9;
+constexpr std::int32_t k_longest_start_s = 1'000'000'000;
 
 /// Options of `run` that take the next word as their value.
-constexpr std::array<std::string_view, 3> k_with_value{"-n", "--ranks", "--timeout"};
+constexpr std::array<std::string_view, 4> k_with_value{"-n", "--ranks", "--timeout", "--start-timeout"};
 
 struct run_options {
   std::int32_t ranks = 1;
   double timeout_s = 0;
+  std::int32_t start_timeout_s = 0;
   bool bind = false;
   bool prepends_rank = false;
 };
@@ -27,6 +29,7 @@ int run(const command_context& context, const run_options& options) {
   launch_request request;
   request.ranks = options.ranks;
   request.words = context.program;
+  request.start_timeout_s = options.start_timeout_s;
   request.bind = options.bind;
   request.prepends_rank = options.prepends_rank;
   if (options.timeout_s > 0)
@@ -59,6 +62,10 @@ void add_run_command(CLI::App& app, command_context& context) {
   group.add("-n,--ranks", options->ranks, "Number of ranks")->required()->check(whole_number(1, k_most_ranks));
   group.add("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
       ->check(number(0.001, k_longest_seconds));
+  group
+      .add("--start-timeout", options->start_timeout_s,
+           "Whole seconds for which ranks wait until all have opened their world (default: 60)")
+      ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
   // For the help text: main() has set these words aside, because they are not ours to parse.

@@ -672,6 +672,14 @@ class [[nodiscard]] world {
     call(lsched_shrink(handle(), limit.ns(), &survivors, call.diagnostic()));
     return world(survivors);
   }
+  /// The ranks that are known to be lost, in the order in which the losses were noticed (lsched_world_lost).
+  [[nodiscard]] std::vector<std::int32_t> lost() const {
+    std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
+    auto count = static_cast<std::int32_t>(ranks.size());
+    detail::expect(lsched_world_lost(handle(), ranks.data(), &count));
+    ranks.resize(static_cast<std::size_t>(count));
+    return ranks;
+  }
   /// Whether creates return at once; their schedules then have create_wait().
   void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
 

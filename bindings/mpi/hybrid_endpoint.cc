@@ -215,6 +215,11 @@ bool hybrid_endpoint::is_lost(rank who) const {
   return place && near_->is_lost(*place);
 }
 
+rank hybrid_endpoint::lost_after(rank others) const {
+  const rank place = near_->lost_after(others);
+  return place == k_no_rank ? k_no_rank : node_[static_cast<std::size_t>(place)];
+}
+
 rank hybrid_endpoint::find_dead_peer() {
   const rank place = near_->find_dead_peer();
   return place == k_no_rank ? k_no_rank : node_[static_cast<std::size_t>(place)];

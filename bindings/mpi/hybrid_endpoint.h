@@ -89,9 +89,6 @@ class hybrid_endpoint final : public endpoint {
 
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }
-  bool has_peers_to_watch() const override { return near_->has_peers_to_watch(); }
-  void watch_peers() override { near_->watch_peers(); }
-  void stop_watching() override { near_->stop_watching(); }
   std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override {
     return near_->put_on_record(id, number, label);
   }
@@ -101,6 +98,7 @@ class hybrid_endpoint final : public endpoint {
   rank_state state_of(rank who) const override;
   rank find_dead_peer() override;
   bool is_lost(rank who) const override;
+  rank lost_after(rank others) const override;
   status health() const override { return near_->health() != status::ok ? near_->health() : far_->health(); }
   rank culprit() const override;
   doorbell& bell() override { return near_->bell(); }

@@ -77,7 +77,10 @@ bool commit_queue::advance_first() {
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().is_lost(members_->home_of(missing_))) answer = status::peer;
-  if (answer == status::peer) engine_.lose(*members_, missing_);
+  if (answer == status::peer) {
+    engine_.lose(*members_, missing_);
+    missing_ = engine_.culprit_of_loss(*members_, missing_);
+  }
   if (answer != status::ok) return end_first(failure_of_commit(answer, missing_));
   std::vector<commit_record> all(static_cast<std::size_t>(members_->place().size));
   for (std::size_t r = 0; r < all.size(); ++r)

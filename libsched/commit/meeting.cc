@@ -39,8 +39,8 @@ meeting::meeting(engine& runs, membership_ptr parent, std::span<const rank> rank
       board_(std::move(offered)) {
   for (const rank one : ranks_) homes_.push_back(parent_->home_of(one));
   board_->offer(key_of(*parent_, homes_, tag), homes_);
-  for (const rank home : homes_)
-    if (engine_.net().is_lost(home)) lose(home);
+  rank home = k_no_rank;
+  for (rank others = 0; (home = engine_.net().lost_after(others)) != k_no_rank; ++others) lose(home);
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }
@@ -67,7 +67,10 @@ bool meeting::advance() {
   const status answer = board_->meet(&missing_);
   if (answer == status::ok) return make();
   if (answer == status::timeout) return end(late(missing_));
-  if (answer != status::pending) return end({answer, "the boards of the new world could not be connected"});
+  if (answer == status::peer && !is_of_survivors_)
+    gives_up_for_ = lost(ranks_[static_cast<std::size_t>(missing_)]);
+  else if (answer != status::pending)
+    return end({answer, "the boards of the new world could not be connected"});
   if (!gives_up_for_) return false;
   if (board_->withdraw()) return end(*gives_up_for_);
   return is_of_survivors_ && advance();  // it was settled a moment ago
@@ -109,6 +112,13 @@ failure meeting::late(rank member) const {
           late};
 }
 
+/// `member`: of the parent.
+failure meeting::lost(rank member) const {
+  const rank first = engine_.culprit_of_loss(*parent_, member);
+  return {status::peer,
+          "rank " + std::to_string(first) + " died, or closed its world, before all listed ranks had called", first};
+}
+
 bool meeting::give_up() {
   (void)advance();
   if (!gives_up_for_) gives_up_for_ = late(missing_);
@@ -121,8 +131,7 @@ void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;
   if (is_of_survivors_) return (void)advance();
-  const rank member = ranks_[static_cast<std::size_t>(found - homes_.begin())];
-  gives_up_for_ = failure{status::peer, "rank " + std::to_string(member) + " died before it called", member};
+  gives_up_for_ = lost(ranks_[static_cast<std::size_t>(found - homes_.begin())]);
   (void)advance();
   if (!is_over() && home == homes_.front()) (void)end(*gives_up_for_);
 }

@@ -53,6 +53,7 @@ class meeting final : public engine_task {
   bool make();
   std::string name_of_made() const;
   failure late(rank member) const;
+  failure lost(rank member) const;
 
   engine& engine_;
   const membership_ptr parent_;

@@ -184,6 +184,9 @@ class engine {
   void lose(rank home);
   /// The member of a world that was lost first; k_no_rank: none is.
   rank first_lost_of(const membership& world) const;
+  /// The member that PEER names where `missed` was found missing: the member that was lost first, because later ends
+  /// may follow from that loss. Every PEER goes by this rule.
+  rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// A member has left the world for good: ends the world's instances.
   void lose(const membership& of, rank member);
@@ -198,8 +201,14 @@ class engine {
   /// blames.
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
+  /// For people: why none of the awaited members of a world has done its part. Returns the rank to blame: a member
+  /// whose process does not run, else the first rank that does not wait in the chain of waits from an awaited member
+  /// on.
+  rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
+
   /// Notes for the others what the instance waits for, where it does for a while; and that it does no more.
   void note_wait(const instance& inst, std::uint64_t since_ns);
+  void note_wait(const wait_note& what) { net_.note_wait(what); }
   void note_end_of_wait() { net_.note_wait({}); }
 
   /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
@@ -226,7 +235,8 @@ class engine {
   instance* instance_on_record(std::uint64_t number) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
   std::string describe_commit(const instance& inst, rank* waits_for) const;
-  rank find_stopped(const instance& inst, std::string& text) const;
+  rank find_stopped(const membership& of, std::string& text) const;
+  rank end_of_waits(const membership& of, rank from, std::string& text) const;
   rank find_culprit(const instance& inst, std::string& text) const;
   void take_bad_news();
   void give_up(instance& inst);
@@ -335,7 +345,7 @@ class engine {
   std::vector<message_sink*> sinks_;  ///< null: dropped
   std::vector<engine_task*> tasks_;
   std::vector<std::unique_ptr<engine_task>> adopted_;  ///< some of them
-  std::vector<rank> lost_;                             ///< at home, in the order on record
+  std::vector<rank> lost_;                             ///< at home, where the medium has no record of losses
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances

@@ -70,9 +70,9 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
 }
 
 /// A member whose process does not run.
-rank engine::find_stopped(const instance& inst, std::string& text) const {
-  for (rank r = 0; r < inst.program->place().size; ++r) {
-    const rank_state state = net_.state_of(inst.members->home_of(r));
+rank engine::find_stopped(const membership& of, std::string& text) const {
+  for (rank r = 0; r < of.place().size; ++r) {
+    const rank_state state = net_.state_of(of.home_of(r));
     if (state != rank_state::stopped && state != rank_state::ending) continue;
     text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being ended");
     return r;
@@ -83,7 +83,7 @@ rank engine::find_stopped(const instance& inst, std::string& text) const {
 /// A process that does not run is to blame, whoever else is late. Else who has not entered the round; if that rank
 /// waits in another round, who has not entered that one, and so on.
 rank engine::find_culprit(const instance& inst, std::string& text) const {
-  rank culprit = find_stopped(inst, text);
+  rank culprit = find_stopped(*inst.members, text);
   if (culprit != k_no_rank) return culprit;
   const instance* where = &inst;
   round_no round = counted(inst, open_round(inst));
@@ -95,6 +95,10 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
     culprit = late.front();
     text += "; not entered by " + listed(late, "rank");
     const wait_note wait = net_.wait_of(inst.members->home_of(culprit));
+    if (wait.is_of_message()) {
+      const rank late_there = end_of_waits(*inst.members, culprit, text);
+      return late_there == k_no_rank ? culprit : late_there;
+    }
     where = wait.round == 0 ? nullptr : instance_on_record(wait.instance);
     if (where != nullptr && (where->phase == phase::failed || where->members != inst.members)) where = nullptr;
     round = wait.round;
@@ -104,13 +108,42 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
   return culprit;
 }
 
+/// Follows what members wait for, from one to the next. Returns the first member that does not wait, or whose wait
+/// leads out of the world; k_no_rank: the waits come back to a rank that is passed already, or to this rank.
+rank engine::end_of_waits(const membership& of, rank from, std::string& text) const {
+  std::vector<rank> passed{of.place().self};
+  for (rank at = from;;) {
+    if (std::ranges::find(passed, at) != passed.end()) return k_no_rank;
+    passed.push_back(at);
+    const wait_note wait = net_.wait_of(of.home_of(at));
+    const rank next = wait.round == 0 ? k_no_rank : of.rank_of(wait.peer);
+    if (next == k_no_rank) return at;
+    text += "; rank " + std::to_string(at) + " waits for rank " + std::to_string(next);
+    at = next;
+  }
+}
+
+// A member whose waits come back to this rank cannot go on before this rank does: others are asked first.
+rank engine::find_late(const membership& of, std::span<const rank> awaited, std::string& text) const {
+  if (const rank stopped = find_stopped(of, text); stopped != k_no_rank) return stopped;
+  std::string first_path;
+  for (const rank one : awaited) {
+    std::string path;
+    const rank late = end_of_waits(of, one, path);
+    if (late != k_no_rank) return text += path, late;
+    if (first_path.empty()) first_path = path;
+  }
+  text += first_path;
+  return awaited.empty() ? k_no_rank : awaited.front();
+}
+
 /// The ranks have not agreed upon it yet.
 std::string engine::describe_commit(const instance& inst, rank* waits_for) const {
   std::string text = inst.label + ":";
   rank late = k_no_rank;
   for (const engine_task* task : tasks_)
     if (const std::string what = task->describe_wait(*inst.members, &late); !what.empty()) text += " " + what;
-  const rank stopped = find_stopped(inst, text);
+  const rank stopped = find_stopped(*inst.members, text);
   if (waits_for != nullptr) *waits_for = stopped != k_no_rank ? stopped : late;
   return text;
 }

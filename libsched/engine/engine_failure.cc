@@ -30,7 +30,7 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.phase = phase::failed;
   outstanding_ -= inst.outstanding - inst.jobs;
   inst.outstanding = inst.jobs;
-  inst.culprit.store(culprit);
+  inst.culprit.store(why == status::peer ? culprit_of_loss(*inst.members, culprit) : culprit);
   inst.failed_with = why;
   if (why == status::device && !inst.refusal) {
     if (device_ != nullptr) inst.device_words += device_->failure_words();
@@ -98,9 +98,17 @@ void engine::lose(instance& inst, rank member) {
 }
 
 rank engine::first_lost_of(const membership& world) const {
-  for (const rank home : lost_)
+  rank home = k_no_rank;
+  for (rank others = 0; (home = net_.lost_after(others)) != k_no_rank; ++others)
     if (const rank member = world.rank_of(home); member != k_no_rank) return member;
+  for (const rank known : lost_)
+    if (const rank member = world.rank_of(known); member != k_no_rank) return member;
   return k_no_rank;
+}
+
+rank engine::culprit_of_loss(const membership& world, rank missed) const {
+  const rank first = first_lost_of(world);
+  return first == k_no_rank ? missed : first;
 }
 
 // Tasks first: of a commit that stands already, one that has not seen it yet finds out.

@@ -6,6 +6,8 @@
 #include <new>
 #include <utility>
 
+#include "ops/counted.h"
+
 namespace lsched {
 namespace {
 
@@ -163,7 +165,7 @@ void mailbox::end(posted_message& one, status verdict) {
 }
 
 void mailbox::end_as_lost(posted_message& one, rank peer, status verdict) {
-  one.source = peer;
+  one.source = verdict == status::peer ? engine_.culprit_of_loss(*members_, peer) : peer;
   end(one, verdict);
 }
 
@@ -283,6 +285,33 @@ void mailbox::arrived(const completion& news) {
   listen(peer);
 }
 
+// --- for people and for the ranks that wait -------------------------------------------------------------------------
+
+wait_note mailbox::note_of(const posted_message& one) const {
+  return {.instance = wait_note::k_message,
+          .round = 1,
+          .peer = members_->home_of(one.peer),
+          .kind = one.is_sent ? op_kind::send : op_kind::recv,
+          .tag = static_cast<std::uint32_t>(one.tag)};
+}
+
+/// The ranks of which any could end the wait.
+std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
+  if (one.peer != k_no_rank) return {one.peer};
+  std::vector<rank> all;
+  for (rank peer = 0; peer < members_->place().size; ++peer)
+    if (peer != self() && lines_[static_cast<std::size_t>(peer)].in_verdict == status::ok) all.push_back(peer);
+  return all;
+}
+
+std::string mailbox::describe_wait(const posted_message& one, rank* waits_for) const {
+  const std::vector<rank> awaited = ranks_awaited_by(one);
+  std::string text;
+  if (one.peer == k_no_rank && !awaited.empty()) text = "; none was sent by " + listed(awaited, "rank");
+  *waits_for = engine_.find_late(*members_, awaited, text);
+  return text;
+}
+
 // --- ranks that are gone --------------------------------------------------------------------------------------------
 
 /// Whether somebody else may still send.
@@ -340,9 +369,11 @@ void mailbox::take_what_has_come(rank peer) {
 
 // Whoever waits for a message of anybody may have waited for one of that rank.
 void mailbox::lose(rank member) {
-  if (!is_linked_)
+  if (!is_linked_) {
+    const rank first = engine_.culprit_of_loss(*members_, member);
     return refuse({status::peer,
-                   "rank " + std::to_string(member) + " died, or closed its world, before all had a mailbox", member});
+                   "rank " + std::to_string(first) + " died, or closed its world, before all had a mailbox", first});
+  }
   end_sends(member, status::peer);
   end_receives(member, status::peer);
   end_receives_from_anybody(member, status::peer);

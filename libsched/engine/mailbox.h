@@ -70,6 +70,12 @@ class mailbox final : public message_sink {
   /// Takes back what has not begun to move: it has ended as CANCELLED. False: it moves, and will end by itself.
   bool take_back(posted_message& one);
 
+  /// What the ranks that wait for this one have to learn while it waits for the message.
+  wait_note note_of(const posted_message& one) const;
+
+  /// For people: why the message has not ended, and the rank to blame.
+  std::string describe_wait(const posted_message& one, rank* waits_for) const;
+
   /// Whether nothing is posted that has not ended.
   bool is_idle() const { return under_way_ == 0; }
 
@@ -121,6 +127,7 @@ class mailbox final : public message_sink {
   void end_sends(rank peer, status verdict);
   void end_receives(rank peer, status verdict);
   void end_receives_from_anybody(rank culprit, status verdict);
+  std::vector<rank> ranks_awaited_by(const posted_message& one) const;
 
   engine& engine_;
   endpoint& net_;

@@ -52,6 +52,7 @@ class board {
   static constexpr std::uint64_t k_end_of_keys = std::uint64_t{1} << 62;
 
   /// PENDING until all have offered theirs; *missing is then a member that has not, where known. OK: it has joined.
+  /// PEER: *missing has closed; this rank takes its offer back, unless meanwhile the offer was accepted.
   virtual status meet(rank* missing) = 0;
 
   /// Takes the offer back, unless it has been accepted: then meet() answers OK, perhaps only later. Over a medium

@@ -98,6 +98,10 @@ struct edge_spec {
 
 /// What a rank waits for. For people, and for the ranks that wait for it.
 struct wait_note {
+  static constexpr std::uint64_t k_message =
+      ~std::uint64_t{0};  ///< in the place of an instance: of a mailbox's message
+  bool is_of_message() const { return round != 0 && instance == k_message; }
+
   std::uint64_t instance = 0;  ///< the number on record, which is the same on all ranks
   round_no round = 0;          ///< 0: it does not wait
   op_id op = k_no_op;          ///< k_no_op: for something else than an op that communicates
@@ -256,14 +260,6 @@ class endpoint {
 
   // --- peers that are lost ------------------------------------------------------------------------------------
 
-  /// Whether the medium can tell, without being asked, that a peer's process has ended.
-  virtual bool has_peers_to_watch() const { return false; }
-  /// Blocks until stop_watching(): puts a peer on record that is lost, and wakes all ranks. Called once, by a thread of
-  /// its own; the peers learn by that thread's end that this rank's process has ended.
-  virtual void watch_peers() {}
-  /// Ends watch_peers(), and waits until it has ended. Any thread.
-  virtual void stop_watching() {}
-
   /// The next lost rank of which poll() has heard, in the order that is on record; k_no_rank: none. Asked first: what
   /// is left are cancellations.
   rank take_loss() {
@@ -282,6 +278,12 @@ class endpoint {
   virtual bool is_lost(rank who) const {
     static_cast<void>(who);
     return false;
+  }
+
+  /// The rank that was lost after so many others, in the order on record; k_no_rank: no more is on record. Any thread.
+  virtual rank lost_after(rank others) const {
+    static_cast<void>(others);
+    return k_no_rank;
   }
 
   // --- where ranks are, for diagnosis ---------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 #include <system_error>
 #include <utility>
 
-#include "offload/quiet_thread.h"
+#include "libsched/transport/quiet_thread.h"
 
 namespace lsched {
 

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <system_error>
 
-#include "offload/quiet_thread.h"
+#include "libsched/transport/quiet_thread.h"
 
 namespace lsched {
 namespace {

@@ -504,7 +504,7 @@ void kill_anywhere(std::uint64_t seed) {
   testing::child_ranks children(ranks, [&](rank self) { return live_once(**segment, self, victim, common); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
   // Before it has taken its place, nobody but its launcher knows of it.
-  while (((*segment)->page(victim).process.load() == 0 || common->rounds[victim].load() < steps) &&
+  while (((*segment)->page(victim).process.load().number == 0 || common->rounds[victim].load() < steps) &&
          clock::now() < deadline)
     sched_yield();
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
@@ -533,6 +533,40 @@ TEST(death, a_rank_that_dies_before_it_commits_ends_the_commit_of_the_others) {
     return lsched_world_close(runtime) == LSCHED_OK ? 0 : 13;
   });
   EXPECT_EQ(children.wait(), "");
+}
+
+std::vector<std::int32_t> lost_in(const lsched_world* world) {
+  std::vector<std::int32_t> ranks(k_most_ranks);
+  std::int32_t count = k_most_ranks;
+  if (lsched_world_lost(world, ranks.data(), &count) != LSCHED_OK) return {-1};
+  ranks.resize(static_cast<std::size_t>(count));
+  return ranks;
+}
+
+// Ranks 0 and 2 have a world, and 3 and 1, in that order.
+TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
+  auto segment = shm_segment::create(4, 64 << 20);
+  testing::child_ranks children(4, [&](rank self) {
+    lsched_world *home = join(**segment, self), *half = nullptr;
+    if (home == nullptr || !lost_in(home).empty()) return 10;
+    if (lsched_split(home, self % 2, -self, &half, nullptr) != LSCHED_OK) return 11;
+    if (self == 3) raise(SIGKILL);
+    lsched_schedule* barrier = nullptr;
+    if (lsched_barrier_create(home, &barrier, nullptr) != LSCHED_ERR_PEER) return 12;
+    if (lost_in(home).front() != 3) return 13;  // rank 0 may have ended, too
+    if (self != 2 && lost_in(half) != (self == 1 ? std::vector<std::int32_t>{0} : std::vector<std::int32_t>{}))
+      return 14;
+    std::int32_t count = 0;
+    if (lsched_world_lost(home, nullptr, &count) != LSCHED_OK || count < 1) return 15;
+    if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 16;  // room for one, and no array
+    count = -1;
+    if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 17;
+    if (lsched_world_lost(nullptr, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 18;
+    if (lsched_world_lost(home, nullptr, nullptr) != LSCHED_ERR_ARGUMENT) return 19;
+    while (lost_in(home).size() < 2 && self != 0) usleep(1000);  // rank 0 ends without closing, and is the next
+    return self != 0 && lost_in(home).front() != 3 ? 20 : 0;
+  });
+  EXPECT_EQ(children.wait(), "rank 3 was ended by signal 9; ");
 }
 
 /// Rounds of an allreduce, with naps in which others ask what this process is doing. Answers 0 if all is well.

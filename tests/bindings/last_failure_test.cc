@@ -69,6 +69,7 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_leave", [] { return lsched_leave(nullptr); }},
       {"lsched_schedule_stats", [] { return lsched_schedule_stats(nullptr, nullptr); }},
       {"lsched_schedule_stats_print", [] { return lsched_schedule_stats_print(nullptr, nullptr, 0, nullptr); }},
+      {"lsched_world_lost", [] { return lsched_world_lost(nullptr, nullptr, nullptr); }},
       {"lsched_builder_create", [] { return lsched_builder_create(nullptr, nullptr, nullptr); }},
       {"lsched_builder_create_at", [] { return lsched_builder_create_at(0, 0, nullptr, nullptr); }},
       {"lsched_slot_input", [] { return lsched_slot_input(nullptr, LSCHED_F32, 1, nullptr); }},

@@ -135,6 +135,84 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
   });
 }
 
+/// Waits shortly for a message, again and again, until that rank is named: what the other ranks wait for is known to
+/// this one only when they have waited for a while.
+void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
+  for (int tries = 0; tries < 300; ++tries) {
+    ASSERT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT) << here.why.text;
+    if (here.why.rank == late) return;
+  }
+  FAIL() << "rank " << here.why.rank << " is named: " << here.why.text;
+}
+
+// Findings, R4: each rank waits for the next, and the last one computes.
+TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
+  std::latch is_named(1);
+  as_ranks(5, [&](lsched_world* mine, std::int32_t r) {
+    box here(mine);
+    std::int32_t memory = 0;
+    if (r == 4) is_named.wait();
+    lsched_message* got = r < 4 ? here.receive(r + 1, 0, &memory, sizeof memory) : nullptr;
+    if (r == 0) {
+      wait_until_named(here, got, 4);
+      EXPECT_TRUE(here.why.says("rank 1 waits for rank 2; rank 2 waits for rank 3; rank 3 waits for rank 4"))
+          << here.why.text;
+      is_named.count_down();
+    }
+    if (r < 4) {
+      EXPECT_EQ(here.wait(got), LSCHED_OK) << here.why.text;
+    }
+    if (r > 0) {
+      EXPECT_EQ(here.wait(here.send(r - 1, 0, &memory, sizeof memory)), LSCHED_OK) << here.why.text;
+    }
+  });
+}
+
+// Rank 1 waits for rank 0, and rank 2 computes.
+TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
+  std::latch is_named(1);
+  as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
+    box here(mine);
+    std::int32_t memory = 0;
+    if (r == 2) is_named.wait();
+    if (r == 0) {
+      lsched_message* any = here.receive(LSCHED_ANY_RANK, 0, &memory, sizeof memory);
+      wait_until_named(here, any, 2);
+      EXPECT_TRUE(here.why.says("none was sent by ranks 1,2")) << here.why.text;
+      is_named.count_down();
+      EXPECT_EQ(here.wait(any), LSCHED_OK) << here.why.text;
+      EXPECT_EQ(here.wait(here.send(1, 0, &memory, sizeof memory)), LSCHED_OK) << here.why.text;
+    }
+    if (r == 1) {
+      EXPECT_EQ(here.wait(here.receive(0, 0, &memory, sizeof memory)), LSCHED_OK) << here.why.text;
+    }
+    if (r == 2) {
+      EXPECT_EQ(here.wait(here.send(0, 0, &memory, sizeof memory)), LSCHED_OK) << here.why.text;
+    }
+  });
+}
+
+// Findings, R6.
+TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
+  as_ranks(5, [](lsched_world* mine, std::int32_t r) {
+    lsched_world* others = nullptr;
+    diagnostic why;
+    ASSERT_EQ(lsched_split(mine, r % 2, -r, &others, &why), LSCHED_OK) << why.text;  // in reverse order
+    {
+      box here(others);
+      std::int32_t memory = 0;
+      if (r == 0) {
+        lsched_message* some = here.receive(0, 9, &memory, sizeof memory);
+        EXPECT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT);
+        EXPECT_EQ(here.why.rank, 0);
+        EXPECT_TRUE(here.why.says("(rank 0 of this world is rank 4 of the world that was opened)")) << here.why.text;
+        EXPECT_EQ(lsched_message_cancel(&some), LSCHED_OK);
+      }
+    }
+    EXPECT_EQ(lsched_world_close(others), LSCHED_OK);
+  });
+}
+
 // Whoever gives up, at any moment, either has the message or finds it again.
 TEST(messages, that_come_as_the_wait_for_them_ends_are_not_lost) {
   constexpr std::int32_t k_messages = 3000;

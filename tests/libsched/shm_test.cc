@@ -248,7 +248,7 @@ struct held_at_its_end {
 TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
-    return play(ground, self, [&](exam::bench& b) {
+    const auto wait_for_its_end = [&](exam::bench& b) {
       b.connect({{.from = 1, .to = 0, .capacity = 8}});
       if (b.has(1)) {
         ground.word.stage.store(1);
@@ -259,10 +259,11 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
       b.post_receive(0, 1);
       exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is called alive");
       ground.word.stage.store(3);
-    });
+    };
+    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // whose threads the test does not hold
   });
   ASSERT_TRUE(await_stage(ground, 1));
-  const held_at_its_end victim(ground.segments[2]->page(1).process.load());
+  const held_at_its_end victim(ground.segments[2]->page(1).process.load().number);
   if (!victim.is_permitted) GTEST_SKIP() << "ptrace is not permitted";
   ASSERT_TRUE(victim.is_held);
   ground.word.stage.store(2);
@@ -610,7 +611,7 @@ TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
   const auto owner = end_of(segment, 1);
   child_ranks thief(1, [&](rank) { return shm_endpoint::open(segment, 1) ? 1 : 0; });
   EXPECT_EQ(thief.wait(), "");
-  EXPECT_EQ(segment->page(1).process.load(), getpid());
+  EXPECT_EQ(segment->page(1).process.load(), own_process());
   EXPECT_EQ(end_of(segment, 0)->find_dead_peer(), k_no_rank);
 }
 

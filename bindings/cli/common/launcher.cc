@@ -82,7 +82,10 @@ void prepend_ranks(std::vector<rank_output> outputs) {
 }
 
 /// The action that failed, and why.
-std::string system_text(const std::string& action) { return action + ": " + std::strerror(errno); }
+std::string system_text(const std::string& action) {
+  const std::string advice = errno == EMFILE ? " (`ulimit -n` is too low)" : "";
+  return action + ": " + std::strerror(errno) + advice;
+}
 
 /// The signals that are waited for instead of handled; restored in the ranks and at the end.
 class signal_gate {
@@ -267,12 +270,16 @@ class world_launcher {
     if (getppid() != launcher) _exit(1);  // it died before the line above
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
-    if (inherited < 0) return "passing the launcher's pipe on";
-    const bool has_environment = set_common_variables(rank, request_.ranks, port_) &&
-                                 setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
-                                 setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
-                                 setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
-                                 setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0;
+    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // the limit is below that number
+    if (inherited < 0) return "passing the launcher's pipe on, by a descriptor from 10 on";
+    const bool has_environment =
+        set_common_variables(rank, request_.ranks, port_) &&
+        setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&
+        setenv(k_run_rank, std::to_string(rank).c_str(), 1) == 0 &&
+        setenv(k_run_size, std::to_string(request_.ranks).c_str(), 1) == 0 &&
+        setenv(k_run_launcher, std::to_string(inherited).c_str(), 1) == 0 &&
+        (request_.start_timeout_s == 0 ||
+         setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
     if (!has_environment) return "setting the environment";
     unsetenv("LSCHED_RECORDER");  // the segment says where; a launcher among the ranks' programs has a world of its own
     if (rank != 0) {
@@ -297,23 +304,39 @@ class world_launcher {
     std::vector<child*> ended;
     int wait_status = 0;
     for (pid_t process = 0; (process = waitpid(-1, &wait_status, WNOHANG)) > 0;) {
+      record_end_of(process);
       const auto is_it = [&](const child& each) { return each.is_running && each.process == process; };
       const auto found = std::ranges::find_if(children_, is_it);
       if (found == children_.end()) continue;
       found->is_running = false;
       found->wait_status = wait_status;
       ended.push_back(&*found);
-      sign_off(found->rank);
+      sign_off(*found);
     }
     std::stable_partition(ended.begin(), ended.end(), [](const child* each) { return WIFSIGNALED(each->wait_status); });
     for (const child* each : ended) report(*each);
   }
 
-  /// A rank that ended before it joined has told its peers nothing. Its page now says "closed", so that they
-  /// find out at once instead of waiting for it to come.
-  void sign_off(std::int32_t rank) {
-    segment_->enter(rank, shm_page::closed);
-    segment_->page(rank).life.wake();
+  /// A rank is lost whose process has ended before the rank had closed its world. The other ranks notice most such ends
+  /// by themselves, but not where a sandbox refuses the system calls for that.
+  void record_end_of(pid_t process) {
+    const process_id gone{process, self_.space};
+    for (std::int32_t rank = 0; rank < request_.ranks; ++rank) {
+      const shm_page& page = segment_->page(rank);
+      if (page.process.load() == gone && page.state_of_rank.load() != shm_page::closed) segment_->record_lost(rank);
+    }
+  }
+
+  /// The other ranks wait for a rank to open. They find out at once that the rank will not come, unless a process that
+  /// the rank's own process has left behind is about to open in its place.
+  void sign_off(const child& ended) {
+    const shm_page& page = segment_->page(ended.rank);
+    const process_id holder = page.process.load();
+    const bool is_open = page.state_of_rank.load() != shm_page::absent;
+    if (is_open || (holder.number != 0 && holder != process_id{ended.process, self_.space})) return;
+    segment_->record_lost(ended.rank);
+    segment_->enter(ended.rank, shm_page::closed);
+    segment_->page(ended.rank).life.wake();
   }
 
   void report(const child& ended) {
@@ -420,6 +443,7 @@ class world_launcher {
   void tell(const std::string& line) const { std::fprintf(stderr, "%s: %s\n", request_.title.c_str(), line.c_str()); }
 
   const launch_request& request_;
+  const process_id self_ = own_process();
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
   std::vector<pid_t> strangers_ = find_children();  ///< children that are no ranks', of the program before this one too

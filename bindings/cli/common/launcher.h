@@ -33,6 +33,7 @@ struct launch_request {
   std::vector<std::string> words;                  ///< its arguments, its name first
   std::string title = "lsched run";                ///< begins each line the launcher prints
   std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
+  std::int32_t start_timeout_s = 0;                ///< for which ranks wait until all have opened; 0: as they are set
   bool bind = false;                               ///< rank r to the r-th core this process may use, round robin
   bool prepends_rank = false;                      ///< "R: " before each line that rank R writes
 };

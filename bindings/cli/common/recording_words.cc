@@ -12,8 +12,14 @@ namespace {
 
 constexpr std::size_t k_most_schedules = 4;
 
+std::string words_for_message(const wait_note& wait) {
+  const std::string peer = wait.peer == k_no_rank ? "any rank" : "rank " + std::to_string(wait.peer);
+  return wait.kind == op_kind::send ? "waits until " + peer + " takes a message" : "waits for a message from " + peer;
+}
+
 std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns) {
   const wait_note& wait = one.wait;
+  if (wait.is_of_message()) return words_for_message(wait) + " since " + local_time(wait.since_ns, wall_offset_ns);
   const recorded_schedule* const in = one.find(wait.instance);
   std::string text = "in " + (in == nullptr ? "schedule #" + std::to_string(wait.instance) : printable(in->label)) +
                      ", round " + std::to_string(wait.round);

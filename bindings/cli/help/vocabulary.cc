@@ -98,6 +98,7 @@ const std::vector<option_meaning>& vocabulary() {
       // runs and measurements
       {"--iterations", "how many rounds are run"},
       {"--timeout", "seconds after which it is a failure"},
+      {"--start-timeout", "seconds for which ranks wait for each other at the start"},
       {"--seconds", "time that a part may take"},
       {"--cell-seconds", "time that one cell of a table may take"},
       {"--transport", "what ranks talk through"},

@@ -149,6 +149,13 @@ class World(_core.World):
         found = self._rank_in(rank, other)
         return None if found < 0 else found
 
+    def lost(self) -> list[int]:
+        """The ranks that are known to be lost, in the order in which the losses were noticed.
+
+        A rank that has closed its world counts as lost once another rank has waited for it in vain. The call may be
+        made by any thread and never blocks. Over MPI a rank knows of its own node alone."""
+        return self._lost()
+
     def progress(self) -> bool:
         """One pass of the engine by this thread; whether anything has happened."""
         return self._progress()

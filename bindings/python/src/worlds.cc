@@ -122,6 +122,14 @@ address split_ranks(const world& of, const std::vector<std::int32_t>& ranks, std
       lsched_world_close));
 }
 
+std::vector<std::int32_t> lost(const world& of) {
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(lsched_size(of.get())));
+  auto count = static_cast<std::int32_t>(ranks.size());
+  expect(lsched_world_lost(of.get(), ranks.data(), &count));
+  ranks.resize(static_cast<std::size_t>(count));
+  return ranks;
+}
+
 address shrink(const world& of, std::optional<double> timeout) {
   return adopted(
       interruptible([all = of.get(), limit = nanoseconds(timeout)](
@@ -248,6 +256,7 @@ void add_worlds(nb::module_& module) {
       .def_ro("_commits", &world::commits)
       .def("_rank_in",
            [](const world& of, std::int32_t r, const world& other) { return lsched_rank_in(of.get(), r, other.get()); })
+      .def("_lost", lost)
       .def("_node_of", node_of)
       .def("_stats", stats)
       .def("_describe", describe)

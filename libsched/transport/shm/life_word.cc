@@ -15,7 +15,7 @@ life_word::holder::holder(life_word& word) : word_(word) {
   entry_.next = &list_.list;
   list_.list.next = &entry_;
   list_.futex_offset = reinterpret_cast<std::byte*>(&word.word_) - reinterpret_cast<std::byte*>(&entry_);
-  syscall(SYS_set_robust_list, &list_, sizeof list_);
+  if (syscall(SYS_set_robust_list, &list_, sizeof list_) != 0) return;
   word_.word_.store(static_cast<std::uint32_t>(syscall(SYS_gettid)) | FUTEX_WAITERS);
   word_.wake();
 }

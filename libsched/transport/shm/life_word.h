@@ -26,7 +26,8 @@ class life_word {
   void await_change(std::uint32_t seen) const;
   void wake() const;
 
-  /// Held by the calling thread while this lives; the thread holds no other, nor a robust mutex.
+  /// Held by the calling thread while this lives; the thread holds no other, nor a robust mutex. Where a sandbox
+  /// refuses set_robust_list(2), the word stays zero, because the kernel would not mark the word.
   class holder {
    public:
     explicit holder(life_word& word);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 namespace lsched {
 namespace {
@@ -18,18 +20,37 @@ std::uint64_t word_of(std::int32_t process) { return 0x6c73636865643a29 ^ static
 
 }  // namespace
 
-bool is_gone(std::int32_t process) { return kill(process, 0) != 0 && errno == ESRCH; }
+process_id own_process() {
+  struct stat space {};
+  const bool is_known = ::stat("/proc/self/ns/pid", &space) == 0;
+  return {static_cast<std::int32_t>(getpid()), is_known ? static_cast<std::uint32_t>(space.st_ino) : 0};
+}
+
+bool is_proc_readable() {
+  std::array<char, 32> self{};
+  return readlink("/proc/self", self.data(), self.size() - 1) > 0 && self.data() == std::to_string(getpid());
+}
+
+bool is_gone(std::int32_t process) {
+  if (kill(process, 0) == 0) return false;
+  if (errno == ESRCH) return true;
+  const std::string entry = "/proc/" + std::to_string(process);
+  return is_proc_readable() && access(entry.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
+bool can_find_processes() { return kill(getpid(), 0) == 0 || is_proc_readable(); }
 
 namespace {
 
 struct process_stat {
   char state = '\0';  ///< '\0': unknown
+  int parent = 0;
   unsigned long flags = 0;
   long threads = 0;
   unsigned long long start = 0;
 };
 
-// proc(5): these are the first, the seventh, the 18th and the 20th field behind the name.
+// proc(5): these are the first two, the seventh, the 18th and the 20th field behind the name.
 process_stat stat_of(std::int32_t process) {
   std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);
@@ -40,9 +61,9 @@ process_stat stat_of(std::int32_t process) {
   text[static_cast<std::size_t>(std::max<ssize_t>(length, 0))] = '\0';
   const char* const behind_name = std::strrchr(text.data(), ')');
   process_stat found;
-  constexpr const char* k_fields = ") %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu";
-  const bool is_read = behind_name != nullptr && std::sscanf(behind_name, k_fields, &found.state, &found.flags,
-                                                             &found.threads, &found.start) == 4;
+  constexpr const char* k_fields = ") %c %d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu";
+  const bool is_read = behind_name != nullptr && std::sscanf(behind_name, k_fields, &found.state, &found.parent,
+                                                             &found.flags, &found.threads, &found.start) == 5;
   return is_read ? found : process_stat{};
 }
 
@@ -54,6 +75,8 @@ bool is_killed(const process_stat& found) {
 }  // namespace
 
 bool is_killed(std::int32_t process) { return is_gone(process) || is_killed(stat_of(process)); }
+
+std::int32_t parent_of(std::int32_t process) { return stat_of(process).parent; }
 
 std::uint64_t start_of_process(std::int32_t process) { return stat_of(process).start; }
 

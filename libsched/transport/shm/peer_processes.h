@@ -8,12 +8,32 @@
 
 namespace lsched {
 
-/// Whether there is no such process. One that nobody has waited for is there.
+/// A process: its number, and the name space in which that number means this process.
+struct process_id {
+  std::int32_t number = 0;  ///< 0: no process
+  std::uint32_t space = 0;  ///< 0: unknown, because the system hides /proc
+  friend bool operator==(const process_id&, const process_id&) = default;
+};
+
+/// The calling process. Asks the system.
+process_id own_process();
+
+/// Whether /proc lists processes by the numbers that this process sees.
+bool is_proc_readable();
+
+/// Whether there is no such process. A process that has ended exists until its parent has waited for it. Where a
+/// sandbox refuses kill(2), /proc decides.
 bool is_gone(std::int32_t process);
+
+/// Whether is_gone() can find out anything here.
+bool can_find_processes();
 
 /// Whether a signal has ended the process, though it may take minutes until it is gone, where there is much to dump.
 /// Reads a file.
 bool is_killed(std::int32_t process);
+
+/// The parent of a process; 0: unknown. Reads a file.
+std::int32_t parent_of(std::int32_t process);
 
 /// When it was started, in a unit of the system's; tells it from a later process of its number. 0: unknown. Reads a
 /// file.

@@ -4,10 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
+
+#include "libsched/transport/shm/peer_processes.h"
 
 namespace lsched {
 
@@ -19,9 +20,7 @@ segment_source source_of(const shm_segment& segment) {
 
 result<std::shared_ptr<shm_segment>> open_segment(const segment_source& source, rank ranks) {
   constexpr char k_other_space[] = "the processes live in different process name spaces";
-  std::array<char, 32> self{};
-  if (readlink("/proc/self", self.data(), self.size() - 1) < 0 || self.data() != std::to_string(getpid()))
-    return failure{status::transport, k_other_space};
+  if (!is_proc_readable()) return failure{status::transport, k_other_space};
   const std::string path = "/proc/" + std::to_string(source.process) + "/fd/" + std::to_string(source.descriptor);
   struct stat file {};
   const bool is_visible = stat(path.c_str(), &file) == 0;

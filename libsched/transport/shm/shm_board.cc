@@ -165,7 +165,14 @@ status shm_board::meet(rank* missing) {
   if (offer_->word.load(std::memory_order_acquire) == shm_offer::word_of(key_, shm_offer::answered))
     return take_answer();
   *missing = find_missing_offer();
-  return status::pending;
+  return state_of_missing(*missing);
+}
+
+/// PEER: that member has closed, and will not offer its board.
+status shm_board::state_of_missing(rank member) const {
+  if (member == k_no_rank) return status::pending;
+  const shm_page& page = segment_.page(offered_to_[static_cast<std::size_t>(member)]);
+  return page.state_of_rank.load() == shm_page::closed ? status::peer : status::pending;
 }
 
 bool shm_board::has_offered(rank of) const {
@@ -182,7 +189,7 @@ rank shm_board::find_missing_offer() {
 
 // By the first member: all or none.
 status shm_board::accept_all(rank* missing) {
-  if ((*missing = find_missing_offer()) != k_no_rank) return status::pending;
+  if ((*missing = find_missing_offer()) != k_no_rank) return state_of_missing(*missing);
   const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);
   std::vector<shm_offer*> all;
   for (const rank member : offered_to_)

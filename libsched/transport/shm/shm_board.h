@@ -114,6 +114,7 @@ class shm_board final : public board {
   shm_offer* offer_of(rank of, std::uint64_t word) const;
   bool has_offered(rank of) const;
   rank find_missing_offer();
+  status state_of_missing(rank member) const;
   status accept_all(rank* missing);
   status take_answer();
   status end_offer(std::span<const std::uint64_t> boards);

@@ -15,16 +15,18 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument,
                    "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
-  std::int32_t nobody = 0;  // whoever enters its process first has the rank; a loser changes nothing
+  process_id nobody;  // whoever enters its process first has the rank; a loser changes nothing
   shm_page& page = segment->page(self);
-  if (!page.process.compare_exchange_strong(nobody, static_cast<std::int32_t>(getpid())))
+  if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once",
                    self};
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
   made->record_->rank_in_world.store(self);
-  made->record_->process_start.store(start_of_process(made->process_));
-  made->record_->process.store(made->process_);
+  made->record_->process_start.store(start_of_process(made->process_.number));
+  made->record_->process.store(made->process_.number);
+  if (options.watches_processes && made->segment_->ranks() > 1)
+    if (auto why = made->begin_to_watch()) return *why;
   made->segment_->enter(self, shm_page::open);
   return made;
 }
@@ -33,7 +35,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
     : segment_(std::move(segment)),
       heap_(segment_, self, options.touches_memory),
       self_(self),
-      process_(static_cast<std::int32_t>(getpid())),
+      process_(own_process()),
       page_(&segment_->page(self)),
       record_(&segment_->record(self)),
       options_(options),
@@ -43,11 +45,15 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
 
 shm_endpoint::~shm_endpoint() { close(); }
 
-// A child that the process has forked is not in the world.
+// A child that the process has forked is not in the world, and has no such thread.
 void shm_endpoint::close() {
-  if (getpid() != process_) return;
+  if (getpid() != process_.number) {
+    if (watcher_.joinable()) watcher_.detach();
+    return;
+  }
   if (record_->closed_ns.load() == 0) record_->closed_ns.store(monotonic_ns());
   page_->state_of_rank.store(shm_page::closed);
+  if (watcher_.joinable()) stop_watching();
 }
 
 // --- memory that is never given back -----------------------------------------------------------------------------
@@ -95,16 +101,7 @@ void shm_endpoint::cancel(std::uint32_t id, rank by) {
   const block& ours = blocks_.at(id);
   const rank first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->given_up.record(by);
   for (shm_block* const theirs : ours.of_ranks) theirs->given_up.record(first);
-  tell_all();
-}
-
-// Wakes every rank, whatever its threads sleep for.
-void shm_endpoint::tell_all() {
-  segment_->bad_news().fetch_add(1);
-  for (rank peer = 0; peer < segment_->ranks(); ++peer) {
-    ring(segment_->page(peer).bell, doorbell::waiter, INT_MAX);
-    ring(segment_->page(peer).bell, doorbell::auxiliary);
-  }
+  segment_->wake_ranks();
 }
 
 void shm_endpoint::find_bad_news() {
@@ -297,8 +294,8 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   if (is_exposed && state.claim != nullptr && !state.claim->take(round, *state.given_up)) return false;
   state.exposed = is_exposed ? round : 0;
   const bool is_by_address = is_exposed && what.place == payload_place::process;
-  const std::int32_t process = is_by_address ? segment_->page(state.spec.peer).process.load() : 0;
-  const bool is_elsewhere = is_by_address && process != page_->process.load();
+  const process_id process = is_by_address ? segment_->page(state.spec.peer).process.load() : process_id{};
+  const bool is_elsewhere = is_by_address && process != process_;
   const bool is_shown = is_exposed && what.place == payload_place::device;
   const std::byte* payload = is_shown        ? nullptr
                              : is_by_address ? reinterpret_cast<const std::byte*>(what.source)
@@ -313,7 +310,7 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   if (out.bytes > into.bytes) {
     out.data = nullptr;
   } else if (is_elsewhere) {
-    if (!read_peer_memory(process, what.source, into.memory, out.bytes)) return give_up(link, cell);
+    if (!read_peer_memory(process.number, what.source, into.memory, out.bytes)) return give_up(link, cell);
   } else if (!out.null && out.bytes > 0) {
     std::memcpy(into.memory, payload, out.bytes);
   }

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -39,7 +40,9 @@ struct shm_options {
 
 class shm_endpoint final : public endpoint {
  public:
-  /// Takes rank `self`'s place in the segment. A rank may be taken once.
+  /// Takes rank `self`'s place in the segment. A rank may be taken once. From then on a thread of the endpoint, which
+  /// only blocks, notices the ends of other ranks, and its own end informs them of the end of this process.
+  /// UNSUPPORTED: a sandbox refuses all ways to notice that a process has ended.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
@@ -83,16 +86,14 @@ class shm_endpoint final : public endpoint {
   std::size_t poll(std::span<completion> out) override;
   void flush() override { ringer_.settle(); }
   bool is_listening() const override { return !watches_.empty(); }
-  bool has_peers_to_watch() const override { return options_.watches_processes && segment_->ranks() > 1; }
-  void watch_peers() override;
   std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override;
   std::optional<round_no> entered_by(rank who, std::uint32_t id) const override;
   void note_wait(const wait_note& what) override;
   wait_note wait_of(rank who) const override;
   rank_state state_of(rank who) const override;
-  void stop_watching() override;
   rank find_dead_peer() override;
   bool is_lost(rank who) const override { return segment_->is_lost(who); }
+  rank lost_after(rank others) const override { return segment_->lost_after(others); }
   status health() const override { return health_; }
   rank culprit() const override { return culprit_; }
   doorbell& bell() override { return page_->bell; }
@@ -185,16 +186,20 @@ class shm_endpoint final : public endpoint {
   void find_bad_news();
   void reap();
   void free(const retired_piece& over);
+  bool is_in_this_process(rank peer) const { return segment_->page(peer).process.load() == process_; }
+  bool has_visible_process(rank peer) const;
   bool has_ended(rank peer, bool is_awaited) const;
+  std::optional<failure> begin_to_watch();
+  void watch_peers();
+  void stop_watching();
   rank find_successor() const;
-  void tell_all();
   rank find_lost_peer();
   void find_awaited_peers();
 
   std::shared_ptr<shm_segment> segment_;
   shm_heap heap_;
   rank self_;
-  const std::int32_t process_;
+  const process_id process_;
   shm_page* page_;
   shm_record* record_;
   shm_options options_;
@@ -221,6 +226,7 @@ class shm_endpoint final : public endpoint {
   /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
   std::chrono::steady_clock::time_point culprit_since_{};
 
+  std::thread watcher_;
   std::atomic<bool> is_watching_{false}, stops_watching_{false};
   std::atomic<rank> watched_{k_no_rank};
 };

@@ -193,7 +193,10 @@ bool shm_endpoint::can_read(rank peer) {
   reach& known = reach_[static_cast<std::size_t>(peer)];
   const shm_page& page = segment_->page(peer);
   if (const std::uint64_t probe = page.probe.load(); known == reach::unknown && probe != 0)
-    known = options_.reads_processes && memory_probe::answers(page.process.load(), probe) ? reach::all : reach::none;
+    known = options_.reads_processes && has_visible_process(peer) &&
+                    memory_probe::answers(page.process.load().number, probe)
+                ? reach::all
+                : reach::none;
   return known == reach::all;
 }
 

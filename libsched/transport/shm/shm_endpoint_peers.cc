@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "libsched/transport/quiet_thread.h"
 #include "libsched/transport/shm/shm_edge.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 
@@ -13,13 +14,20 @@ constexpr std::chrono::milliseconds k_longest_exit{50};  // from the loss of its
 
 }  // namespace
 
+/// Whether the number of the peer's process means that process here, too.
+bool shm_endpoint::has_visible_process(rank peer) const {
+  const process_id process = segment_->page(peer).process.load();
+  return process.number != 0 && process.space == process_.space;
+}
+
 bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   const shm_page& page = segment_->page(peer);
-  const std::int32_t process = page.process.load();
-  if (process == 0 || process == getpid()) return false;
+  const process_id process = page.process.load();
+  if (process.number == 0 || process == process_) return false;
   if (page.life.has_ended()) return true;
-  if (page.life.is_held()) return is_awaited && is_killed(process);
-  return is_gone(process) || (is_awaited && state_of_process(process) == rank_state::ending);
+  if (!has_visible_process(peer)) return false;
+  if (page.life.is_held()) return is_awaited && is_killed(process.number);
+  return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
 /// The next rank, in a ring, that is there and no thread of this process.
@@ -27,17 +35,32 @@ rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
     const shm_page& page = segment_->page(peer);
-    const bool is_there = page.state_of_rank.load() != shm_page::closed && page.process.load() != getpid();
+    const bool is_there = page.state_of_rank.load() != shm_page::closed && !is_in_this_process(peer);
     if (is_there && !segment_->is_lost(peer)) return peer;
   }
   return self_;
 }
 
+// The rank counts as open only when the kernel marks its end. So no end of an open rank goes unnoticed, not even an
+// exec, which leaves the process alive.
+std::optional<failure> shm_endpoint::begin_to_watch() {
+  watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
+  is_watching_.wait(false);
+  const bool is_seen_otherwise = process_.space == segment_->creator().space && can_find_processes();
+  if (page_->life.is_held() || is_seen_otherwise) return std::nullopt;
+  return failure{
+      status::unsupported,
+      "this process may not use set_robust_list, and neither kill nor /proc finds the processes of the other "
+      "ranks: nobody would notice the death of a rank. Allow one of these in the sandbox",
+      self_};
+}
+
 // If any rank survives, one does whose successor has not. A rank that ends without closing is lost.
 void shm_endpoint::watch_peers() {
-  is_watching_.store(true);
   {
     const life_word::holder alive(page_->life);
+    is_watching_.store(true);
+    is_watching_.notify_one();
     while (!stops_watching_.load()) {
       const rank peer = find_successor();
       const shm_page& page = segment_->page(peer);
@@ -46,7 +69,6 @@ void shm_endpoint::watch_peers() {
       if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
       if (page.life.has_ended()) {
         segment_->record_lost(peer);
-        tell_all();
       } else if (!stops_watching_.load()) {
         page.life.await_change(seen);
       }
@@ -56,10 +78,10 @@ void shm_endpoint::watch_peers() {
 }
 
 void shm_endpoint::stop_watching() {
-  if (getpid() != process_) return;
   stops_watching_.store(true);
   for (; is_watching_.load(); usleep(50))
     if (const rank peer = watched_.load(); peer != k_no_rank) segment_->page(peer).life.wake();
+  watcher_.join();
 }
 
 std::atomic<round_no>* shm_endpoint::put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) {
@@ -91,15 +113,16 @@ wait_note shm_endpoint::wait_of(rank who) const { return segment_->record(who).w
 
 rank_state shm_endpoint::state_of(rank who) const {
   const shm_page& page = segment_->page(who);
-  const std::int32_t process = page.process.load();
+  const process_id process = page.process.load();
   const bool has_closed = page.state_of_rank.load() == shm_page::closed;
-  if (process == 0 || process == getpid() || has_closed) return rank_state::unknown;
-  return page.life.has_ended() ? rank_state::ending : state_of_process(process);
+  if (process.number == 0 || process == process_ || has_closed) return rank_state::unknown;
+  if (page.life.has_ended()) return rank_state::ending;
+  return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
 // What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
 rank shm_endpoint::find_dead_peer() {
-  if (const rank lost = find_lost_peer(); lost != k_no_rank && segment_->record_lost(lost)) tell_all();
+  if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
   if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
   if (culprit_ != k_no_rank && std::chrono::steady_clock::now() - culprit_since_ > k_longest_exit)
     health_ = status::transport;  // all are alive: it is memory that the system does not let us read

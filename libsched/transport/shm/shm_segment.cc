@@ -1,13 +1,16 @@
 #include "libsched/transport/shm/shm_segment.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -23,7 +26,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c44;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c45;  // the layout below; changes with it
 constexpr std::size_t k_page_bytes = 4096;
 constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
 
@@ -57,11 +60,15 @@ std::uint64_t address_limit() {
   return is_limited ? limit.rlim_cur / 2 : shm_segment::k_most_reserved;
 }
 
-/// Where the machine or a limit does not give what is asked for.
+/// Where the machine or a limit does not give what is asked for. Advises a quarter of what has failed, because the
+/// program needs address space, too.
 failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
+  const std::uint64_t less = std::bit_floor(stride) / 4 >> 20;
+  const std::string advice =
+      less == 0 ? "raise `ulimit -v`"
+                : "ask for less by LSCHED_REGION=" + std::to_string(less) + "M, or region_bytes, or raise `ulimit -v`";
   return {status::no_memory, "shared memory: no address space for " + std::to_string(ranks) + " regions of " +
-                                 std::to_string(stride >> 20) + " MiB (" + why +
-                                 "): ask for less by LSCHED_REGION=64M, say, or region_bytes, or raise `ulimit -v`"};
+                                 std::to_string(stride >> 20) + " MiB (" + why + "): " + advice};
 }
 
 /// The failure of a segment that would be larger than RLIMIT_FSIZE allows a file to be.
@@ -87,8 +94,23 @@ struct owned_descriptor {
   }
 };
 
+/// A call of the system has failed, with errno. Its name begins `what`. No limit and no argument of ours explains EPERM
+/// or ENOSYS here.
 failure system_failure(const char* what) {
-  return {status::transport, std::string("shared memory: ") + what + ": " + std::strerror(errno)};
+  const bool is_refused = errno == EPERM || errno == ENOSYS;
+  const char* const advice = is_refused
+                                 ? ": a sandbox (seccomp) refuses this system call, which a world needs: allow it there"
+                             : errno == EMFILE ? ": raise `ulimit -n`"
+                                               : "";
+  return {is_refused ? status::unsupported : status::transport,
+          std::string("shared memory: ") + what + ": " + std::strerror(errno) + advice};
+}
+
+/// Without this call, which std::mutex needs, too, the process would abort later.
+std::optional<failure> find_refused_futex() {
+  std::uint32_t word = 0;
+  if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;
+  return system_failure("futex, to wake a rank");
 }
 
 /// Where the recording is, if it is in a file. Device and inode tell that file from any other of the same name.
@@ -149,6 +171,7 @@ struct shm_segment::header {
   std::uint64_t data_offset;
   std::int64_t ranks;
   std::uint64_t cores;
+  process_id creator;
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
   std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or will not
@@ -185,10 +208,13 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  owned_descriptor file{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
-  if (file.number < 0) return system_failure("memfd_create");
-  if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("the segment's mode");
-  header first{k_magic, stride, data_offset, ranks, cores, {}, {}, {}, {}};
+  // Above the standard streams: where a stream is closed, the program would print into the segment.
+  const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (lowest.number < 0) return system_failure("memfd_create, to make the segment");
+  owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
+  if (file.number < 0) return system_failure("fcntl, to name the segment");
+  if (fchmod(file.number, S_IRUSR | S_IWUSR) != 0) return system_failure("fchmod, to keep other users out");
+  header first{k_magic, stride, data_offset, ranks, cores, own_process(), {}, {}, {}, {}};
   if (!recorder.empty()) {
     const auto made = create_recorder(recorder, ranks);
     if (!made) return made.error();
@@ -197,8 +223,8 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::vector<std::byte> recording = recording_header(ranks);
   if (ftruncate(file.number, static_cast<off_t>(bytes)) != 0 || !write_at(file.number, 0, &first, sizeof first) ||
       !write_at(file.number, recording_offset_of(ranks), recording.data(), recording.size()))
-    return system_failure("sizing the segment");
-  if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("sealing the segment");
+    return system_failure("ftruncate or pwrite, to size the segment");
+  if (fcntl(file.number, F_ADD_SEALS, k_seals | F_SEAL_SEAL) != 0) return system_failure("fcntl, to seal the segment");
   auto mapped = map(file.number);
   if (mapped) (*mapped)->descriptor_ = std::exchange(file.number, -1);
   return mapped;
@@ -217,11 +243,20 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
+// Of all files only memory files have seals, and no other is called so. Where /proc is hidden, the seals decide.
+bool shm_segment::is_segment(int descriptor) {
+  if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
+  std::error_code error;
+  const auto file = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error);
+  return error || file.native().starts_with("/memfd:libsched");
+}
+
 result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
+  if (auto why = find_refused_futex()) return *why;
   header first{};
   struct stat info {};
   const ssize_t got = fstat(descriptor, &info) == 0 ? pread(descriptor, &first, sizeof first, 0) : -1;
-  if (got < 0) return system_failure("reading the segment's header");
+  if (got < 0) return system_failure("pread, to read the segment's header");
   const auto bytes = static_cast<std::size_t>(info.st_size);
   if (got != static_cast<ssize_t>(sizeof first) || !first.describes(bytes))
     return failure{status::version, "shared memory: the segment was made by another version of libsched"};
@@ -230,7 +265,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
                    "shared memory: the segment may change its size, so that no process may trust it"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED && errno == ENOMEM) return no_room(first.stride, first.ranks, std::strerror(errno));
-  if (base == MAP_FAILED) return system_failure("mapping the segment");
+  if (base == MAP_FAILED) return system_failure("mmap, to map the segment");
   const std::shared_ptr<shm_segment> segment(new shm_segment(static_cast<std::byte*>(base), bytes));
   if (first.recorder.exists()) {
     first.recorder.path.back() = '\0';
@@ -238,7 +273,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     if (auto why = map_recorder(first.recorder, segment->at(offset), recording_bytes(first.ranks))) return *why;
   }
   // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
-  if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("keeping the segment out of core dumps");
+  if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("madvise, to keep the segment out of core dumps");
   return segment;
 }
 
@@ -252,6 +287,8 @@ shm_segment::header& shm_segment::head() const { return *std::launder(reinterpre
 rank shm_segment::ranks() const { return static_cast<rank>(head().ranks); }
 
 unsigned shm_segment::cores() const { return static_cast<unsigned>(head().cores); }
+
+process_id shm_segment::creator() const { return head().creator; }
 
 std::size_t shm_segment::stride() const { return head().stride; }
 
@@ -270,10 +307,19 @@ bool shm_segment::is_lost(rank who) const {
 bool shm_segment::record_lost(rank who) {
   for (rank others = 0; others < ranks(); ++others) {
     std::int32_t nobody = 0;
-    if (page(others).lost.compare_exchange_strong(nobody, who + 1)) return true;
+    if (page(others).lost.compare_exchange_strong(nobody, who + 1)) return wake_ranks(), true;
     if (nobody == who + 1) return false;
   }
   return false;
+}
+
+void shm_segment::wake_ranks() const {
+  bad_news().fetch_add(1);
+  for (rank peer = 0; peer < ranks(); ++peer) {
+    ring(page(peer).bell, doorbell::waiter, INT_MAX);
+    ring(page(peer).bell, doorbell::auxiliary);
+  }
+  ring(head().entrance, doorbell::waiter, INT_MAX);
 }
 
 void shm_segment::enter(rank who, shm_page::state as) {
@@ -283,36 +329,43 @@ void shm_segment::enter(rank who, shm_page::state as) {
     ring(head().entrance, doorbell::waiter, INT_MAX);
 }
 
-// The last one to come wakes all. From time to time each looks whether one has died on its way.
-std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) const {
+// The last rank to enter wakes all. From time to time each rank looks whether another one has died on its way: such a
+// rank has no thread yet by which the others could learn of its end.
+std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) {
   using clock = std::chrono::steady_clock;
   const auto deadline = clock::now() + limit;
   doorbell& entrance = head().entrance;
-  const auto have_all_entered = [this] { return head().entered.load() >= static_cast<std::uint32_t>(ranks()); };
-  while (!have_all_entered() && is_any_absent()) {
+  const auto may_sleep = [this] {
+    return head().entered.load() < static_cast<std::uint32_t>(ranks()) && lost_after(0) == k_no_rank;
+  };
+  while (may_sleep() && find_absent() != k_no_rank) {
     const std::uint32_t epoch = entrance.word[doorbell::waiter].load();
-    if (!have_all_entered())
+    if (may_sleep())
       sleep_on(entrance, doorbell::waiter, epoch, std::min<std::chrono::nanoseconds>(limit, k_look_after_ranks));
-    if (auto why = find_missing(clock::now() >= deadline)) return why;
+    record_ended_on_the_way();
+    const rank late = clock::now() >= deadline ? find_absent() : k_no_rank;
+    if (late != k_no_rank && lost_after(0) == k_no_rank)
+      return failure{status::timeout, "rank " + std::to_string(late) + " did not open its world in time", late};
   }
-  return std::nullopt;
+  const rank lost = lost_after(0);
+  if (lost == k_no_rank) return std::nullopt;
+  return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world", lost};
 }
 
-bool shm_segment::is_any_absent() const {
+rank shm_segment::find_absent() const {
   for (rank r = 0; r < ranks(); ++r)
-    if (page(r).state_of_rank.load() == shm_page::absent) return true;
-  return false;
+    if (page(r).state_of_rank.load() == shm_page::absent) return r;
+  return k_no_rank;
 }
 
-std::optional<failure> shm_segment::find_missing(bool is_late) const {
+void shm_segment::record_ended_on_the_way() {
+  const process_id own = own_process();
   for (rank r = 0; r < ranks(); ++r) {
-    if (page(r).state_of_rank.load() != shm_page::absent) continue;
-    const std::int32_t process = page(r).process.load();
-    if (process != 0 && state_of_process(process) == rank_state::ending)
-      return failure{status::peer, "rank " + std::to_string(r) + " died before it had opened its world", r};
-    if (is_late) return failure{status::timeout, "rank " + std::to_string(r) + " did not open its world in time", r};
+    const process_id process = page(r).process.load();
+    const bool is_on_its_way = page(r).state_of_rank.load() == shm_page::absent && process.number != 0;
+    if (is_on_its_way && process.space == own.space && state_of_process(process.number) == rank_state::ending)
+      record_lost(r);
   }
-  return std::nullopt;
 }
 
 shm_page& shm_segment::page(rank of) const {

@@ -25,6 +25,7 @@
 #include "libsched/transport/doorbell.h"
 #include "libsched/transport/endpoint.h"
 #include "libsched/transport/shm/life_word.h"
+#include "libsched/transport/shm/peer_processes.h"
 #include "libsched/transport/shm/shm_area.h"
 #include "libsched/transport/shm/shm_board.h"
 #include "libsched/transport/shm/shm_recording.h"
@@ -38,7 +39,7 @@ struct shm_page {
   doorbell bell;
   alignas(64) life_word life;  ///< held by the thread that watches other ranks
   std::atomic<std::uint32_t> state_of_rank;
-  std::atomic<std::int32_t> process;
+  std::atomic<process_id> process;   ///< that has taken the rank's place
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
   std::atomic<std::int32_t> lost;    ///< of the r-th page: the rank that was lost after r others, plus one
   /// Parts of the rank's region that are never given back: offsets, and lengths, which are written last. 0: none yet.
@@ -64,6 +65,9 @@ class shm_segment {
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
+  /// Whether the descriptor is of a segment, of whatever version.
+  static bool is_segment(int descriptor);
+
   /// Maps a segment that another process created, and closes the descriptor, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
 
@@ -72,7 +76,8 @@ class shm_segment {
   shm_segment& operator=(const shm_segment&) = delete;
 
   rank ranks() const;
-  unsigned cores() const;  ///< as its creator said; 0: unknown
+  unsigned cores() const;      ///< as its creator said; 0: unknown
+  process_id creator() const;  ///< the launcher, or a rank
   /// For processes that inherit or receive it; closed by exec. -1: the segment was adopted.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
@@ -84,16 +89,20 @@ class shm_segment {
   rank lost_after(rank others) const;
   bool is_lost(rank who) const;
 
-  /// Records that `who` is lost, behind those that are on record; false: it is there already. Whoever notices a loss
-  /// records it before anything that follows from the loss, so a rank that has ended because of it comes behind.
+  /// Records that `who` is lost, behind the losses that are on record, and wakes all ranks. Returns false if the loss
+  /// is on record already. Whoever notices a loss records it before anything that follows from the loss. So a rank that
+  /// has ended because of a loss comes after that loss.
   bool record_lost(rank who);
+
+  /// Wakes the threads of all ranks, whatever they sleep for: bad_news() has something new.
+  void wake_ranks() const;
 
   /// A rank that was absent has opened its endpoint, or will not.
   void enter(rank who, shm_page::state as);
 
-  /// Waits, asleep, until every rank has entered: the first commit looks at all of them. TIMEOUT names
-  /// a rank that has not come within the limit, PEER one that has ended on its way.
-  std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit) const;
+  /// Waits, asleep, until every rank has entered: the first commit looks at all of them. TIMEOUT names a rank that has
+  /// not come within the limit. PEER names the rank that was lost first.
+  std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit);
 
   shm_page& page(rank of) const;
   shm_record& record(rank of) const;
@@ -117,8 +126,8 @@ class shm_segment {
   shm_segment(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
   static result<std::shared_ptr<shm_segment>> map(int descriptor);
   header& head() const;
-  bool is_any_absent() const;
-  std::optional<failure> find_missing(bool is_late) const;
+  rank find_absent() const;
+  void record_ended_on_the_way();
 
   int descriptor_ = -1;
   std::byte* base_;

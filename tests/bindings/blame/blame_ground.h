@@ -1,0 +1,67 @@
+// The memory that blame_test.cc shares with the ranks of a job, each a process of blame_rank.cc.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace lsched::testing {
+
+/// The calls that a job makes until one of its ranks ends.
+inline constexpr std::array k_families{"rounds", "creates", "splits", "partial", "sparse", "messages", "opening"};
+
+/// The ways in which that rank ends. The last entry stops the rank instead.
+inline constexpr std::array k_ends{"kill", "exit", "_exit", "abort", "segv", "term", "exec", "stop"};
+inline constexpr std::size_t k_deaths = k_ends.size() - 1;
+
+inline constexpr std::int32_t k_most_ranks = 8;
+
+/// All zeroes when a job begins.
+struct blame_ground {
+  /// The first error of a rank.
+  struct report {
+    std::int32_t status;
+    std::int32_t named;  ///< the rank in the world that was opened
+    char text[512];
+    std::atomic<std::int32_t> is_there;
+  };
+  std::atomic<std::int32_t> victim;      ///< its process
+  std::atomic<std::int32_t> has_ended;   ///< the victim is about to end, or to stop
+  std::atomic<std::int32_t> reports_in;  ///< by survivors
+  report reports[k_most_ranks];
+};
+
+/// A file in shared memory; the process that creates the file removes it.
+class shared_ground {
+ public:
+  shared_ground(std::string path, bool creates) : path_(std::move(path)), is_owner_(creates) {
+    const int file = open(path_.c_str(), O_RDWR | O_CLOEXEC | (creates ? O_CREAT | O_EXCL : 0), 0600);
+    if (file < 0 || (creates && ftruncate(file, sizeof(blame_ground)) != 0)) throw std::runtime_error(path_);
+    void* const place = mmap(nullptr, sizeof(blame_ground), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (place == MAP_FAILED) throw std::runtime_error(path_);
+    place_ = static_cast<blame_ground*>(place);
+  }
+  ~shared_ground() {
+    munmap(place_, sizeof(blame_ground));
+    if (is_owner_) unlink(path_.c_str());
+  }
+  shared_ground(const shared_ground&) = delete;
+  shared_ground& operator=(const shared_ground&) = delete;
+
+  blame_ground* operator->() const { return place_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  const std::string path_;
+  const bool is_owner_;
+  blame_ground* place_;
+};
+
+}  // namespace lsched::testing

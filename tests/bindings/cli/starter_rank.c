@@ -1,0 +1,63 @@
+/* A rank that starts programs, which use libsched, too: starter_rank MODE, started by `lsched run`.
+ *
+ *   child   opens a world and closes it; prints the error, if there is one
+ *   before  starts a child before it opens its world          after   starts a child while the world is open
+ *   forked  forks a process that opens a world                plain   starts nothing
+ *
+ * All but "child" then take part in a barrier. */
+#include <lsched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { k_failed = 3 };
+static const uint64_t k_limit_ns = UINT64_C(20000000000);
+
+static int open_and_close(void) {
+  lsched_world* world = NULL;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  if (lsched_world_open(NULL, &world, &why) != LSCHED_OK) {
+    printf("%s: %s\n", lsched_status_name((lsched_status)why.status), why.text);
+    return k_failed;
+  }
+  printf("a world of %d\n", (int)lsched_size(world));
+  return lsched_world_close(world) == LSCHED_OK ? 0 : k_failed;
+}
+
+static void start_child(const char* self) {
+  char command[512];
+  snprintf(command, sizeof command, "%s child", self);
+  if (system(command) < 0) exit(k_failed);
+}
+
+static void fork_child(void) {
+  const pid_t child = fork();
+  if (child == 0) {
+    (void)open_and_close();
+    fflush(stdout);
+    _exit(0);
+  }
+  (void)waitpid(child, NULL, 0);
+}
+
+int main(int count, char** words) {
+  const char* const mode = count == 2 ? words[1] : "";
+  if (strcmp(mode, "child") == 0) return open_and_close();
+  if (strcmp(mode, "before") == 0) start_child(words[0]);
+  lsched_world* world = NULL;
+  lsched_schedule* barrier = NULL;
+  lsched_diagnostic why;
+  lsched_diagnostic_init(&why);
+  lsched_status answer = lsched_world_open(NULL, &world, &why);
+  if (answer == LSCHED_OK && strcmp(mode, "after") == 0) start_child(words[0]);
+  if (answer == LSCHED_OK && strcmp(mode, "forked") == 0) fork_child();
+  if (answer == LSCHED_OK) answer = lsched_barrier_create(world, &barrier, &why);
+  if (answer == LSCHED_OK) answer = lsched_run(barrier, k_limit_ns, &why);
+  if (answer == LSCHED_OK) answer = lsched_schedule_destroy(barrier, k_limit_ns, &why);
+  if (answer == LSCHED_OK) answer = lsched_world_close(world);
+  if (answer != LSCHED_OK) fprintf(stderr, "%s: %s\n", lsched_status_name(answer), why.text);
+  return answer == LSCHED_OK ? 0 : k_failed;
+}
