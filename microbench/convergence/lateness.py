@@ -122,7 +122,8 @@ class Lateness(Figure):
         policies = FAST if is_fast else tuple(each for each in ROWS if by_ranks or each != HOOK)
         jobs = [(kind, policy, seed) for kind in LATENESS for policy in policies for seed in range(seeds)]
         found: Outcomes = {(kind, policy): [] for kind in LATENESS for policy in policies}
-        outcomes = self._ranks(jobs) if by_ranks else (simulated(*job, 2 if is_fast else 1) for job in jobs)
+        share = 2 if is_fast else 1
+        outcomes = self._ranks(jobs, share) if by_ranks else (simulated(*job, share) for job in jobs)
         for done, ((kind, policy, _), outcome) in enumerate(zip(jobs, outcomes, strict=True)):
             found[kind, policy].append(outcome)
             progress(done + 1, len(jobs), f"{kind}, {policy}")
@@ -134,8 +135,8 @@ class Lateness(Figure):
                       axes=("speed", "accuracy"), are_curves=True)
 
     @staticmethod
-    def _ranks(jobs: list[tuple[str, str, int]]) -> Iterator[Outcome]:
-        for told in lines_of_ranks(4, "lateness_ranks.py", {"unit": UNIT, "jobs": jobs}):
+    def _ranks(jobs: list[tuple[str, str, int]], share: int) -> Iterator[Outcome]:
+        for told in lines_of_ranks(4, "lateness_ranks.py", {"unit": UNIT, "share": share, "jobs": jobs}):
             yield Outcome(**told)
 
 

@@ -1,6 +1,6 @@
 """Trainings of lateness.py by real ranks, one after the other; what each rank runs.
 
-    lsched run -n 4 python lateness_ranks.py '{"unit": 5e-5, "jobs": [[kind, policy, seed], ...]}'
+    lsched run -n 4 python lateness_ranks.py '{"unit": 5e-5, "share": 1, "jobs": [[kind, policy, seed], ...]}'
 
 A step computes the gradient and sleeps for the rest of its time. Rank 0 writes a line of JSON for each training.
 """
@@ -154,7 +154,9 @@ def main(wanted: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("lsched")
     for kind, policy, seed in wanted["jobs"]:
-        outcome = training_of(TASKS[kind](seed, torch.float32), policy, wanted["unit"]).run()
+        task = TASKS[kind](seed, torch.float32)
+        task.steps //= wanted["share"]
+        outcome = training_of(task, policy, wanted["unit"]).run()
         if dist.get_rank() == 0:
             print(json.dumps(vars(outcome)), flush=True)
     dist.destroy_process_group()
