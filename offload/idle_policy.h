@@ -34,7 +34,7 @@ struct idle_policy {
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
 };
 
-/// Whether other programs use the core on which a thread polls.
+/// Detects that other programs use the core on which a thread polls.
 ///
 /// Two looks that find nothing follow each other within microseconds. If a look comes a millisecond after the last one,
 /// another program has had the core meanwhile. Then a thread that spins or yields uses up its time slice and waits for

@@ -1,4 +1,4 @@
-// The floating-point mode of a thread, and the one in which this library computes.
+// The floating-point mode of a thread, and the mode in which this library computes.
 //
 // A mode is how results are rounded, whether subnormals become zero, and which exceptions trap. The application may
 // change the mode of its threads at any time, by fesetround or by a library that flushes subnormals, and a new thread

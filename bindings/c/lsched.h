@@ -199,7 +199,8 @@ typedef enum lsched_progress_mode {
 } lsched_progress_mode;
 
 typedef enum lsched_idle_mode {
-  LSCHED_IDLE_AUTO = 0, /* spin while cores are free for every local rank, else yield, then sleep */
+  LSCHED_IDLE_AUTO = 0, /* spin if there is a core for each local rank, else yield, then sleep; sleep at once while
+                           other programs use the core */
   LSCHED_IDLE_SPIN,
   LSCHED_IDLE_YIELD,
   LSCHED_IDLE_PARK

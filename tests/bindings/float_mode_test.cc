@@ -207,9 +207,9 @@ TEST(float_mode, that_workers_of_a_lane_inherit_changes_no_bit) { expect_same_su
 
 // --- arithmetic on the caller's thread -------------------------------------------------------------------------------
 
-// Rank 0 offers three times a round. It has called ahead, so a round takes its contribution as soon as the one before
-// has ended, and the offers that come then are merged on its own thread for the next. A result is divided where it is
-// collected.
+// Rank 0 offers three times a round. Thus rank 0 has called ahead, and a round takes its contribution as soon as the
+// last round has ended. Later offers are merged on its own thread for the next round. A result is divided by the thread
+// that collects.
 TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
   constexpr std::uint64_t k_count = 100;
   std::vector<floats> gradients;

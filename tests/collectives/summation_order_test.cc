@@ -112,7 +112,7 @@ schedule_ptr symbolic(const schedule& program) {
 
 using trees = std::vector<expressions::number>;
 
-/// What is asked of one algorithm.
+/// A request to one algorithm.
 struct request {
   const algorithm* how;
   rank size;
@@ -193,7 +193,7 @@ double awkward(rank r, std::uint64_t i) {
   return sign * static_cast<double>(2 * r + 1) * static_cast<double>(i + 1) / 3.0 + 1e-3 / static_cast<double>(r + 7);
 }
 
-/// Of the element with that number in the inputs.
+/// Returns the sum of that element of the inputs.
 double value_of(expressions::number tree, rank size, std::uint64_t element) {
   std::vector<double> leaves;
   for (rank r = 0; r < size; ++r) leaves.push_back(awkward(r, element));
@@ -222,7 +222,7 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Whether another thread computes, and how the vector is cut for that.
+/// Compares rounds of engines that compute by themselves with rounds that a lane computes in pieces.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;
@@ -231,7 +231,7 @@ bool depends_on_cores(const algorithm& how, rank size) {
 
 // --- cells -----------------------------------------------------------------------------------------------------------
 
-/// Whether sums that both have differ.
+/// Compares the sums that both have.
 bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   for (std::size_t r = 0; r < std::min(x.size(), y.size()); ++r)
     for (std::size_t i = 0; i < std::min(x[r].size(), y[r].size()); ++i)
@@ -239,7 +239,7 @@ bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   return false;
 }
 
-/// Whether one of these requests, as far as the algorithm can do them, is added up in another order than the usual one.
+/// Returns whether one of these requests that the algorithm can do has another order than the usual request.
 bool differs_from_usual(const algorithm& how, rank size, const std::vector<std::function<void(shape&)>>& changes) {
   const std::vector<trees> usual = play({&how, size, shape_of(how, size, k_count)});
   return std::ranges::any_of(changes, [&](const auto& change) {
@@ -256,7 +256,7 @@ bool depends_on_count(const algorithm& how, rank size) {
   });
 }
 
-/// Whether two elements of the vector have different orders, of those that are sums of all ranks.
+/// Returns whether two elements that are sums of all ranks have different orders.
 bool depends_on_position(const algorithm& how, rank size) {
   const request usual{&how, size, shape_of(how, size, k_count)};
   const std::vector<trees> found = play(usual);
@@ -273,7 +273,7 @@ bool depends_on_memory(const algorithm& how, rank size) {
                              [](shape& data) { data.in_place = true, data.is_visible = false; }});
 }
 
-/// Whether a world with one rank more, which contributes nothing, adds up in another order.
+/// Returns whether a world with one rank more, which contributes nothing, adds up in another order.
 bool depends_on_ranks(const algorithm& how, rank size) {
   const request fewer{&how, size - 1, shape_of(how, size - 1, k_count)};
   request more{&how, size, shape_of(how, size, k_count)};
