@@ -16,8 +16,8 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive back
-/// unless the receive moves already. Other messages continue without this object.
+/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive
+/// back unless the receive moves already. Other messages continue without this object.
 struct message {
   message();
   message(message&& other) noexcept  // when the message is posted
