@@ -16,8 +16,8 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive back
-/// that has not begun to move. Other messages continue without this object.
+/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive
+/// back unless the receive moves already. Other messages continue without this object.
 struct message {
   message();
   message(message&& other) noexcept  // when the message is posted
@@ -172,7 +172,7 @@ message receive(nb::handle_t<mailbox> self, std::int32_t from, std::int32_t tag,
   });
 }
 
-/// Calls `call(arrival*)` of the message, in turn, and keeps what it has ended of.
+/// Calls `call(arrival*)` for the message and stores the failure if the message has ended with a failure.
 template <class Call>
 void ended_by(message& of, Call&& call) {
   lsched_arrival what{.struct_size = sizeof what};
@@ -223,7 +223,7 @@ void cancel(message& of) {
   of.end({});
 }
 
-/// Takes the message back if it has not begun to move. Later waits for the message raise Cancelled.
+/// Takes the message back unless the message moves already. Later waits for the message raise Cancelled.
 void give_up(message& of) {
   if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
@@ -235,7 +235,7 @@ void give_up(message& of) {
   of.end({});
 }
 
-/// Gives up each message of the mailbox that has not begun to move, so that the mailbox can be destroyed.
+/// Gives up each message of the mailbox that does not move yet, so that the mailbox can be destroyed.
 void give_up_all(nb::handle_t<mailbox> self) {
   if (!nb::inst_ptr<mailbox>(self)->is_usable()) return;
   std::vector<nb::object> owners;  // other threads may drop messages while this one waits

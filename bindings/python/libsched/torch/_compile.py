@@ -10,7 +10,7 @@ _SKIPS = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame.
 
 
 def is_not_compiled(kind: type) -> type:
-    """A decorator: makes torch.compile run the methods of the class, and what they call, as they are.
+    """A decorator. Makes torch.compile run the methods of the class, and the functions that they call, unchanged.
 
     torch calls these methods from C++ while a compiled model runs, DistributedDataParallel's constructor and forward()
     for example. Without this, Dynamo compiles the methods like code of the user, and fails since a process group is

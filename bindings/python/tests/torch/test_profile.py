@@ -1,4 +1,4 @@
-"""What torch's profiler and CommDebugMode show of collectives and messages. Ranks are processes."""
+"""Collectives and messages in torch's profiler and in CommDebugMode. Ranks are processes."""
 
 from test_failures import run
 
