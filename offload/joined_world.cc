@@ -98,7 +98,7 @@ std::optional<failure> joined_world::await_end(commitment& made, bool* has_ended
     by.with_engine([&] {
       const rank missing = commits_->give_up(made);
       if (made.progress().has_ended()) return;
-      why = failure_of_commit(status::timeout, missing);
+      why = commits_->failure_of(status::timeout, missing);
       made.abandon();
     });
   *has_ended = !why;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace lsched {
@@ -13,15 +14,6 @@ std::string text_of_missing(rank missing) {
 }
 
 }  // namespace
-
-failure failure_of_commit(status answer, rank missing) {
-  switch (answer) {
-    case status::timeout: return {answer, text_of_missing(missing) + " did not commit in time", missing};
-    case status::peer:
-      return {answer, text_of_missing(missing) + " died or closed its world before it committed", missing};
-    default: return {answer, "exchanging the commit records failed", missing};
-  }
-}
 
 commit_queue::commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets)
     : engine_(runs), members_(std::move(members)), board_(std::move(meets)) {}
@@ -53,7 +45,7 @@ bool commit_queue::advance() {
 // Whether the first one has ended, or its record has been posted.
 bool commit_queue::advance_first() {
   if (!is_posted_) {
-    if (lost_ != k_no_rank) return end_first(failure_of_commit(status::peer, lost_)), true;
+    if (lost_ != k_no_rank) return end_first(failure_of(status::peer, lost_)), true;
     const commit_record& mine = queue_.front()->record_;
     std::array<std::byte, board::record_bytes> bytes{};
     std::memcpy(bytes.data(), &mine, sizeof mine);
@@ -67,7 +59,7 @@ bool commit_queue::advance_first() {
   const status answer = board_->gather(records_, &missing_);
   if (answer == status::pending && lost_ == k_no_rank) return false;
   if (answer == status::pending)
-    end_unsettled(failure_of_commit(status::peer, lost_));
+    end_unsettled(failure_of(status::peer, lost_));
   else
     conclude_first(answer);
   return true;
@@ -81,7 +73,7 @@ void commit_queue::conclude_first(status answer) {
     engine_.lose(*members_, missing_);
     missing_ = engine_.culprit_of_loss(*members_, missing_);
   }
-  if (answer != status::ok) return end_first(failure_of_commit(answer, missing_));
+  if (answer != status::ok) return end_first(failure_of(answer, missing_));
   std::vector<commit_record> all(static_cast<std::size_t>(members_->place().size));
   for (std::size_t r = 0; r < all.size(); ++r)
     std::memcpy(&all[r], records_.data() + r * board::record_bytes, sizeof all[r]);
@@ -122,6 +114,20 @@ rank commit_queue::give_up(const commitment& late) {
     (*found)->withdraw(why);
   }
   return missing;
+}
+
+failure commit_queue::failure_of(status answer, rank missing) const {
+  failure why{answer, text_of_missing(missing), missing};
+  if (answer == status::timeout) {
+    why.text += " did not commit in time";
+    const rank late = engine_.find_late(*members_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
+    if (late != k_no_rank) why.peer = late;
+  } else if (answer == status::peer) {
+    why.text += " died or closed its world before it committed";
+  } else {
+    why.text = "exchanging the commit records failed";
+  }
+  return why;
 }
 
 std::string commit_queue::describe_wait(const membership& of, rank* waits_for) const {

@@ -16,9 +16,6 @@
 
 namespace lsched {
 
-/// Why a commit does not stand for which the records of all could not be had.
-failure failure_of_commit(status answer, rank missing);
-
 /// The engine's owner calls it.
 class commit_queue final : public engine_task {
  public:
@@ -43,6 +40,9 @@ class commit_queue final : public engine_task {
   /// This rank waits no longer. The commit has ended when this returns, perhaps well; over a medium without shared
   /// memory perhaps later. Answers whose record was missing.
   rank give_up(const commitment& late);
+
+  /// Why a commit does not stand for which the records of all could not be had.
+  failure failure_of(status answer, rank missing) const;
 
   bool advance() override;
   bool is_over() const override { return queue_.empty(); }

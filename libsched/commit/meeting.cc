@@ -104,12 +104,16 @@ bool meeting::end(const failure& why) {
 }
 
 failure meeting::late(rank member) const {
-  const rank late = member == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(member)];
-  return {status::timeout,
-          (late == k_no_rank ? "some rank" : "rank " + std::to_string(late)) +
-              (is_of_survivors_ ? " is alive and has not called in time"
-                                : " has not called with the same ranks and tag in time"),
-          late};
+  const rank missing = member == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(member)];
+  failure why{status::timeout,
+              (missing == k_no_rank ? "some rank" : "rank " + std::to_string(missing)) +
+                  (is_of_survivors_ ? " is alive and has not called in time"
+                                    : " has not called with the same ranks and tag in time"),
+              missing};
+  if (is_of_survivors_) return why;  // the same on all ranks
+  const rank late = engine_.find_late(*parent_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
+  if (late != k_no_rank) why.peer = late;
+  return why;
 }
 
 /// `member`: of the parent.

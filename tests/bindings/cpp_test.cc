@@ -354,6 +354,7 @@ TEST(CppHeader, shared_memory_serves_as_buffers) {
     world.free(data);
     EXPECT_GE(world.stats().rounds, 1u);
     EXPECT_NE(world.describe().find("of 2"), std::string::npos) << world.describe();
+    EXPECT_TRUE(world.lost().empty());
   });
 }
 

@@ -46,6 +46,23 @@ def test_others_hear_of_a_rank_that(end):
     assert all("PeerLost" in line or "Cancelled" in line for line in heard)
 
 
+def test_lost_ranks_are_listed():
+    done = launch(3, """
+    world = libsched.init()
+    assert world.lost() == []
+    step = world.barrier()
+    try:
+        for i in range(1_000_000):
+            if i == 10 and world.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            step.run(timeout=30)
+    except libsched.PeerLost:
+        os.write(1, f"lost: {world.lost()[:1]}\\n".encode())
+    os._exit(0)
+    """)
+    assert done.output.count("lost: [1]") == 2, done.output
+
+
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
     """As workers of a data loader, which are forked off and have all that the rank had open."""
     done = launch(3, LOOP + """
