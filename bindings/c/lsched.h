@@ -585,12 +585,15 @@ LSCHED_CHECKED lsched_status lsched_start_with(lsched_schedule* schedule, const 
                                                void* const* outputs, const lsched_counts* counts,
                                                lsched_ticket* ticket);
 
-/** LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.
+/** LSCHED_OK once the round has ended, LSCHED_PENDING before.  Thread: any. Blocks: never.  Memory: as lsched_wait.
  * Makes progress where there is no progress thread.  Errors: STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_test(lsched_ticket ticket);
 
 /** Waits for the round's end; the waiting thread drives the engine itself.  May be repeated after TIMEOUT.
  * Thread: any number.  Blocks: at most timeout_ns.
+ * Memory: after TIMEOUT the buffers still belong to the schedule; after OK and after every other way in which the round
+ * has ended (PEER, CANCELLED, BOUNDS, TRANSPORT, DEVICE) they are the caller's, and no other rank reads or writes them.
+ * Over MPI buffers of more than 16 KiB may be overwritten then, but must exist until the world is closed.
  * Errors: TIMEOUT; the diagnostic then names the schedule, the round of the ticket, the ops that have not fired and the
  * ranks they wait for. STATE: the round has not been started. */
 LSCHED_CHECKED lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic);

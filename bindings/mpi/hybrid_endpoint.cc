@@ -147,9 +147,14 @@ void hybrid_endpoint::detach(std::uint32_t id) {
 }
 
 // Both speak of ranks of the launch here: shared memory takes the number as it is.
-void hybrid_endpoint::cancel(std::uint32_t id, rank by) {
-  near_->cancel(id, by);
-  far_->cancel(id, by);
+void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
+  near_->cancel(id, reason);
+  far_->cancel(id, reason);
+}
+
+void hybrid_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
+  near_->close_to_readers(id, reason);
+  far_->close_to_readers(id, reason);
 }
 
 void hybrid_endpoint::abandon(std::uint32_t id) {
@@ -167,12 +172,12 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)
-      report_cancelled({news->instance, node_[static_cast<std::size_t>(news->by)], true});
+      report_cancelled({news->instance, {node_[static_cast<std::size_t>(news->reason.who)], status::peer}, true});
     else
-      far_->cancel(news->instance, news->by);
+      far_->cancel(news->instance, news->reason);
   }
   while (const auto news = far_->take_cancellation()) {
-    if (!news->is_departure) near_->cancel(news->instance, news->by);
+    if (!news->is_departure) near_->cancel(news->instance, news->reason);
     report_cancelled(*news);
   }
 }

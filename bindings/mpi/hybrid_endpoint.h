@@ -55,8 +55,9 @@ class hybrid_endpoint final : public endpoint {
   status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
-  void cancel(std::uint32_t id, rank by) override;
+  void cancel(std::uint32_t id, const end_reason& reason) override;
   void abandon(std::uint32_t id) override;
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override;
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& payload) override {

@@ -201,7 +201,7 @@ status mpi_endpoint::link(std::uint32_t id, std::span<const member_address> all)
   links_.link(id, all);
   for (const link_id link : links_.link_to_each_peer(id))
     if (mpi_stream& from = links_.stream_of(link); from.listening == listening::not_yet) receive_control(from);
-  if (links_.given_up_by(id) != k_no_rank) pass_on_cancellation(id);
+  if (links_.end_of(id)) pass_on_cancellation(id);
   return health_;
 }
 
@@ -214,36 +214,72 @@ void mpi_endpoint::detach(std::uint32_t id) {
 
 // --- giving up ---------------------------------------------------------------------------------------------
 
-void mpi_endpoint::cancel(std::uint32_t id, rank by) {
-  if (!links_.give_up(id, by)) return;
-  report_cancelled({id, by});
+//     sender whose instance ends              receiver
+//       E1 k_cancelled               ───►       E2 its links are dead: no message completes a receive any more
+//       E4 the verdict               ◄───       E3 k_answered
+//
+// Between E1 and E3 the receiver may end its round with a message that MPI still reads from the sender's memory. After
+// E3 MPI may go on reading there, but no rank uses what is read.
+void mpi_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
+  if (!links_.end(id, reason)) return;
+  report_cancelled({id, reason});
+  kill_links(id);
   if (!links_.is_unlinked(id)) pass_on_cancellation(id);
 }
 
+void mpi_endpoint::kill_links(std::uint32_t id) {
+  for (const link_id link : links_.of(id)) {
+    forget(link);
+    links_[link].is_live = false;
+  }
+}
+
 void mpi_endpoint::pass_on_cancellation(std::uint32_t id) {
-  const rank by = links_.given_up_by(id);
   for (const link_id link : links_.link_to_each_peer(id)) {
     mpi_stream& to = links_.stream_of(link);
-    to.put({links_[link].instance, mpi_stream::k_cancelled, static_cast<std::uint64_t>(by)});
+    to.put({links_[link].instance, mpi_stream::k_cancelled, mpi_stream::pack(*links_.end_of(id), id)});
     send_control(to);
   }
+}
+
+// After the last record, which a closing endpoint has sent, peers wait for no answer.
+void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::control_record& news) {
+  cancel(news.instance, mpi_stream::reason_in(news.value));
+  if (is_closed_) return;
+  from.put({static_cast<std::uint32_t>(news.value >> 32), mpi_stream::k_answered, 0});
+  send_control(from);
+}
+
+// Peers learn by messages alone. Payloads that were copied need no closing.
+void mpi_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
+  const auto is_sending = [this](link_id link) { return links_[link].spec.outgoing && links_[link].chunks != 0; };
+  if (std::ranges::any_of(links_.of(id), is_sending)) cancel(id, reason);
 }
 
 // Receives are withdrawn, but for those whose message is on its way already; what comes later is an orphan. MPI goes on
 // with what is being sent.
 void mpi_endpoint::abandon(std::uint32_t id) {
-  for (const link_id link : links_.of(id)) {
-    forget(link);
-    links_[link].is_live = false;
-  }
+  kill_links(id);
   if (health_ == status::ok)
     (void)succeeded(requests_.cancel_receives([this](link_id link) { return !links_[link].is_live; }));
 }
 
 status mpi_endpoint::check_readers(std::uint32_t id, rank* reader) {
-  *reader = k_no_rank;
-  const auto is_used = [this](link_id link) { return links_[link].chunks != 0; };
-  return std::ranges::any_of(links_.of(id), is_used) ? status::unsupported : status::ok;
+  status answer = status::ok;
+  for (const link_id link : links_.of(id)) {
+    const mpi_link& state = links_[link];
+    if (state.chunks == 0) continue;
+    answer = status::unsupported;
+    const bool is_unused = state.spec.outgoing && (state.is_answered || has_ended(state.spec.peer));
+    *reader = state.spec.peer;
+    if (health_ == status::ok && !is_unused) return status::pending;  // a receive ends soon: see cancel_receives
+  }
+  return answer;
+}
+
+/// Returns true once the last record of the peer has come.
+bool mpi_endpoint::has_ended(rank peer) const {
+  return links_.streams()[static_cast<std::size_t>(peer)]->listening == listening::ended;
 }
 
 }  // namespace lsched

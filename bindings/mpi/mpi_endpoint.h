@@ -75,8 +75,9 @@ class mpi_endpoint final : public endpoint {
   status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
-  void cancel(std::uint32_t id, rank by) override;
+  void cancel(std::uint32_t id, const end_reason& reason) override;
   void abandon(std::uint32_t id) override;
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override;
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& payload) override;
@@ -117,6 +118,9 @@ class mpi_endpoint final : public endpoint {
   bool has_arrived(link_id link);
   void raise(link_id link, std::uint64_t value);
   void pass_on_cancellation(std::uint32_t id);
+  void answer_cancellation(mpi_stream& from, const mpi_stream::control_record& news);
+  void kill_links(std::uint32_t id);
+  bool has_ended(rank peer) const;
   void send_control(mpi_stream& to);
   void receive_control(mpi_stream& from);
   void take_control(mpi_stream& from, int bytes);

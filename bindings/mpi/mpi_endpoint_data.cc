@@ -248,8 +248,14 @@ void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_reco
     from.announced = news.value;
     return;
   }
-  if (news.index == mpi_stream::k_cancelled) return cancel(news.instance, static_cast<rank>(news.value));
-  if (news.index == mpi_stream::k_left) return report_cancelled({news.instance, from.peer, true, news.value});
+  if (news.index == mpi_stream::k_cancelled) return answer_cancellation(from, news);
+  if (news.index == mpi_stream::k_left)
+    return report_cancelled({news.instance, {from.peer, status::peer}, true, news.value});
+  if (news.index == mpi_stream::k_answered) {
+    for (const link_id link : links_.of(news.instance))
+      if (links_[link].spec.peer == from.peer) links_[link].is_answered = true;
+    return;
+  }
   const auto found = from.receivers.find(news.instance);
   if (found == from.receivers.end() || news.index >= found->second.size()) return;
   const link_id link = found->second[news.index];

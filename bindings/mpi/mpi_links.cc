@@ -148,7 +148,7 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   }
   for (const auto& [peer, more] : sent) {
     // A record may outlive its link in the table, so what is there now is not counted on.
-    std::size_t senders = 2;  // the last record; a cancellation
+    std::size_t senders = 3;  // the last record; a cancellation, and the answer to one
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
     stream_to(peer).reserve(senders);
@@ -186,14 +186,11 @@ std::vector<link_id> mpi_links::link_to_each_peer(std::uint32_t id) const {
   return some;
 }
 
-bool mpi_links::give_up(std::uint32_t id, rank by) {
+bool mpi_links::end(std::uint32_t id, const end_reason& reason) {
   const auto found = blocks_.find(id);
-  return found != blocks_.end() && std::exchange(found->second.given_up_by, by) == k_no_rank;
-}
-
-rank mpi_links::given_up_by(std::uint32_t id) const {
-  const auto found = blocks_.find(id);
-  return found == blocks_.end() ? k_no_rank : found->second.given_up_by;
+  if (found == blocks_.end() || found->second.ended) return false;
+  found->second.ended = reason;
+  return true;
 }
 
 std::span<const link_id> mpi_links::of(std::uint32_t id) const {

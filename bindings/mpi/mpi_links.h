@@ -84,9 +84,18 @@ struct mpi_stream {
   };
   // As index, since no instance has that many edges:
   static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
-  static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance was given up; value: by which rank
+  static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; value: see pack()
   static constexpr std::uint32_t k_left = k_last - 2;         ///< of one edge, no message follows that of round `value`
+  static constexpr std::uint32_t k_answered = k_last - 3;     ///< after k_cancelled: its receiver uses no message any more
   static constexpr std::size_t k_batch_records = 64;
+
+  /// The value of k_cancelled: the reason, and the number by which its sender knows the instance.
+  static constexpr std::uint64_t pack(const end_reason& reason, std::uint32_t own_instance) {
+    return std::uint64_t{own_instance} << 32 | reason.packed();
+  }
+  static constexpr end_reason reason_in(std::uint64_t packed) {
+    return end_reason::unpack(static_cast<std::uint32_t>(packed));
+  }
 
   /// What comes from the peer on the control stream.
   enum class listening : std::uint8_t {
@@ -135,6 +144,7 @@ struct mpi_link {
   bool is_bounce_busy[2] = {false, false};
   std::uint32_t in_flight = 0;   ///< requests of this link
   std::uint32_t chunks = 0;      ///< of them, that use the caller's memory
+  bool is_answered = false;      ///< the peer, which knows that the instance has ended, uses no message any more
   std::uint64_t value = 0;       ///< register, credit known, or newest value sent
   std::uint64_t pending_at = 0;  ///< number in the stream's table
   enum wait wait = wait::nothing;
@@ -180,9 +190,9 @@ class mpi_links {
   /// One link of an attached instance to each of its peers.
   std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
 
-  /// Marks an instance as given up. False: it is marked, or not attached.
-  bool give_up(std::uint32_t id, rank by);
-  rank given_up_by(std::uint32_t id) const;
+  /// Marks an instance as ended before its time. Returns false if it is marked or not attached.
+  bool end(std::uint32_t id, const end_reason& reason);
+  const std::optional<end_reason>& end_of(std::uint32_t id) const { return blocks_.at(id).ended; }
 
   /// None if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
@@ -199,7 +209,7 @@ class mpi_links {
     std::vector<link_id> links;
     mpi_tags::range tags{};  ///< of what comes in, the same from each peer
     bool is_linked = false;
-    rank given_up_by = k_no_rank;
+    std::optional<end_reason> ended{};
   };
 
   std::optional<failure> validate(std::span<const edge_spec> edges) const;

@@ -132,10 +132,14 @@ class engine {
   bool step();
 
   /// Whether a message, or the end of a job on the lane or the device, could make something happen.
-  bool is_listening() const { return jobs_ != 0 || !tasks_.empty() || net_.is_listening() || is_any_at_gate(); }
+  bool is_listening() const {
+    return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
+  }
 
-  /// Whether something that is under way has to be looked for: nobody rings when it ends.
-  bool is_time_driven() const { return net_.is_time_driven() || (!is_armed_ && has_device_work()); }
+  /// Whether progress needs polling: no bell rings when a device's job or a peer's read of this rank's memory ends.
+  bool is_time_driven() const {
+    return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
+  }
 
   /// Whether the device, or a stream before a round, has something to do.
   bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
@@ -235,6 +239,7 @@ class engine {
   instance* instance_on_record(std::uint64_t number) const;
   std::vector<rank> ranks_late_for(const instance& inst, round_no round) const;
   std::string describe_commit(const instance& inst, rank* waits_for) const;
+  std::string describe_failure(const instance& inst, rank* culprit) const;
   rank find_stopped(const membership& of, std::string& text) const;
   rank end_of_waits(const membership& of, rank from, std::string& text) const;
   rank find_culprit(const instance& inst, std::string& text) const;
@@ -250,6 +255,10 @@ class engine {
   static void take_over(instance& heir, instance& from);
   void last_signal_seen(instance& inst);
   void fail(instance& inst, status why, rank culprit);
+  end_reason reason_of(const instance& inst) const;
+  void close(instance& inst);
+  rank reader_of(const instance& inst) const;
+  bool poll_readers();
   void publish_failure(instance& inst);
   void end_of_jobs(instance& inst);
 
@@ -341,6 +350,7 @@ class engine {
   std::size_t partial_ = 0;  ///< of live_
   std::uint32_t next_id_ = 0;
   std::vector<instance*> gated_;      ///< that have a gate
+  std::vector<instance*> closing_;    ///< failed instances whose memory peers still read
   bool is_armed_ = false;             ///< somebody rings when the device has done something
   std::vector<message_sink*> sinks_;  ///< null: dropped
   std::vector<engine_task*> tasks_;

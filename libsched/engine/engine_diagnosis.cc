@@ -39,15 +39,6 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
-std::string describe_failure(const instance& inst, rank* culprit) {
-  const rank who = inst.culprit.load();
-  if (culprit != nullptr) *culprit = who;
-  const bool is_published = inst.verdict.load() != status::ok;
-  return inst.label + ": " + std::string(text_of(inst.failed_with)) +
-         (who == k_no_rank ? "" : ", rank " + std::to_string(who)) +
-         (is_published ? "" : "; the schedule ends when nothing uses this rank's memory any more");
-}
-
 /// Whether the open round waits for the calls of all ranks.
 bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
 
@@ -145,6 +136,17 @@ std::string engine::describe_commit(const instance& inst, rank* waits_for) const
     if (const std::string what = task->describe_wait(*inst.members, &late); !what.empty()) text += " " + what;
   const rank stopped = find_stopped(*inst.members, text);
   if (waits_for != nullptr) *waits_for = stopped != k_no_rank ? stopped : late;
+  return text;
+}
+
+// Waits for a failed instance end when the last peer has ended its read of this rank's memory.
+std::string engine::describe_failure(const instance& inst, rank* culprit) const {
+  const rank who = inst.culprit.load();
+  const rank reader = inst.verdict.load() == status::ok ? reader_of(inst) : k_no_rank;
+  std::string text = inst.label + ": " + std::string(text_of(inst.failed_with));
+  if (who != k_no_rank) text += ", rank " + std::to_string(who);
+  if (reader != k_no_rank) text += "; rank " + std::to_string(reader) + " still reads this rank's memory";
+  if (culprit != nullptr) *culprit = reader != k_no_rank ? reader : who;
   return text;
 }
 

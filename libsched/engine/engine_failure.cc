@@ -16,12 +16,13 @@ instance* engine::instance_of(std::uint32_t id) const {
 void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
+    const auto [who, why] = news->reason;
     for (message_sink* const sink : sinks_)
-      if (sink != nullptr && sink->owns(news->instance)) sink->leave(sink->members().rank_of(news->by), news->last);
-    instance* const given_up = instance_of(news->instance);
-    if (given_up == nullptr || given_up->phase == phase::closed) continue;
-    if (!news->is_departure) given_up->is_given_up = true;
-    fail(*given_up, news->is_departure ? status::peer : status::cancelled, given_up->members->rank_of(news->by));
+      if (sink != nullptr && sink->owns(news->instance)) sink->leave(sink->members().rank_of(who), news->last);
+    instance* const ended = instance_of(news->instance);
+    if (ended == nullptr || ended->phase == phase::closed) continue;
+    if (why == status::cancelled) ended->is_given_up = true;
+    fail(*ended, why, ended->members->rank_of(who));
   }
 }
 
@@ -34,32 +35,71 @@ void engine::fail(instance& inst, status why, rank culprit) {
   inst.failed_with = why;
   if (why == status::device && !inst.refusal) {
     if (device_ != nullptr) inst.device_words += device_->failure_words();
-    give_up(inst);  // of which no other rank can hear otherwise
+    give_up(inst);  // the other ranks cannot learn of this failure otherwise
   }
-  if (inst.jobs == 0) publish_failure(inst);
+  if (inst.jobs == 0) close(inst);
 }
 
 void engine::leave_to_device(instance& inst) {
   if (inst.phase != phase::failed || inst.jobs == 0 || inst.most_device_jobs == 0) return;
-  if (!std::exchange(inst.has_left_jobs, true)) publish_failure(inst);
+  if (!std::exchange(inst.has_left_jobs, true)) close(inst);
 }
 
-// The last job of one that has failed has ended.
+// The last job of a failed instance has ended.
 void engine::end_of_jobs(instance& inst) {
-  if (!inst.has_left_jobs) return publish_failure(inst);
+  if (!inst.has_left_jobs) return close(inst);
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
-// Whoever sees the verdict may use the outputs: nothing is written any more.
+// Returns the reason for the other ranks, which is this rank's. They get CANCELLED for a device of this rank.
+end_reason engine::reason_of(const instance& inst) const {
+  const rank culprit = inst.culprit.load();
+  if (inst.phase != phase::failed || inst.failed_with == status::device) return {net_.place().self};
+  return {culprit == k_no_rank ? k_no_rank : inst.members->home_of(culprit), inst.failed_with};
+}
+
+// Ends the accesses to memory for a failed instance, and then publishes the verdict:
+//   1. abandon           this rank writes no output and reads no payload in a peer's memory any more
+//   2. close_to_readers  no peer begins to read this rank's memory
+//   3. check_readers     in each step, until no peer reads there
+//   4. the verdict       the caller may use the buffers for something else
+// Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count. While
+// a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.
+void engine::close(instance& inst) {
+  if (inst.is_linked) {
+    net_.abandon(inst.id);
+    net_.close_to_readers(inst.id, reason_of(inst));
+  }
+  if (reader_of(inst) == k_no_rank)
+    publish_failure(inst);
+  else
+    closing_.push_back(&inst);  // reserved by add()
+}
+
+// A member that reads this rank's memory for the instance; k_no_rank: none.
+rank engine::reader_of(const instance& inst) const {
+  rank reader = k_no_rank;
+  const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) == status::pending;
+  return is_read ? inst.members->rank_of(reader) : k_no_rank;
+}
+
+bool engine::poll_readers() {
+  const auto is_over = [this](instance* one) {
+    if (reader_of(*one) != k_no_rank) return false;
+    publish_failure(*one);
+    return true;
+  };
+  return std::erase_if(closing_, is_over) != 0;
+}
+
 void engine::publish_failure(instance& inst) {
-  if (inst.is_linked) net_.abandon(inst.id);
   inst.verdict.store(inst.failed_with);
   if (inst.gate != nullptr) inst.gate->release(inst.called.load());
   published_ = true;
 }
 
 void engine::give_up(instance& inst) {
-  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, net_.place().self);
+  if (!std::exchange(inst.is_given_up, true)) net_.cancel(inst.id, reason_of(inst));
 }
 
 void engine::cancel(instance& inst) {

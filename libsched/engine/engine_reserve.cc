@@ -47,6 +47,7 @@ result<instance*> engine::add(schedule_ptr program, const binding& memory, const
     free_places_.push_back(static_cast<std::uint32_t>(instances_.size()));
     instances_.emplace_back();
   }
+  closing_.reserve(instances_.size());
   inst->index = free_places_.back();
   if (auto why = reserve(*inst, memory, options)) {
     net_.detach(inst->id);
@@ -238,6 +239,7 @@ status engine::remove(instance& inst) {
   release_memory(inst);
   partial_ -= inst.program->is_partial() ? 1u : 0u;
   std::erase(gated_, &inst);
+  std::erase(closing_, &inst);
   free_places_.push_back(inst.index);
   instances_[inst.index].reset();
   --live_;

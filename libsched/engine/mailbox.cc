@@ -391,12 +391,16 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
+// The peers live. Sends end when none of them reads this rank's memory; until then the driver calls again.
 void mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});
+  net_.close_to_readers(id_, {net_.place().self, status::cancelled});
+  rank reader = k_no_rank;
+  const bool is_read = net_.check_readers(id_, &reader) == status::pending;
   for (rank peer = 0; peer < members_->place().size; ++peer) {
     if (peer == self()) continue;
-    end_sends(peer, why);
+    if (!is_read) end_sends(peer, why);
     end_receives(peer, why);
   }
   end_receives_from_anybody(blamed, why);

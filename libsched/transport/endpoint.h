@@ -114,11 +114,28 @@ struct wait_note {
 /// What the operating system says of a rank's process.
 enum class rank_state : std::uint8_t { unknown, running, stopped, ending };
 
-/// An instance that a rank has given up, for all ranks.
+/// Why a rank has ended an instance before its time.
+struct end_reason {
+  rank who = k_no_rank;            ///< the rank that has cancelled the instance, or the rank to blame for a failure
+  status why = status::cancelled;  ///< or the failure, PEER for instance
+  friend bool operator==(const end_reason&, const end_reason&) = default;
+
+  /// As one word, which is never 0.
+  constexpr std::uint32_t packed() const {
+    return static_cast<std::uint32_t>(-static_cast<int>(why)) << k_rank_bits | static_cast<std::uint32_t>(who + 1);
+  }
+  static constexpr end_reason unpack(std::uint32_t word) {
+    const auto why = -static_cast<int>(word >> k_rank_bits);
+    return {static_cast<rank>(word & ((std::uint32_t{1} << k_rank_bits) - 1)) - 1, static_cast<status>(why)};
+  }
+  static constexpr int k_rank_bits = 24;
+};
+
+/// News of an instance that another rank has ended.
 struct cancellation {
   std::uint32_t instance = 0;  ///< this rank's number
-  rank by = k_no_rank;
-  bool is_departure = false;       ///< instead: this rank waits in vain for that one, which has detached it
+  end_reason reason{};
+  bool is_departure = false;       ///< instead: this rank waits in vain for `reason.who`, which has detached it
   std::optional<round_no> last{};  ///< of a departure: messages up to this round may be on their way. Nothing: all came
 };
 
@@ -233,10 +250,10 @@ class endpoint {
 
   // --- giving up (docs/reference/cancel.md) ---------------------------------------------------------------------
 
-  /// Tells all members (by messages, all that edges lead to) that `by` has given an instance up. Who was first is on
-  /// record; later calls change nothing. Every rank that has the instance attached learns of it by take_cancellation(),
-  /// once, this one, too.
-  virtual void cancel(std::uint32_t id, rank by) = 0;
+  /// Ends an instance on all members (by messages: on those that edges lead to). The first reason stays on record, and
+  /// later calls change nothing. Each rank that has attached the instance, this one included, learns the reason once by
+  /// take_cancellation().
+  virtual void cancel(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Whether poll() has heard of a cancellation, or of a rank that is lost.
   bool has_bad_news() const { return has_bad_news_; }
@@ -251,11 +268,17 @@ class endpoint {
   }
 
   /// Drops all that was posted or armed for an attached instance: no completion follows, memory that was given as a
-  /// target is not written any more, and payloads in place are released. Only detach and check_readers may follow.
+  /// target is not written any more, and payloads in place are released. Only detach, close_to_readers, cancel and
+  /// check_readers may follow.
   virtual void abandon(std::uint32_t id) = 0;
 
-  /// Whether this rank's memory that an abandoned instance sends from is the caller's again. PENDING: `reader` still
-  /// reads it. UNSUPPORTED: the medium may still read or write memory of the caller's, and cannot be made to let go.
+  /// From here on no peer begins to read this rank's memory for a linked instance. Nobody is woken: a peer that comes to
+  /// a payload which it cannot read any more learns the reason by take_cancellation(). The first reason stays.
+  virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
+
+  /// Whether the peers have ended their reads of this rank's memory, of an instance that is closed to readers or was
+  /// cancelled. PENDING: `reader` still reads. UNSUPPORTED: the medium may still read or write memory of the caller's,
+  /// and cannot be made to let go.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   // --- peers that are lost ------------------------------------------------------------------------------------

@@ -806,9 +806,9 @@ inline void a_cancellation_reaches_every_rank_once(bench& b) {
     b.cancel(canceller);
     for (rank r = 0; r < 3; ++r) {
       if (!b.has(r)) continue;
-      const auto [instance, by, is_departure, last] = await_cancellation(b, r);
-      demand(instance == b.id_of(r) && by == canceller && !is_departure, "rank ", r, " hears that rank ", by,
-             " has given up instance ", instance);
+      const auto [instance, reason, is_departure, last] = await_cancellation(b, r);
+      demand(instance == b.id_of(r) && reason == end_reason{canceller} && !is_departure, "rank ", r,
+             " hears that rank ", reason.who, " has given up instance ", instance);
     }
     b.fence();
     b.cancel((canceller + 1) % 3);  // too late
@@ -887,15 +887,46 @@ inline void what_was_given_up_is_not_read(bench& b) {
     b.cancel(0);
     b.abandon(0);
     rank reader = k_no_rank;
-    const status answer = b.check_readers(0, &reader);
-    demand(answer != status::pending, "rank ", reader, " is said to read what it has not asked for");
-    if (b.has(0) && answer == status::ok)
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "peers that have not asked for anything");
+    if (b.has(0) && b.check_readers(0, &reader) == status::ok)
       for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
     b.fence();
     for (std::size_t i = 0; i < 2; ++i) b.post_receive(i, 1);
     b.settle();
     for (std::size_t i = 0; i < 2; ++i)
       if (b.has(1) && b.is_received(i)) b.verify(i, {k_bytes, i});
+    b.abandon(1);
+    b.fence();
+    b.disconnect();
+  }
+}
+
+/// A rank closes its own end. A peer that comes to a payload later gets what was sent, or nothing and the reason.
+inline void what_was_closed_is_not_read(bench& b) {
+  constexpr std::uint64_t k_bytes = 100'000;
+  constexpr end_reason k_reason{1, status::peer};
+  b.start(2);
+  for (const bool in_place : {false, true}) {
+    b.connect({{.capacity = k_bytes, .in_place = in_place},
+               {.tag = 1, .capacity = k_bytes, .foreign = true, .in_place = in_place}});
+    for (std::size_t i = 0; i < 2; ++i) b.post_send(i, 1, {k_bytes, i});
+    b.abandon(0);
+    b.close_to_readers(0, k_reason);
+    rank reader = k_no_rank;
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "a reader to let go");
+    if (b.has(0) && b.check_readers(0, &reader) == status::ok)
+      for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
+    b.fence();
+    for (std::size_t i = 0; i < 2; ++i) b.post_receive(i, 1);
+    b.settle();
+    bool is_missed = false;
+    for (std::size_t i = 0; i < 2 && b.has(1); ++i) {
+      if (b.is_received(i))
+        b.verify(i, {k_bytes, i});
+      else
+        is_missed = true;
+    }
+    if (is_missed) demand(await_cancellation(b, 1).reason == k_reason, "the reason is another one");
     b.abandon(1);
     b.fence();
     b.disconnect();
@@ -945,6 +976,7 @@ inline constexpr question k_questions[]{
     {"what_was_abandoned_is_not_written", what_was_abandoned_is_not_written},
     {"a_reader_is_waited_for", a_reader_is_waited_for},
     {"what_was_given_up_is_not_read", what_was_given_up_is_not_read},
+    {"what_was_closed_is_not_read", what_was_closed_is_not_read},
 };
 
 /// What is wrong with the transport, or nothing. A transport that calls itself ill fails too.

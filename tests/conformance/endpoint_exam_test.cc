@@ -88,6 +88,7 @@ constexpr sabotage k_sabotages[]{
     {fault::never_cancels, "a_cancellation_reaches_every_rank_once"},
     {fault::abandons_nothing, "what_was_abandoned_is_not_written"},
     {fault::overlooks_readers, "a_reader_is_waited_for"},
+    {fault::stays_open, "what_was_closed_is_not_read"},
     {fault::never_cancels, "what_was_given_up_is_not_read"},
     {fault::ill, "messages_of_one_edge_arrive_in_order"},
 };

@@ -173,7 +173,10 @@ class bench {
 
   // --- giving up -----------------------------------------------------------------------------------------
   void cancel(rank by) {
-    if (has(by)) at(by).cancel(id_of(by), by);
+    if (has(by)) at(by).cancel(id_of(by), {by});
+  }
+  void close_to_readers(rank of, const end_reason& reason) {
+    if (has(of)) at(of).close_to_readers(id_of(of), reason);
   }
   void abandon(rank of) {
     if (has(of)) at(of).abandon(id_of(of));

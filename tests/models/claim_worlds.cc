@@ -17,7 +17,7 @@ constexpr std::uint64_t k_rounds = 2;
 
 struct two_ranks {
   shm_claim claim;
-  shm_given_up of_sender, of_first_member;
+  end_word of_sender, of_first_member;
   std::uint64_t memory = k_payload;
   bool is_callers = false;  ///< the sender's memory, again
   rank first = k_no_rank;
@@ -32,7 +32,7 @@ struct two_ranks {
     }
   }
   void give_up(rank by) {
-    const rank named = of_sender.record(of_first_member.record(by));
+    const rank named = of_sender.record(of_first_member.record({by})).who;
     models::require(named == first || first == k_no_rank, "the rank on record changes");
     first = named;
     if (by != 0 || claim.is_held()) return;  // the sender is rank 0: it would wait
@@ -40,7 +40,7 @@ struct two_ranks {
     memory = 0;
   }
   std::string fault() const {
-    return of_sender.by() != first || of_first_member.by() != first ? "blocks name different ranks" : "";
+    return of_sender.reason().who != first || of_first_member.reason().who != first ? "blocks name different ranks" : "";
   }
 };
 

@@ -39,7 +39,8 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
                                           "cancellation for waiter",
                                           "cancellation or message",
                                           "cancellation for auxiliary",
-                                          "cancellation by a thread"})
+                                          "cancellation by a thread",
+                                          "reader and waiter"})
     expect_right(scenario);
 }
 
@@ -76,6 +77,11 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
            planted{"no_flush_after_a_step", "engine for waiter"},
            planted{"cancellation_not_taken", "cancellation for waiter"},
            planted{"cancellation_not_taken", "cancellation for auxiliary"},
+           planted{"verdict_before_the_last_read", "reader and waiter"},
+           planted{"stays_open_to_readers", "reader and waiter"},
+           planted{"closes_after_it_asks", "reader and waiter"},
+           planted{"readers_not_polled", "reader and waiter"},
+           planted{"sleeps_while_it_is_read", "reader and waiter"},
            planted{"post_in_two_steps", "two posts"},
            planted{"post_taken_too_late", "round after round"},
            planted{"nap_chosen_before_the_last_look", "nap of auxiliary"},

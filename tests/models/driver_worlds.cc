@@ -60,6 +60,19 @@ models::report cancellation_by_a_thread(const circumstances& around) {
   return all.explore();
 }
 
+/// Another rank ends what a thread waits for, and a third one comes to a payload in this rank's memory.
+models::report reader_and_waiter(const circumstances& around) {
+  rank_model all(around, act::receives, act::nothing);
+  all.limit_early_naps();
+  all.add_canceller();
+  all.add("reader", [](one_rank& it) { it.be_read(); });
+  all.add("waiter", [](one_rank& it) {
+    it.run_until_given_up(0);
+    it.reuse_payload();
+  });
+  return all.explore();
+}
+
 /// An engine's message for a thread that waits.
 models::report engine_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
@@ -331,6 +344,7 @@ const models::known_world k_worlds[] = {
     models::known_world({"cancellation or message", cancellation_or_message}),
     models::known_world({"cancellation for auxiliary", cancellation_for_auxiliary}),
     models::known_world({"cancellation by a thread", cancellation_by_a_thread}),
+    models::known_world({"reader and waiter", reader_and_waiter}),
     models::known_world({"message for auxiliary", message_for_auxiliary}),
     models::known_world({"message for call", message_for_call}),
     models::known_world({"two calls", two_calls}),

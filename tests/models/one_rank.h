@@ -25,6 +25,7 @@
 #include "libsched/partial/contribution.cc"
 #include "libsched/partial/partial_stats.cc"
 #include "libsched/transport/doorbell.cc"
+#include "libsched/transport/shm/shm_claim.h"
 #include "offload/driver.cc"
 #include "offload/idle_policy.cc"
 #include "offload/job_board.cc"
@@ -106,9 +107,13 @@ class stamps final : public endpoint {
   member_address address_of(std::uint32_t) const override { return {}; }
   status link(std::uint32_t, std::span<const member_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
-  void cancel(std::uint32_t id, rank) override { publish_cancellation(id); }
+  void cancel(std::uint32_t id, const end_reason&) override { publish_cancellation(id); }
+  void close_to_readers(std::uint32_t, const end_reason& reason) override { closed.record(reason); }
   void abandon(std::uint32_t) override { std::ranges::fill(awaited_, 0); }
-  status check_readers(std::uint32_t, rank*) override { return status::ok; }
+  status check_readers(std::uint32_t, rank* reader) override {
+    *reader = 1;
+    return claim.is_held() ? status::pending : status::ok;
+  }
   bool send(link_id link, round_no round, const message&) override {
     peer->publish(link, round, ringer_);
     return true;
@@ -130,7 +135,7 @@ class stamps final : public endpoint {
     models::require(!is_inside_, "two threads own the engine");
     is_inside_ = true;
     if (const std::uint64_t now = given_up.load(); now != std::exchange(given_up_seen_, now))
-      report_cancelled({static_cast<std::uint32_t>(now - 1), 1});
+      report_cancelled({static_cast<std::uint32_t>(now - 1), {1}});
     std::size_t found = 0;
     for (link_id link = 0; link < attached_; ++link) {
       if (awaited_[link] == 0 || stamp[link].load() < awaited_[link]) continue;
@@ -148,6 +153,8 @@ class stamps final : public endpoint {
   std::atomic<round_no> stamp[k_links];
   std::atomic<std::uint64_t> given_up;  ///< the instance, plus one
   stamps* peer = nullptr;
+  shm_claim claim;  ///< of a peer that reads this rank's memory
+  end_word closed;
 
  private:
   const bool is_time_driven_;
@@ -233,6 +240,17 @@ struct one_rank {
     const status answer = drives.run(*it[which], &round, never);
     models::require(answer == status::ok || answer == status::cancelled, "a run fails otherwise");
   }
+  /// Another rank comes to this rank's payload.
+  void be_read() {
+    if (!net.claim.take(1, net.closed)) return;
+    models::require(payload == k_payload, "a payload is read after the verdict");
+    models::point();
+    models::require(payload == k_payload, "the verdict is there while a payload is read");
+    net.claim.let_go();
+  }
+  /// The application has seen the verdict.
+  void reuse_payload() { payload = 0; }
+
   void cancel(int which) {
     drives.with_engine([this, which] { runs.cancel(*it[which]); });
     models::require(it[which]->verdict.load() == status::cancelled, "a cancel does not end the instance");
@@ -250,6 +268,8 @@ struct one_rank {
     net.bell().sleepers.store(1);
   }
 
+  static constexpr std::uint64_t k_payload = 7;
+  std::uint64_t payload = k_payload;
   static constexpr auto never = driver::clock::time_point::max();
   std::byte landing{};
   stamps net;

@@ -576,7 +576,8 @@ class scripted_endpoint final : public endpoint {
   member_address address_of(std::uint32_t) const override { return {}; }
   status link(std::uint32_t, std::span<const member_address>) override { return status::ok; }
   void detach(std::uint32_t) override {}
-  void cancel(std::uint32_t id, rank by) override { report_cancelled({id, by}); }
+  void cancel(std::uint32_t id, const end_reason& reason) override { report_cancelled({id, reason}); }
+  void close_to_readers(std::uint32_t, const end_reason&) override {}
   void abandon(std::uint32_t) override {}
   status check_readers(std::uint32_t, rank*) override { return status::ok; }
   bool send(link_id, round_no, const message&) override { return true; }

@@ -54,6 +54,7 @@ enum class fault {
   never_cancels,
   abandons_nothing,
   overlooks_readers,
+  stays_open,
   ill,
 };
 
@@ -157,8 +158,11 @@ class faulty_endpoint final : public endpoint {
     if (!has(fault::never_detaches)) good_.detach(id);
   }
 
-  void cancel(std::uint32_t id, rank by) override {
-    if (!has(fault::never_cancels)) good_.cancel(id, by);
+  void cancel(std::uint32_t id, const end_reason& reason) override {
+    if (!has(fault::never_cancels)) good_.cancel(id, reason);
+  }
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override {
+    if (!has(fault::stays_open)) good_.close_to_readers(id, reason);
   }
   void abandon(std::uint32_t id) override {
     if (!has(fault::abandons_nothing)) good_.abandon(id);

@@ -43,6 +43,10 @@ result<std::unique_ptr<endpoint>> inproc_world::open(rank self) {
   return std::unique_ptr<endpoint>(std::move(made));
 }
 
+void inproc_world::kill(rank who) {
+  state_->places[static_cast<std::size_t>(who)].here = state::presence::dead;
+}
+
 void inproc_world::tick() { state_->tick(); }
 std::uint64_t inproc_world::now() const { return state_->now; }
 std::size_t inproc_world::in_flight() const { return state_->flights.size(); }
@@ -82,12 +86,20 @@ void inproc_world::state::arrive(const flight& what) {
       on.credited = what.round;
       if (sender != nullptr) sender->credit_arrived(on, what.round);
       return;
+    case flight::kind::claim: {
+      slot& landing = on.slots[what.round % 2];
+      const bool is_late = landing.carriage == carriage::late;
+      landing.is_claimed = is_late && !on.end_of_reads();
+      landing.is_refused = landing.is_refused || (is_late && !landing.is_claimed);
+      return depart(on, flight::kind::payload, what.round);
+    }
     case flight::kind::payload: {
       slot& landing = on.slots[what.round % 2];
       landing.phase = slot::phase::arrived;
-      if (landing.carriage == carriage::late) {
+      if (landing.carriage == carriage::late && landing.is_claimed) {
         std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
         landing.carriage = carriage::copied;
+        landing.is_claimed = false;
         if (sender != nullptr) sender->source_was_read(on);
       }
       if (receiver != nullptr) receiver->payload_arrived(on);
@@ -101,9 +113,9 @@ bool inproc_world::state::has_left(rank who) const {
   return here == presence::closed || here == presence::dead;
 }
 
-void inproc_world::state::give_up(inproc::instance& what, rank by) {
-  if (what.given_up_by != k_no_rank) return;
-  what.given_up_by = by;
+void inproc_world::state::give_up(inproc::instance& what, const end_reason& reason) {
+  if (what.given_up) return;
+  what.given_up = reason;
   what.given_up_at = now;
   has_given_up = true;
 }
@@ -124,8 +136,8 @@ bool inproc_world::state::connect(std::span<const rank> members, std::span<const
   }
   for (const end_name& name : made->ends) {
     inproc::attachment& end = attached.at(name);
-    if (made->given_up_by == k_no_rank) {
-      made->given_up_by = end.of->given_up_by;
+    if (!made->given_up) {
+      made->given_up = end.of->given_up;
       made->given_up_at = end.of->given_up_at;
     }
     end.of = made;
@@ -145,6 +157,7 @@ void inproc_world::state::add_end(const edge_name& name, const inproc::attachmen
   inproc_endpoint* const user = user_of(spec.outgoing ? name.source : name.target);
   if (user == nullptr && user_of(spec.peer) == nullptr) return;
   edge& on = find_or_add(name);
+  on.of = of.of;
   (spec.outgoing ? on.sender : on.receiver) = {.attached = true,
                                                .detached = user == nullptr,
                                                .credits = of.credits,

@@ -5,8 +5,9 @@
 // edges. The same seed and the same calls give the same events, so a failing run is replayed by its seed.
 //
 // It is the strictest transport, not the fastest. How a payload travels is drawn per message: copied when it
-// is sent; read from the sender's memory when it arrives; or shown to the receiver in the sender's memory
-// until it releases it. So sends complete both at once and later, and a schedule that overwrites a source too
+// is sent; claimed on its way and read from the sender's memory when it arrives; or shown to the receiver in the sender's
+// memory until it releases it. A payload that is neither copied nor claimed is not read any more once its sender is
+// closed to readers. So sends complete both at once and later, and a schedule that overwrites a source too
 // early is found out. Memory that has been released, and fresh memory, is filled with a pattern.
 //
 // Broken invariants of the caller (a message that exceeds its edge, a round sent twice or left out, a landing
@@ -25,6 +26,7 @@ namespace lsched {
 struct inproc_options {
   std::uint32_t max_delay_steps = 0;  ///< a message takes 1 to this many steps; 0 chooses 3 * ranks
   bool late_sends = true;             ///< false: every payload is copied at once, every send is done at once
+  bool stays_open = false;            ///< plants a fault: ranks that close to readers are read all the same
 };
 
 /// Outlives its endpoints. One thread for everything, except allocate() and deallocate() of the endpoints.
@@ -38,6 +40,9 @@ class inproc_world {
   /// Takes rank `self`'s place, once: ARGUMENT outside the world, STATE when taken. An endpoint that is
   /// destroyed without close() has died, for its peers.
   result<std::unique_ptr<endpoint>> open(rank self);
+
+  /// The rank dies, and its memory stays. From here on its endpoint may only be destroyed.
+  void kill(rank who);
 
   /// Moves the clock by one step and delivers what is due.
   void tick();

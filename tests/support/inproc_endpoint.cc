@@ -117,9 +117,13 @@ void inproc_endpoint::drop_link(link_id link) {
   if (it.spec.outgoing && !it.spec.signal)
     for (slot& landing : on.slots) {
       if (landing.phase == slot::phase::empty || landing.carriage == carriage::copied) continue;
-      expect(landing.phase != slot::phase::held, it, landing.round, "detached while it is read");
-      copy_payload(on, landing);
+      const bool is_read = landing.phase == slot::phase::held || (landing.is_claimed && on.end_of_reads());
+      const bool is_dead = mine().here == inproc_world::state::presence::dead;
+      expect(!is_read || is_dead || world_.options.stays_open, it, landing.round, "detached while it is read");
+      on.end_of_reads() ? refuse(landing) : copy_payload(on, landing);
     }
+  else if (!it.spec.signal)
+    for (slot& landing : on.slots) let_go(landing);
   (it.spec.outgoing ? on.sender : on.receiver).detached = true;
   world_.remove_if_unused(on);
 }
@@ -127,30 +131,40 @@ void inproc_endpoint::drop_link(link_id link) {
 void inproc_endpoint::copy_payload(edge& it, slot& landing) {
   if (it.receiver.attached) std::memcpy(landing.memory, landing.what.data, landing.what.bytes);
   landing.carriage = carriage::copied;
+  landing.is_claimed = false;
 }
 
 // --- giving up -------------------------------------------------------------------------------------------
 
-// What peers have not begun to read they find in the landing slot.
+// Peers may read the sources of messages until this rank is closed to readers.
 void inproc_endpoint::abandon(std::uint32_t id) {
   for (const link_id link : links_of(id)) {
     link_state& it = links_[link];
     forget(link);
-    if (it.on == nullptr || it.spec.signal) continue;
+    if (it.on == nullptr || it.spec.outgoing || it.spec.signal) continue;
     for (slot& landing : it.on->slots) {
-      if (!it.spec.outgoing && landing.phase == slot::phase::held) consume(*it.on, landing);
-      const bool is_under_way = landing.phase == slot::phase::flying || landing.phase == slot::phase::arrived;
-      if (it.spec.outgoing && is_under_way && landing.carriage != carriage::copied) copy_payload(*it.on, landing);
+      landing.phase == slot::phase::held ? consume(*it.on, landing) : let_go(landing);
     }
   }
 }
 
+void inproc_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
+  if (world_.options.stays_open) return;
+  for (const link_id link : links_of(id)) {
+    edge* const on = links_[link].on;
+    if (on != nullptr && links_[link].spec.outgoing && !on->closed) on->closed = reason;
+  }
+}
+
 status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
+  if (world_.options.stays_open) return status::ok;
   for (const link_id link : links_of(id)) {
     const link_state& it = links_[link];
     if (it.on == nullptr || !it.spec.outgoing || it.spec.signal) continue;
+    if (presence_of(it.spec.peer) == inproc_world::state::presence::dead) continue;
     for (const slot& landing : it.on->slots) {
-      if (landing.phase != slot::phase::held || landing.carriage == carriage::copied) continue;
+      const bool is_held = landing.phase == slot::phase::held && landing.carriage != carriage::copied;
+      if (!is_held && !landing.is_claimed) continue;
       *reader = it.spec.peer;
       return status::pending;
     }
@@ -164,13 +178,16 @@ void inproc_endpoint::find_given_up() {
   auto it = world_.attached.lower_bound({self_, 0});
   for (; it != world_.attached.end() && it->first.who == self_; ++it) {
     auto& [id, ours] = *it;
-    const auto& [ends, by, since] = *ours.of;
-    if (by == k_no_rank || ours.is_told) continue;
+    const auto& [ends, reason, since] = *ours.of;
+    if (!reason || ours.is_told) continue;
     const std::uint64_t delay =
         mix(world_.seed ^ id.id ^ static_cast<std::uint64_t>(self_)) % world_.options.max_delay_steps;
-    ours.is_told = by == self_ || world_.now >= since + delay;
-    if (ours.is_told) report_cancelled({id.id, by});
+    if (reason->who == self_ || world_.now >= since + delay) report_end(id.id, *reason);
   }
+}
+
+void inproc_endpoint::report_end(std::uint32_t id, const end_reason& reason) {
+  if (!std::exchange(world_.attached.at({self_, id}).is_told, true)) report_cancelled({id, reason});
 }
 
 // --- data path: sending ----------------------------------------------------------------------------------
@@ -224,6 +241,7 @@ bool inproc_endpoint::transmit(link_state& from, round_no round, const message& 
   landing.round = round;
   landing.what = what;
   landing.carriage = carriage::copied;
+  landing.is_claimed = landing.is_refused = false;
   const std::uint64_t choice = world_.draw() % 4;
   if (!what.null && what.bytes > 0) {
     if (world_.options.late_sends && choice < 2)
@@ -231,7 +249,7 @@ bool inproc_endpoint::transmit(link_state& from, round_no round, const message& 
     else
       std::memcpy(landing.memory, what.data, what.bytes);
   }
-  world_.depart(on, flight::kind::payload, round);
+  world_.depart(on, landing.carriage == carriage::late ? flight::kind::claim : flight::kind::payload, round);
   if (landing.carriage == carriage::copied) return true;
   await(on.sender.link, landing.carriage == carriage::late ? waits::delivery : waits::consumption, round);
   return false;
@@ -285,10 +303,10 @@ bool inproc_endpoint::receive(link_id link, round_no round, message_target into,
     return true;
   on.received = round;
   it.into = into;
-  if (const slot& landing = on.slots[round % 2]; landing.phase == slot::phase::arrived && landing.round == round) {
-    take(it, round, into, out);
+  const slot& landing = on.slots[round % 2];
+  if (landing.phase == slot::phase::arrived && landing.round == round &&
+                                                           take(it, round, into, out))
     return true;
-  }
   await(link, waits::arrival, round);
   return false;
 }
@@ -296,9 +314,9 @@ bool inproc_endpoint::receive(link_id link, round_no round, message_target into,
 bool inproc_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   link_state& it = links_[link];
   it.is_fetching = true;
-  take(it, round, into, out);
+  const bool is_there = take(it, round, into, out);
   it.is_fetching = false;
-  return true;
+  return is_there;
 }
 
 void inproc_endpoint::payload_arrived(edge& on) {
@@ -308,25 +326,43 @@ void inproc_endpoint::payload_arrived(edge& on) {
   if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
 }
 
-void inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
+// Returns false, and reports why, if the payload lies in memory that its sender has taken back.
+bool inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
   slot& landing = at.on->slots[round % 2];
   const message& what = landing.what;
   out = {into.memory, what.bytes, what.tally, what.null};
   if (at.spec.announced && !at.is_fetching) {
     out.data = nullptr;
-    return;
+    return true;
+  }
+  if (landing.is_refused || (landing.carriage == carriage::shown && at.on->end_of_reads())) {
+    refuse(landing);
+    report_end(at.instance, *at.on->end_of_reads());
+    return false;
   }
   const std::byte* const payload = landing.carriage == carriage::shown ? what.data : landing.memory;
   if (at.spec.in_place && !what.null) {
     landing.phase = slot::phase::held;
     out.data = payload;
-    return;
+    return true;
   }
   if (what.bytes > into.bytes)
     out.data = nullptr;
   else if (!what.null && what.bytes > 0 && expect(into.memory != nullptr, at, round, "received without a target"))
     std::memcpy(into.memory, payload, what.bytes);
   consume(*at.on, landing);
+  return true;
+}
+
+void inproc_endpoint::refuse(slot& landing) {
+  landing.carriage = carriage::copied;
+  landing.is_claimed = false;
+  landing.is_refused = true;
+}
+
+// The receiver gives its claim up.
+void inproc_endpoint::let_go(slot& landing) {
+  if (landing.is_claimed) refuse(landing);
 }
 
 void inproc_endpoint::consume(edge& it, slot& landing) {
@@ -391,15 +427,16 @@ std::size_t inproc_endpoint::poll(std::span<completion> out) {
   world_.tick();
   find_given_up();
   const std::size_t found = std::min(out.size(), queue_.size());
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < found; ++i) {
     link_state& it = links_[queue_[i]];
     const inproc::wait done = std::exchange(it.wait, {});
     --waiting_;
-    out[i] = {it.spec.cookie, done.round, {}};
-    if (done.kind == waits::arrival) take(it, done.round, it.into, out[i].what);
+    out[kept] = {it.spec.cookie, done.round, {}};
+    if (done.kind != waits::arrival || take(it, done.round, it.into, out[kept].what)) ++kept;
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(found));
-  return found;
+  return kept;
 }
 
 // Whether what the link waits for has been done or sent, so that only the clock is in the way.

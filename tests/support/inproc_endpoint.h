@@ -36,8 +36,11 @@ class inproc_endpoint final : public endpoint {
   status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
-  void cancel(std::uint32_t id, rank by) override { world_.give_up(*world_.attached.at({self_, id}).of, by); }
+  void cancel(std::uint32_t id, const end_reason& reason) override {
+    world_.give_up(*world_.attached.at({self_, id}).of, reason);
+  }
   void abandon(std::uint32_t id) override;
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override;
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
@@ -83,10 +86,13 @@ class inproc_endpoint final : public endpoint {
   void drop_link(link_id link);
   void copy_payload(inproc::edge& it, inproc::slot& landing);
   void find_given_up();
+  void report_end(std::uint32_t id, const end_reason& reason);
 
   bool transmit(link_state& from, round_no round, const message& what);
-  void take(link_state& at, round_no round, message_target into, arrival& out);
+  bool take(link_state& at, round_no round, message_target into, arrival& out);
   void consume(inproc::edge& it, inproc::slot& landing);
+  static void refuse(inproc::slot& landing);
+  static void let_go(inproc::slot& landing);
   void await(link_id link, waits what, round_no round);
   void satisfy(link_id link);
   void forget(link_id link);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,7 +32,7 @@ struct end_name {
 /// An instance as the ranks see it that have it attached: each its own, until one of them links it; then all the same.
 struct instance {
   std::vector<end_name> ends;  ///< by rank of the world; none: nobody has linked it
-  rank given_up_by = k_no_rank;
+  std::optional<end_reason> given_up;
   std::uint64_t given_up_at = 0;
 };
 
@@ -42,7 +43,7 @@ struct attachment {
   std::vector<edge_spec> edges;
   std::vector<link_id> links;  ///< one for each edge
   std::shared_ptr<instance> of = std::make_shared<instance>();
-  bool is_told = false;  ///< that the instance was given up
+  bool is_told = false;  ///< that the instance has ended
 };
 
 /// Both ends name an edge by this; signals and payloads are different edges.
@@ -58,7 +59,7 @@ struct edge_name {
 /// How the payload of one message travels.
 enum class carriage : std::uint8_t {
   copied,  ///< copied when sent
-  late,    ///< read from the source on arrival
+  late,    ///< claimed on its way, and read from the source on arrival
   shown,   ///< read from the source until released
 };
 
@@ -67,6 +68,8 @@ struct slot {
   enum class phase : std::uint8_t { empty, flying, arrived, held };
   enum phase phase = phase::empty;
   enum carriage carriage = carriage::copied;
+  bool is_claimed = false;  ///< late: the source is being read
+  bool is_refused = false;  ///< the source could not be read any more
   round_no round = 0;
   message what{};
   std::byte* memory = nullptr;
@@ -101,6 +104,11 @@ class edge {
   const edge_name name;
   edge_end sender;
   edge_end receiver;
+  std::shared_ptr<const instance> of;
+  std::optional<end_reason> closed;  ///< by the sender
+
+  /// The reason why no peer may begin to read the sender's memory any more, if there is one.
+  const std::optional<end_reason>& end_of_reads() const { return closed ? closed : of->given_up; }
 
   std::array<slot, 2> slots{};
   std::unique_ptr<std::byte[]> memory;  ///< of both slots
@@ -121,7 +129,7 @@ class edge {
 
 /// Something on its way.
 struct flight {
-  enum class kind : std::uint8_t { payload, signal, credit };
+  enum class kind : std::uint8_t { claim, payload, signal, credit };
   std::uint64_t due;
   std::uint64_t number;  ///< of departure: decides between equals
   edge* on;
@@ -178,7 +186,7 @@ struct inproc_world::state {
 
   inproc_endpoint* user_of(rank who) const { return places[static_cast<std::size_t>(who)].user; }
   bool has_left(rank who) const;
-  void give_up(inproc::instance& what, rank by);
+  void give_up(inproc::instance& what, const end_reason& reason);
   std::uint64_t draw() { return mix(mix(seed) ^ ++draws); }
   void depart(inproc::edge& on, enum inproc::flight::kind kind, round_no round);
   void arrive(const inproc::flight& what);

@@ -11,7 +11,7 @@
 namespace lsched::testing {
 
 lockstep_world::lockstep_world(rank ranks, std::uint64_t seed, inproc_options net, lanes which)
-    : seed_(seed), net_(ranks, mix(seed), net), pace_(static_cast<std::size_t>(ranks), 1) {
+    : seed_(seed), net_(ranks, mix(seed), net), pace_(static_cast<std::size_t>(ranks), 1), is_dead_(pace_.size()) {
   for (rank r = 0; r < ranks; ++r) {
     ends_.push_back(std::move(*net_.open(r)));
     const std::uint64_t lot = mix(mix(seed) ^ static_cast<std::uint64_t>(r));
@@ -75,7 +75,7 @@ void lockstep_world::step() {
   const rank r = draw_rank();
   moved_ = false;
   const std::uint32_t pace = pace_[static_cast<std::size_t>(r)];
-  if (pace > 1 && draw_below(pace) != 0) return net_.tick();
+  if (is_dead_[static_cast<std::size_t>(r)] || (pace > 1 && draw_below(pace) != 0)) return net_.tick();
   moved_ = at(r).step();
 }
 
@@ -130,6 +130,11 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();
   }
+}
+
+void lockstep_world::kill(rank r) {
+  is_dead_[static_cast<std::size_t>(r)] = true;
+  net_.kill(r);
 }
 
 void lockstep_world::forget(rank r, const instance* it) {

@@ -74,6 +74,9 @@ class lockstep_world {
   /// An instance that the test has removed by itself: describe() must not look at it any more.
   void forget(rank r, const instance* it);
 
+  /// The rank dies, and steps no more.
+  void kill(rank r);
+
   /// This rank steps only in one of `one_in` of its turns.
   void set_pace(rank r, std::uint32_t one_in) { pace_[static_cast<std::size_t>(r)] = one_in; }
 
@@ -96,6 +99,7 @@ class lockstep_world {
   std::vector<std::unique_ptr<home_commits>> commits_;
   std::vector<std::vector<instance*>> committed_;  ///< for describe()
   std::vector<std::uint32_t> pace_;
+  std::vector<bool> is_dead_;
   bool moved_ = false;
 };
 

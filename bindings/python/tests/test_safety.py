@@ -63,6 +63,30 @@ def test_lost_ranks_are_listed():
     assert done.output.count("lost: [1]") == 2, done.output
 
 
+def test_arrays_may_change_as_soon_as_a_wait_has_failed():
+    """Ranks that finish the round all the same have the right result: with what the others had sent before."""
+    def body(world):
+        for trial in range(40):
+            array = np.full(200_000, world.rank + 1.0)
+            step = world.allreduce(array, algorithm="tree" if trial % 2 else "ring")
+            with world.barrier() as all_have_created:
+                all_have_created.run(LIMIT)
+            try:
+                ticket = step.start()
+                if world.rank == trial % world.size:
+                    time.sleep(trial * 2e-5)
+                    step.cancel()
+                else:
+                    ticket.wait(LIMIT)
+                    assert (array == world.size * (world.size + 1) / 2).all()
+            except (libsched.Cancelled, libsched.PeerLost):
+                pass
+            array[:] = -1e6
+            step.close(LIMIT)
+
+    as_threads(3, body)
+
+
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
     """As workers of a data loader, which are forked off and have all that the rank had open."""
     done = launch(3, LOOP + """

@@ -1,14 +1,14 @@
-// Who reads memory that its owner may take back: the receiver of a payload that lies in the sender's memory, against a
-// rank that gives the instance up.
+// The protocol between the receiver of a payload that lies in the sender's memory, and a sender that takes this memory
+// back because its instance has failed or was cancelled. "Closed" is the end_word in the sender's block.
 //
-//     receiver                                          a rank that gives up
-//       R1 claim = round                                  G1 given up = by whom, in the sender's block
-//       R2 read given up: is it set? then R4              G2 read the claims of all its edges
-//       R3 read the payload                               G3 none is held: the memory is the caller's again
-//       R4 claim = 0
+//     receiver                                          sender, or another rank that cancels
+//       R1 claim = round                                  G1 closed = reason, in the sender's block
+//       R2 read closed; if it is set, go to R4            sender alone:
+//       R3 read the payload                               G2 read the claims of all outgoing edges
+//       R4 claim = 0                                      G3 if none is held, the memory is the caller's again
 //
-// R1, R2, G1 and G2 are sequentially consistent: either R2 comes after G1, and the payload is not read, or G2 comes
-// after R1, and sees the claim until R4. tests/models explores it.
+// R1, R2, G1 and G2 are sequentially consistent. Either R2 comes after G1, and the payload is not read; or G2 comes
+// after R1, and the sender sees the claim until R4. tests/models explores both sides.
 #pragma once
 
 #include <atomic>
@@ -18,43 +18,44 @@
 
 namespace lsched {
 
-/// By whom an instance was given up. Any rank writes.
-class shm_given_up {
+/// Why a rank's end of an instance is closed to readers. Any member writes; the first reason stays.
+class end_word {
  public:
-  /// Answers who is on record: whoever was first.
-  rank record(rank by) {
-    std::int32_t nobody = 0;
-    word_.compare_exchange_strong(nobody, by + 1);
-    return this->by();
+  /// Records the reason unless there is one. Returns the reason on record.
+  end_reason record(const end_reason& reason) {
+    std::uint32_t open = 0;
+    word_.compare_exchange_strong(open, reason.packed());
+    return this->reason();
   }
 
-  /// k_no_rank: it was not given up.
-  rank by() const { return word_.load() - 1; }
+  bool is_set() const { return word_.load() != 0; }
+
+  /// Once it is set.
+  end_reason reason() const { return end_reason::unpack(word_.load()); }
 
  private:
-  std::atomic<std::int32_t> word_;  ///< the rank, plus one
+  std::atomic<std::uint32_t> word_;  ///< 0: open
 };
-static_assert(k_no_rank == -1);
 
-/// Of one edge: whether its receiver reads the sender's memory. The receiver alone writes, and the sender reads when it
-/// gives up: a line of its own, which stays at the receiver's core.
+/// The claim of an edge's receiver on the sender's memory. The receiver alone writes, and a sender reads only when its
+/// instance ends early, so the claim has a cache line of its own that stays with the receiver's core.
 class alignas(64) shm_claim {
  public:
-  /// Before a payload is read. False: the instance was given up, and the payload may be gone.
-  bool take(std::uint64_t round, const shm_given_up& given_up) {
+  /// Before a payload is read. Returns false if the sender's end is closed, because the payload may be gone.
+  bool take(std::uint64_t round, const end_word& closed) {
     round_.store(round);
-    if (given_up.by() == k_no_rank) return true;
+    if (!closed.is_set()) return true;
     let_go();
     return false;
   }
 
-  /// After it was read for the last time.
+  /// After the payload was read for the last time.
   void let_go() { round_.store(0, std::memory_order_release); }
 
   bool is_held() const { return round_.load() != 0; }
 
  private:
-  std::atomic<std::uint64_t> round_;  ///< that is being read; 0: none
+  std::atomic<std::uint64_t> round_;  ///< the round whose payload is being read; 0: none
 };
 
 }  // namespace lsched

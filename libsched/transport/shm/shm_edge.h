@@ -65,7 +65,7 @@ struct edge_row {
 /// What a rank's end of an instance begins with, in its region: this head, a byte for each member of the world, a row
 /// for each edge. What the edges need follows.
 struct shm_block {
-  shm_given_up given_up;
+  end_word closed;
   std::uint32_t place_on_record;  ///< in this rank's shm_record; k_places: none
   std::uint64_t rows;
   std::atomic<std::uint64_t> entered;  ///< the last round that was called for, where there is no place on record

@@ -96,21 +96,28 @@ std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32
 
 // --- giving up --------------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once: the block of the first rank decides who is named, and all blocks follow it.
-void shm_endpoint::cancel(std::uint32_t id, rank by) {
+// Several ranks may cancel at once: the block of the first rank decides which reason holds, and all blocks follow it.
+void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
-  const rank first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->given_up.record(by);
-  for (shm_block* const theirs : ours.of_ranks) theirs->given_up.record(first);
+  const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
+  for (shm_block* const theirs : ours.of_ranks) theirs->closed.record(first);
   segment_->wake_ranks();
+}
+
+void shm_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
+  blocks_.at(id).head->closed.record(reason);
 }
 
 void shm_endpoint::find_bad_news() {
   news_seen_ = segment_->bad_news().load();
   for (auto& [id, region] : blocks_) {
-    const rank by = region.head->given_up.by();
-    if (by != k_no_rank && !std::exchange(region.is_given_up, true)) report_cancelled({id, by});
+    if (region.head->closed.is_set()) report_end(id, region, region.head->closed.reason());
   }
   for (rank lost; (lost = segment_->lost_after(losses_seen_)) != k_no_rank; ++losses_seen_) report_lost(lost);
+}
+
+void shm_endpoint::report_end(std::uint32_t id, block& region, const end_reason& reason) {
+  if (!std::exchange(region.is_reported, true)) report_cancelled({id, reason});
 }
 
 void shm_endpoint::abandon(std::uint32_t id) {
@@ -284,6 +291,13 @@ bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arri
   return take(link, round, into, out);
 }
 
+/// Returns false if the sender has taken its memory back, after which this rank cannot end the round either.
+bool shm_endpoint::claim(link_state& state, round_no round) {
+  if (state.claim->take(round, *state.closed)) return true;
+  report_end(state.instance, blocks_.at(state.instance), state.closed->reason());
+  return false;
+}
+
 // The message is there. False if it cannot be read, or not any more.
 bool shm_endpoint::take(link_id link, round_no round, message_target into, arrival& out) {
   link_state& state = links_[link];
@@ -291,7 +305,7 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   const shm_message what = read_header(state, cell);
   out = {into.memory, what.bytes, what.tally, what.null != 0};
   const bool is_exposed = !out.null && out.bytes > 0 && what.place != payload_place::cell;
-  if (is_exposed && state.claim != nullptr && !state.claim->take(round, *state.given_up)) return false;
+  if (is_exposed && state.claim != nullptr && !claim(state, round)) return false;
   state.exposed = is_exposed ? round : 0;
   const bool is_by_address = is_exposed && what.place == payload_place::process;
   const process_id process = is_by_address ? segment_->page(state.spec.peer).process.load() : process_id{};

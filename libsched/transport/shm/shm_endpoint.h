@@ -26,7 +26,7 @@
 namespace lsched {
 
 class shm_claim;
-class shm_given_up;
+class end_word;
 struct shm_block;
 struct shm_cell;
 struct shm_message;
@@ -72,8 +72,9 @@ class shm_endpoint final : public endpoint {
   status link(std::uint32_t id, std::span<const member_address> all) override;
   void detach(std::uint32_t id) override;
 
-  void cancel(std::uint32_t id, rank by) override;
+  void cancel(std::uint32_t id, const end_reason& reason) override;
   void abandon(std::uint32_t id) override;
+  void close_to_readers(std::uint32_t id, const end_reason& reason) override;
   status check_readers(std::uint32_t id, rank* reader) override;
 
   bool send(link_id link, round_no round, const message& what) override;
@@ -129,8 +130,8 @@ class shm_endpoint final : public endpoint {
     std::uint32_t instance = 0;
     const std::atomic<std::uint8_t>* left = nullptr;  ///< whether the peer has left the instance; from link() on
     shm_claim* claim = nullptr;  ///< out: ours; in: theirs; where messages may be read in the sender's memory
-    const shm_given_up* given_up = nullptr;  ///< in: theirs
-    staging_area* staging = nullptr;         ///< out: reserved where the source may be foreign; its block's
+    const end_word* closed = nullptr;  ///< in: theirs
+    staging_area* staging = nullptr;   ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
     std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
     round_no signalled = 0;              ///< out: what the peer's register holds
@@ -147,7 +148,7 @@ class shm_endpoint final : public endpoint {
     std::vector<link_id> links;
     std::vector<shm_block*> of_ranks;  ///< the blocks of all members, by rank; empty until it is linked
     std::vector<std::unique_ptr<staging_area>> stagings;
-    bool is_given_up = false;
+    bool is_reported = false;  ///< as cancelled
   };
 
   /// What is over here, and may still be looked at by members that have not left it.
@@ -193,6 +194,8 @@ class shm_endpoint final : public endpoint {
   void watch_peers();
   void stop_watching();
   rank find_successor() const;
+  void report_end(std::uint32_t id, block& region, const end_reason& reason);
+  bool claim(link_state& state, round_no round);
   rank find_lost_peer();
   void find_awaited_peers();
 

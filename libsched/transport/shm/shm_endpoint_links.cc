@@ -140,7 +140,7 @@ status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all)
     ours.of_ranks.clear();
     return status::unmatched;
   }
-  if (const rank by = ours.head->given_up.by(); by != k_no_rank) cancel(id, by);  // the others may not know
+  if (ours.head->closed.is_set()) cancel(id, ours.head->closed.reason());  // the others may not know
   return connect_all(ours);
 }
 
@@ -223,7 +223,7 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   } else if (edge.outgoing || !edge.signal) {
     state.word = reinterpret_cast<std::atomic<std::uint64_t>*>(place);
     if (has_claim(edge)) state.claim = reinterpret_cast<shm_claim*>(place + 64);
-    state.given_up = &theirs.given_up;
+    state.closed = &theirs.closed;
   }
   return status::ok;
 }
@@ -241,10 +241,10 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  const rank given_up_by = held.head->given_up.by();  // whoever gave it up may not have told all yet
+  const bool is_closed = held.head->closed.is_set();  // the rank that has cancelled may have died before all know
   for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
     if (m == self) continue;
-    if (given_up_by != k_no_rank) held.of_ranks[m]->given_up.record(given_up_by);
+    if (is_closed) held.of_ranks[m]->closed.record(held.head->closed.reason());
     held.of_ranks[m]->left(self).store(1, std::memory_order_release);
   }
   if (held.of_ranks.empty()) held.members.clear();  // nobody else knows it

@@ -153,8 +153,8 @@ void shm_endpoint::find_awaited_peers() {
     const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
     const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
     if (waiting.word->load() >= waiting.goal) continue;
-    const bool is_given_up = blocks_.at(state.instance).head->given_up.by() != k_no_rank;  // before it left
-    if (has_left && !is_given_up) report_cancelled({state.instance, peer, true});
+    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // before it left
+    if (has_left && !is_given_up) report_cancelled({state.instance, {peer, status::peer}, true});
     expected& known = expected_of_[static_cast<std::size_t>(peer)];
     if (known != expected::in_vain)
       known = has_closed && (!has_left || is_given_up) ? expected::in_vain : expected::something;

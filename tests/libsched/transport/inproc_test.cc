@@ -352,7 +352,7 @@ TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   EXPECT_EQ(it.target[0], std::byte{2});
   EXPECT_TRUE(it.receiver->receive(from_first, 1, it.target.data(), got));
   EXPECT_EQ(it.target[0], std::byte{1});
-  it.sender->cancel(1, 0);
+  it.sender->cancel(1, {0});
   std::array<completion, 4> news{};
   for (int k = 0; k < 100; ++k) it.receiver->poll(news);
   EXPECT_EQ(it.receiver->take_cancellation().value_or(cancellation{}).instance, 2);
@@ -380,9 +380,9 @@ TEST(inproc, publishes_with_the_link_what_was_cancelled_before) {
   const auto hears = [&](endpoint& who) {
     std::array<completion, 1> news{};
     for (int k = 0; k < 100; ++k) who.poll(news);
-    return who.take_cancellation().value_or(cancellation{}).by;
+    return who.take_cancellation().value_or(cancellation{}).reason.who;
   };
-  it.receiver->cancel(2, 1);
+  it.receiver->cancel(2, {1});
   EXPECT_EQ(hears(*it.receiver), 1);
   EXPECT_EQ(hears(*it.sender), k_no_rank);
   it.link(1, 2);

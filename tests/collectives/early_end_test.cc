@@ -1,0 +1,166 @@
+// Rounds that a death or a cancel ends on some ranks while others finish them. A rank that sees the verdict uses its
+// buffers for something else at once, and the rounds of the others must be right all the same. Real engines over the
+// inproc transport, whose payloads are read late; orders are drawn from a seed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
+
+#include "bindings/requests/requests.h"
+#include "collectives/registry.h"
+#include "libsched/schedule/draw.h"
+#include "tests/support/lockstep_world.h"
+#include "tests/support/promised_outputs.h"
+
+namespace lsched {
+namespace {
+
+using testing::lockstep_world;
+using testing::numbers;
+
+const std::vector<const algorithm*>& exact_algorithms() {
+  static const std::vector<const algorithm*> all = [] {
+    std::vector<const algorithm*> some;
+    for (const algorithm& it : algorithms())
+      if (it.of->moves_data && !it.of->activates && !it.of->adapts && !it.of->has_owners) some.push_back(&it);
+    return some;
+  }();
+  return all;
+}
+
+/// One round of one algorithm, and how it ends.
+class early_end {
+ public:
+  early_end(const algorithm& what, std::uint64_t seed, bool stays_open)
+      : what_(what),
+        size_(std::array<rank, 6>{3, 5, 6, 7, 4, 8}[mix(seed) % 6]),
+        world_(size_, seed, {.stays_open = stays_open}) {
+    data_ = typical_shape(*what_.of, size_, 1 + world_.draw_below(40), dtype::i64, kernel::sum);
+    if (what_.of->is_rooted) data_.root = draw_rank();
+    promise_ = what_.of->contents_of(size_, data_);
+    for (rank r = 0; r < size_; ++r) {
+      const extents both = what_.of->extents_of({r, size_}, data_);
+      inputs_.emplace_back(both.input.value_or(0));
+      outputs_.emplace_back(both.output.value_or(0));
+      for (std::int64_t& one : inputs_.back()) one = static_cast<std::int64_t>(world_.draw_below(1000));
+    }
+    memory_ = inputs_;
+  }
+
+  /// Returns the first fault, or nothing.
+  std::string run() {
+    if (validate(what_, {0, size_}, data_)) return {};
+    its_ = world_.commit([this](rank r) { return request(r); });
+    if (its_.empty()) return "the commit fails";
+    has_ended_.resize(its_.size());
+    const rank culprit = draw_rank();
+    const bool dies = world_.draw_below(2) == 0;
+    for (rank r = 0; r < size_; ++r) {
+      world_.start(world_.at(r), *its_[index(r)]);
+      step(world_.draw_below(6));
+    }
+    step(world_.draw_below(40 * static_cast<std::uint64_t>(size_)));
+    dies ? kill(culprit) : world_.at(culprit).cancel(*its_[index(culprit)]);
+    const bool ends = world_.run_until([this] {
+      look();
+      return std::ranges::all_of(has_ended_, [](bool one) { return one; });
+    });
+    return ends ? fault_ : "a rank does not end; " + fault_;
+  }
+
+  std::uint64_t finished() const { return finished_; }
+  std::uint64_t failed() const { return failed_; }
+
+ private:
+  static std::size_t index(rank r) { return static_cast<std::size_t>(r); }
+  rank draw_rank() { return static_cast<rank>(world_.draw_below(index(size_))); }
+
+  commit_request request(rank r) {
+    commit_request wanted{"early_end", what_.generate({r, size_}, data_, {})};
+    const auto bytes = [](numbers& of) { return reinterpret_cast<std::byte*>(of.data()); };
+    if (!wanted.program) return wanted;
+    const auto has = [&](buffer_role role) { return count_of(**wanted.program, role) > 0; };
+    if (has(buffer_role::input)) wanted.memory.inputs = {bytes(memory_[index(r)])};
+    if (has(buffer_role::output)) wanted.memory.outputs = {bytes(outputs_[index(r)])};
+    return wanted;
+  }
+
+  void step(std::uint64_t steps) {
+    for (; steps > 0; --steps) world_.step(), look();
+  }
+
+  /// The survivors hear of it one after the other.
+  void kill(rank culprit) {
+    look();
+    has_ended_[index(culprit)] = true;
+    world_.kill(culprit);
+    its_[index(culprit)] = nullptr;
+    for (rank r = 0; r < size_; ++r) {
+      if (r == culprit) continue;
+      world_.at(r).lose(culprit);
+      step(world_.draw_below(10));
+    }
+  }
+
+  /// Finished rounds are checked, and those that have failed leave their buffers to other numbers.
+  void look() {
+    for (rank r = 0; r < size_; ++r) {
+      if (has_ended_[index(r)]) continue;
+      if (its_[index(r)]->finished.load() == 1) {
+        has_ended_[index(r)] = true;
+        ++finished_;
+        check(r);
+      } else if (its_[index(r)]->verdict.load() != status::ok) {
+        has_ended_[index(r)] = true;
+        ++failed_;
+        std::ranges::fill(memory_[index(r)], -1'000'000);
+        std::ranges::fill(outputs_[index(r)], -2'000'000);
+      }
+    }
+  }
+
+  void check(rank r) {
+    postcondition mine = promise_;
+    std::erase_if(mine.ranges, [r](const promised_range& it) { return it.holder != r; });
+    const std::string broken = testing::broken_promise(mine, inputs_, outputs_);
+    if (!broken.empty() && fault_.empty()) fault_ = broken;
+  }
+
+  const algorithm& what_;
+  const rank size_;
+  shape data_{};
+  postcondition promise_{};
+  std::vector<numbers> inputs_;  ///< what was sent
+  std::vector<numbers> memory_, outputs_;
+  lockstep_world world_;  ///< which uses the memory until it ends
+  std::vector<instance*> its_;
+  std::vector<bool> has_ended_;
+  std::uint64_t finished_ = 0, failed_ = 0;
+  std::string fault_;
+};
+
+/// Returns how many seeds have found a fault.
+std::uint64_t run_seeds(std::uint64_t seeds, bool stays_open) {
+  std::uint64_t faults = 0, finished = 0, failed = 0;
+  for (const algorithm* const what : exact_algorithms())
+    for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+      early_end one(*what, seed, stays_open);
+      const std::string fault = one.run();
+      if (!fault.empty()) ++faults;
+      if (!stays_open) EXPECT_EQ(fault, "") << what->of->name << "/" << what->name << ", seed " << seed;
+      finished += one.finished(), failed += one.failed();
+    }
+  EXPECT_GT(finished, seeds * exact_algorithms().size() / 8);
+  EXPECT_GT(failed, seeds * exact_algorithms().size() / 2);
+  return faults;
+}
+
+TEST(early_end, rounds_that_others_finish_are_right) { (void)run_seeds(60, false); }
+TEST(early_end_soak, rounds_that_others_finish_are_right) { (void)run_seeds(10'000, false); }
+
+TEST(early_end_bug, memory_that_is_read_after_the_verdict_is_caught) { EXPECT_GT(run_seeds(60, true), 3u); }
+
+}  // namespace
+}  // namespace lsched
