@@ -45,6 +45,8 @@ typedef enum lsched_mpi_transport {
  * MPI_THREAD_MULTIPLE, where ranks talk through MPI, for every function that starts, waits or offers, too.  Blocks:
  * until all ranks of comm have come, at most commit_timeout_ns for the part that is ours.  Memory: close the world
  * before MPI_Finalize. In a world whose ranks talk through MPI, rounds and lsched_world_close return STATE after it.
+ * MPI itself forbids MPI_Finalize while a thread calls MPI, as the progress thread does for an outstanding round and
+ * for a mailbox.
  * Errors: STATE (MPI is not initialised, or finalised), VERSION (also where some rank's libsched and libsched_mpi are
  * not of one build; the diagnostic names both), UNSUPPORTED (above, and if the program, libsched_mpi and the MPI
  * library that runs are not of one MPI; the diagnostic names both), ARGUMENT, TRANSPORT, NOMEM. */

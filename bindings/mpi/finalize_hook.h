@@ -1,16 +1,29 @@
-// A job that runs at the beginning of MPI_Finalize, while MPI still works: MPI first deletes the attributes of
+// The end of endpoints at the beginning of MPI_Finalize, while MPI still works: MPI first deletes the attributes of
 // MPI_COMM_SELF, and calls the delete function of each.
+//
+// MPICH calls the delete functions without its lock. So no other thread may call MPI meanwhile, and the first function
+// that is called ends all endpoints of the process:
+//
+//     take the engine of each world     no progress thread calls MPI from here on
+//     end each endpoint                 in the order in which they were opened
+//     give the engines back             the endpoints do not call MPI any more
 #pragma once
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <functional>
+#include <mutex>
 #include <utility>
+#include <vector>
 
 namespace lsched {
 
 class finalize_hook {
  public:
+  /// Runs a job as the owner of an engine.
+  using engine_owner = std::function<void(const std::function<void()>& job)>;
+
   finalize_hook() = default;
   finalize_hook(const finalize_hook&) = delete;
   finalize_hook& operator=(const finalize_hook&) = delete;
@@ -18,32 +31,60 @@ class finalize_hook {
   /// Call remove() first: MPI holds the address of this object.
   ~finalize_hook() = default;
 
-  /// False if MPI refuses the attribute; the job then does not run.
-  bool install(std::function<void()> job) {
-    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, run_job, &key_, nullptr) != MPI_SUCCESS) return false;
-    job_ = std::move(job);
-    if (MPI_Comm_set_attr(MPI_COMM_SELF, key_, this) == MPI_SUCCESS) return true;
-    job_ = nullptr;
-    return false;
+  /// False if MPI refuses the attribute; `end` is then not called.
+  bool install(engine_owner owner, std::function<void()> end) {
+    owner_ = std::move(owner);
+    end_ = std::move(end);
+    if (MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_all, &key_, nullptr) != MPI_SUCCESS ||
+        MPI_Comm_set_attr(MPI_COMM_SELF, key_, this) != MPI_SUCCESS)
+      return false;
+    const std::lock_guard hold(lock());
+    installed().push_back(this);
+    return true;
   }
 
-  /// Forgets the job. Does nothing if the job has run or runs now, or after MPI_Finalize.
+  /// `end` is not called from here on. Does nothing if `end` has been called, or is running.
   void remove() {
-    if (job_ == nullptr) return;
-    job_ = nullptr;
+    if (!leave_list()) return;
     (void)MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
     (void)MPI_Comm_free_keyval(&key_);
   }
 
  private:
-  static int run_job(MPI_Comm, int, void* attribute, void*) {
-    const auto job = std::exchange(static_cast<finalize_hook*>(attribute)->job_, nullptr);
-    if (job != nullptr) job();
+  static std::mutex& lock() {
+    static std::mutex all;
+    return all;
+  }
+  static std::vector<finalize_hook*>& installed() {
+    static std::vector<finalize_hook*> all;
+    return all;
+  }
+
+  /// False if this hook was not in the list.
+  bool leave_list() {
+    const std::lock_guard hold(lock());
+    return std::erase(installed(), this) != 0;
+  }
+
+  static int end_all(MPI_Comm, int, void* attribute, void*) {
+    std::vector<finalize_hook*> hooks;
+    {
+      const std::lock_guard hold(lock());
+      if (std::ranges::find(installed(), attribute) == installed().end()) return MPI_SUCCESS;  // by remove()
+      hooks.swap(installed());
+    }
+    end_as_owner(hooks, 0);
     return MPI_SUCCESS;
   }
 
+  static void end_as_owner(const std::vector<finalize_hook*>& hooks, std::size_t next) {
+    if (next < hooks.size()) return hooks[next]->owner_([&] { end_as_owner(hooks, next + 1); });
+    for (finalize_hook* const each : hooks) each->end_();
+  }
+
   int key_ = MPI_KEYVAL_INVALID;
-  std::function<void()> job_{};
+  engine_owner owner_{};
+  std::function<void()> end_{};
 };
 
 }  // namespace lsched

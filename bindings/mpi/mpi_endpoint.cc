@@ -71,14 +71,14 @@ void mpi_endpoint::close() {
     leak();
 }
 
-bool mpi_endpoint::close_at_finalize(std::function<void(const std::function<void()>&)> exclusively) {
-  return at_finalize_.install([this, run = std::move(exclusively)] { run([this] { end_with_mpi(); }); });
+bool mpi_endpoint::close_at_finalize(finalize_hook::engine_owner exclusively) {
+  return at_finalize_.install(std::move(exclusively), [this] { end_with_mpi(); });
 }
 
 // A world whose ranks share memory has no streams here, and goes on without MPI.
 void mpi_endpoint::end_with_mpi() {
-  close();
   const bool has_talked = std::ranges::any_of(links_.streams(), [](const auto& with) { return with != nullptr; });
+  close();
   if (has_talked && health_ == status::ok) health_ = status::state;
 }
 
@@ -86,6 +86,7 @@ void mpi_endpoint::end_with_mpi() {
 bool mpi_endpoint::drain() {
   using clock = std::chrono::steady_clock;
   announce_end();
+  (void)succeeded(requests_.cancel_receives([this](link_id link) { return !links_[link].is_live; }));
   const clock::time_point deadline = clock::now() + limits_.shutdown;
   for (int i = 0; health_ == status::ok; ++i) {
     sweep();

@@ -102,7 +102,7 @@ class mpi_endpoint final : public endpoint {
   /// Closes the endpoint at the beginning of MPI_Finalize, unless it has been closed before. After that the endpoint
   /// does not call MPI, and its health is STATE if ranks have talked through MPI. `exclusively` runs a job as the
   /// owner of the engine. False if MPI refuses.
-  bool close_at_finalize(std::function<void(const std::function<void()>&)> exclusively);
+  bool close_at_finalize(finalize_hook::engine_owner exclusively);
 
  private:
   mpi_endpoint(MPI_Comm comm, const lsched::world& place, const mpi_limits& limits, bool is_thread_multiple);

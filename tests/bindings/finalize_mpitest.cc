@@ -21,6 +21,7 @@ struct late_world {
   int ranks_per_node;  ///< 0: one node
   int progress;
   lsched_world* world = nullptr;
+  lsched_world* split = nullptr;
   lsched_schedule* sum = nullptr;
   double mine = 1, total = 0;
 };
@@ -56,7 +57,8 @@ bool open_and_sum(late_world& it) {
                              .dtype = LSCHED_F64,
                              .reduction = LSCHED_SUM};
   is_right = is_right && lsched_allreduce_create(it.world, &desc, &it.sum, &why) == LSCHED_OK &&
-             lsched_run(it.sum, k_limit_ns, &why) == LSCHED_OK && it.total == ranks_of_mpi();
+             lsched_run(it.sum, k_limit_ns, &why) == LSCHED_OK && it.total == ranks_of_mpi() &&
+             lsched_split(it.world, 0, 0, &it.split, &why) == LSCHED_OK;
   if (!is_right) std::fprintf(stderr, "%s: %s\n", it.name, why.text);
   return is_right;
 }
@@ -71,6 +73,7 @@ TEST(after_finalize, rounds_fail_and_closing_returns_state) {
     EXPECT_EQ(lsched_world_close(it.world), LSCHED_ERR_BUSY) << it.name;
     EXPECT_EQ(lsched_schedule_destroy(it.sum, k_limit_ns, &why), LSCHED_OK) << it.name << ": " << why.text;
     EXPECT_EQ(lsched_world_close(it.world), expected) << it.name;
+    EXPECT_EQ(lsched_world_close(it.split), expected) << it.name;
   }
 }
 
