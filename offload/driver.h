@@ -71,7 +71,7 @@ class driver {
     return wait({commit.finished, inst.verdict, 1, nullptr}, deadline);
   }
 
-  /// The same of a commit, say. `note`: what the other ranks learn while this rank waits; null: nothing.
+  /// The same of a commit, say. `note` is for the other ranks while this rank waits, and may be null.
   status wait(const common_step& what, clock::time_point deadline, const wait_note* note = nullptr) {
     return wait({what.finished, what.verdict, 1, nullptr, note}, deadline);
   }

@@ -129,7 +129,7 @@ result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// The failure, which also says what number its rank has in the world that was opened, if that is another one.
+/// Adds the rank's number in the world that was opened to the text, if that number is another one.
 failure in_both_numberings(const lsched_world& world, failure why);
 
 /// A round that a caller waits for.

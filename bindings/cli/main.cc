@@ -194,7 +194,7 @@ void drop_handlers_of_mpi() {
   }
 }
 
-/// Where a standard stream is closed, the next file that the command opens would get the stream's number. Then the
+/// If a standard stream is closed, the next file that the command opens would get the stream's number. Then the
 /// command would print into that file, and a rank would lose the descriptor of the world's memory.
 void open_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})

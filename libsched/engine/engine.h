@@ -189,7 +189,7 @@ class engine {
   /// The member of a world that was lost first; k_no_rank: none is.
   rank first_lost_of(const membership& world) const;
   /// The member that PEER names where `missed` was found missing: the member that was lost first, because later ends
-  /// may follow from that loss. Every PEER goes by this rule.
+  /// may follow from that loss. All PEERs follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
   /// A member has left the world for good: ends the world's instances.

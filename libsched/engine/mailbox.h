@@ -70,10 +70,10 @@ class mailbox final : public message_sink {
   /// Takes back what has not begun to move: it has ended as CANCELLED. False: it moves, and will end by itself.
   bool take_back(posted_message& one);
 
-  /// What the ranks that wait for this one have to learn while it waits for the message.
+  /// Returns the note for the ranks that wait for this one while it waits for the message.
   wait_note note_of(const posted_message& one) const;
 
-  /// For people: why the message has not ended, and the rank to blame.
+  /// Describes why the message has not ended, and names the rank to blame.
   std::string describe_wait(const posted_message& one, rank* waits_for) const;
 
   /// Whether nothing is posted that has not ended.

@@ -18,14 +18,14 @@ struct process_id {
 /// The calling process. Asks the system.
 process_id own_process();
 
-/// Whether /proc lists processes by the numbers that this process sees.
+/// Returns whether /proc lists processes by the numbers that this process sees.
 bool is_proc_readable();
 
-/// Whether there is no such process. A process that has ended exists until its parent has waited for it. Where a
+/// Returns whether there is no such process. A process that has ended exists until its parent has waited for it. If a
 /// sandbox refuses kill(2), /proc decides.
 bool is_gone(std::int32_t process);
 
-/// Whether is_gone() can find out anything here.
+/// Returns whether is_gone() can find processes here.
 bool can_find_processes();
 
 /// Whether a signal has ended the process, though it may take minutes until it is gone, where there is much to dump.

@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds k_longest_exit{50};  // from the loss of its
 
 }  // namespace
 
-/// Whether the number of the peer's process means that process here, too.
+/// Returns whether the number of the peer's process means the same process here.
 bool shm_endpoint::has_visible_process(rank peer) const {
   const process_id process = segment_->page(peer).process.load();
   return process.number != 0 && process.space == process_.space;

@@ -243,7 +243,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::adopt(int descriptor) {
   return map(descriptor);
 }
 
-// Of all files only memory files have seals, and no other is called so. Where /proc is hidden, the seals decide.
+// Only memory files have seals, and only segments have this name. If /proc is hidden, the seals decide.
 bool shm_segment::is_segment(int descriptor) {
   if (fcntl(descriptor, F_GET_SEALS) < 0) return false;
   std::error_code error;

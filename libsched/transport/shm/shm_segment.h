@@ -65,7 +65,7 @@ class shm_segment {
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
-  /// Whether the descriptor is of a segment, of whatever version.
+  /// Returns whether the descriptor is that of a segment, of any version.
   static bool is_segment(int descriptor);
 
   /// Maps a segment that another process created, and closes the descriptor, also on failure.
@@ -90,7 +90,7 @@ class shm_segment {
   bool is_lost(rank who) const;
 
   /// Records that `who` is lost, behind the losses that are on record, and wakes all ranks. Returns false if the loss
-  /// is on record already. Whoever notices a loss records it before anything that follows from the loss. So a rank that
+  /// is on record already. A rank that notices a loss records it before anything that follows from it. So a rank that
   /// has ended because of a loss comes after that loss.
   bool record_lost(rank who);
 
