@@ -268,8 +268,8 @@ class endpoint {
   /// check_readers may follow.
   virtual void abandon(std::uint32_t id) = 0;
 
-  /// From here on no peer begins to read this rank's memory for a linked instance. Nobody is woken: a peer that comes to
-  /// a payload which it cannot read any more learns the reason by take_cancellation(). The first reason stays.
+  /// From here on no peer begins to read this rank's memory for a linked instance. No peer is woken: a peer that comes
+  /// to a payload which it cannot read any more learns the reason by take_cancellation(). The first reason stays.
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Whether the peers have ended their reads of this rank's memory, of an instance that is closed to readers or was
