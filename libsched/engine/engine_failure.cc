@@ -79,8 +79,8 @@ void engine::close(instance& inst) {
 // A member that reads this rank's memory for the instance; k_no_rank: none.
 rank engine::reader_of(const instance& inst) const {
   rank reader = k_no_rank;
-  const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) == status::pending;
-  return is_read ? inst.members->rank_of(reader) : k_no_rank;
+  const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) != status::ok;
+  return is_read && reader != k_no_rank ? inst.members->rank_of(reader) : k_no_rank;
 }
 
 bool engine::poll_readers() {

@@ -274,7 +274,7 @@ class endpoint {
 
   /// Whether the peers have ended their reads of this rank's memory, of an instance that is closed to readers or was
   /// cancelled. PENDING: `reader` still reads. UNSUPPORTED: the medium may still read or write memory of the caller's,
-  /// and cannot be made to let go.
+  /// and cannot be made to let go; `reader` is a rank that may still use the message, or none.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   // --- peers that are lost ------------------------------------------------------------------------------------
