@@ -90,6 +90,9 @@ class joined_world {
   /// thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
+  /// Whether the instance has failed, although its verdict may wait for peers that read this rank's memory.
+  bool has_failed(const instance& one);
+
   /// That were committed and not removed. Asks neither engine nor transport: MPI may be finalised by now. Any thread.
   std::uint64_t instances() const { return instances_.load(); }
 
