@@ -219,10 +219,16 @@ std::optional<failure> joined_world::await_readers(instance& given_up) {
   }
 }
 
+bool joined_world::has_failed(const instance& one) {
+  bool answer = one.verdict.load() != status::ok;
+  if (!answer) process_.driver().with_engine([&] { answer = one.phase == phase::failed; });
+  return answer;
+}
+
 std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
   std::optional<failure> why;
   for (instance** one : gone) {
-    if (*one == nullptr || (*one)->verdict.load() == status::ok) continue;
+    if (*one == nullptr || !has_failed(**one)) continue;
     auto held = await_readers(**one);
     if (held && held->code == status::busy) return held;
     if (held) why = std::move(held);

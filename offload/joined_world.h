@@ -90,6 +90,9 @@ class joined_world {
   /// thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
+  /// Whether the instance has failed, although its verdict may wait for peers that read this rank's memory.
+  bool has_failed(const instance& one);
+
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Uses neither engine nor
   /// transport, because MPI may be finalised by now. Any thread.
   std::vector<std::string> open_labels() const { return open_.labels(); }

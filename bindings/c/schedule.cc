@@ -354,7 +354,10 @@ lsched_status lsched_schedule_destroy(lsched_schedule* schedule, uint64_t timeou
     if (await_agreement(*schedule, deadline_after(timeout_ns), diagnostic) == LSCHED_ERR_TIMEOUT)
       return LSCHED_ERR_TIMEOUT;
   }
-  if (!schedule->session && std::ranges::any_of(schedule->flights, is_under_way))
+  const auto is_running = [schedule](const flight& one) {
+    return is_under_way(one) && !schedule->world->joined.has_failed(*one.runs);
+  };
+  if (!schedule->session && std::ranges::any_of(schedule->flights, is_running))
     return report(diagnostic, {status::busy, schedule->instance->label + ": a round is outstanding"});
   return guarded(diagnostic, [&] {
     const auto why = schedule->world->joined.remove(instances_of(*schedule));

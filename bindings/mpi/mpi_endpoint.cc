@@ -267,13 +267,13 @@ void mpi_endpoint::abandon(std::uint32_t id) {
 
 status mpi_endpoint::check_readers(std::uint32_t id, rank* reader) {
   status answer = status::ok;
+  *reader = k_no_rank;
   for (const link_id link : links_.of(id)) {
     const mpi_link& state = links_[link];
     if (state.chunks == 0) continue;
     answer = status::unsupported;
     const bool is_unused = state.spec.outgoing && (state.is_answered || has_ended(state.spec.peer));
-    *reader = state.spec.peer;
-    if (health_ == status::ok && !is_unused) return status::pending;  // a receive ends soon: see cancel_receives
+    if (health_ == status::ok && !is_unused) *reader = state.spec.peer;  // a receive ends soon: see cancel_receives
   }
   return answer;
 }

@@ -86,7 +86,7 @@ struct mpi_stream {
   static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; value: see pack()
   static constexpr std::uint32_t k_left = k_last - 2;         ///< of one edge, no message follows that of round `value`
-  static constexpr std::uint32_t k_answered = k_last - 3;     ///< after k_cancelled: its receiver uses no message any more
+  static constexpr std::uint32_t k_answered = k_last - 3;  ///< after k_cancelled: its receiver uses no message any more
   static constexpr std::size_t k_batch_records = 64;
 
   /// The value of k_cancelled: the reason, and the number by which its sender knows the instance.

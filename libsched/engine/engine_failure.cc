@@ -63,8 +63,8 @@ end_reason engine::reason_of(const instance& inst) const {
 //   2. close_to_readers  no peer begins to read this rank's memory
 //   3. check_readers     in each step, until no peer reads there
 //   4. the verdict       the caller may use the buffers for something else
-// Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count. While
-// a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.
+// Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count.
+// While a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.
 void engine::close(instance& inst) {
   if (inst.is_linked) {
     net_.abandon(inst.id);
@@ -79,8 +79,8 @@ void engine::close(instance& inst) {
 // A member that reads this rank's memory for the instance; k_no_rank: none.
 rank engine::reader_of(const instance& inst) const {
   rank reader = k_no_rank;
-  const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) == status::pending;
-  return is_read ? inst.members->rank_of(reader) : k_no_rank;
+  const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) != status::ok;
+  return is_read && reader != k_no_rank ? inst.members->rank_of(reader) : k_no_rank;
 }
 
 bool engine::poll_readers() {

@@ -272,13 +272,13 @@ class endpoint {
   /// check_readers may follow.
   virtual void abandon(std::uint32_t id) = 0;
 
-  /// From here on no peer begins to read this rank's memory for a linked instance. Nobody is woken: a peer that comes to
-  /// a payload which it cannot read any more learns the reason by take_cancellation(). The first reason stays.
+  /// From here on no peer begins to read this rank's memory for a linked instance. No peer is woken: a peer that comes
+  /// to a payload which it cannot read any more learns the reason by take_cancellation(). The first reason stays.
   virtual void close_to_readers(std::uint32_t id, const end_reason& reason) = 0;
 
   /// Whether the peers have ended their reads of this rank's memory, of an instance that is closed to readers or was
   /// cancelled. PENDING: `reader` still reads. UNSUPPORTED: the medium may still read or write memory of the caller's,
-  /// and cannot be made to let go.
+  /// and cannot be made to let go; `reader` is a rank that may still use the message, or none.
   virtual status check_readers(std::uint32_t id, rank* reader) = 0;
 
   // --- peers that are lost ------------------------------------------------------------------------------------

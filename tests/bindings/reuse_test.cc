@@ -31,9 +31,7 @@ void try_deaths(std::uint64_t worlds) {
   EXPECT_GT(failed, worlds) << "few ranks hear of a death in a round";
 }
 
-TEST(reuse, a_late_reader_gets_what_was_sent_or_an_error) {
-  for (const rank culprit : {1, 2}) EXPECT_EQ(testing::reuse_before_a_late_reader(culprit), "") << culprit;
-}
+TEST(reuse, a_late_reader_gets_what_was_sent_or_an_error) { EXPECT_EQ(testing::reuse_before_a_late_reader(), ""); }
 TEST(reuse, buffers_are_the_callers_after_a_cancel) { try_cancels(200); }
 TEST(reuse_soak, buffers_are_the_callers_after_100000_cancels) { try_cancels(100'000); }
 TEST(reuse, buffers_are_the_callers_after_a_death) { try_deaths(4); }

@@ -40,7 +40,8 @@ struct two_ranks {
     memory = 0;
   }
   std::string fault() const {
-    return of_sender.reason().who != first || of_first_member.reason().who != first ? "blocks name different ranks" : "";
+    return of_sender.reason().who != first || of_first_member.reason().who != first ? "blocks name different ranks"
+                                                                                    : "";
   }
 };
 

@@ -4,11 +4,11 @@
 // and whatever is sent arrives a seeded number of steps later: in order on one edge, in any order between
 // edges. The same seed and the same calls give the same events, so a failing run is replayed by its seed.
 //
-// It is the strictest transport, not the fastest. How a payload travels is drawn per message: copied when it
-// is sent; claimed on its way and read from the sender's memory when it arrives; or shown to the receiver in the sender's
-// memory until it releases it. A payload that is neither copied nor claimed is not read any more once its sender is
-// closed to readers. So sends complete both at once and later, and a schedule that overwrites a source too
-// early is found out. Memory that has been released, and fresh memory, is filled with a pattern.
+// It is the strictest transport, not the fastest. How a payload travels is drawn per message: copied when it is sent;
+// claimed on its way and read from the sender's memory when it arrives; or shown to the receiver in the sender's memory
+// until it releases it. A payload that is neither copied nor claimed is not read any more once its sender is closed to
+// readers. So sends complete both at once and later, and a schedule that overwrites a source too early is found out.
+// Memory that has been released, and fresh memory, is filled with a pattern.
 //
 // Broken invariants of the caller (a message that exceeds its edge, a round sent twice or left out, a landing
 // slot overwritten before it was consumed, a release of nothing) make health() of that endpoint `internal`;

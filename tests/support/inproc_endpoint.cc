@@ -304,9 +304,7 @@ bool inproc_endpoint::receive(link_id link, round_no round, message_target into,
   on.received = round;
   it.into = into;
   const slot& landing = on.slots[round % 2];
-  if (landing.phase == slot::phase::arrived && landing.round == round &&
-                                                           take(it, round, into, out))
-    return true;
+  if (landing.phase == slot::phase::arrived && landing.round == round && take(it, round, into, out)) return true;
   await(link, waits::arrival, round);
   return false;
 }

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <cstdio>
 #include <mutex>
-#include <thread>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -48,7 +48,8 @@ const std::vector<const algorithm*>& exact_algorithms() {
 
 /// A collective of a world, and the rank that ends it early. Equal on all ranks.
 struct drawn_collective {
-  drawn_collective(std::uint64_t from, rank ranks) : seed(from), size(ranks), salt(static_cast<value>(mix(from) % 1000)) {
+  drawn_collective(std::uint64_t from, rank ranks)
+      : seed(from), size(ranks), salt(static_cast<value>(mix(from) % 1000)) {
     constexpr std::array<std::uint64_t, 6> k_counts{0, 1, 900, 3000, 30'000, 200'000};
     do {
       which = exact_algorithms()[draw(exact_algorithms().size())];
@@ -191,7 +192,8 @@ lsched_status begin_last_round(const drawn_collective& what, rank_of_collective&
   lsched_ticket ticket{};
   mine.fill(what.last_round);
   const lsched_status answer = lsched_start(schedule, &ticket);
-  for (std::uint64_t i = 0; answer == LSCHED_OK && i < what.looks && lsched_test(ticket) == LSCHED_PENDING; ++i) continue;
+  for (std::uint64_t i = 0; answer == LSCHED_OK && i < what.looks && lsched_test(ticket) == LSCHED_PENDING; ++i)
+    continue;
   return answer;
 }
 
@@ -200,7 +202,7 @@ reuse_result result_of(const tally& all, std::string complaints) {
   return {all.finished.load(), all.failed.load(), std::move(complaints)};
 }
 
-// --- cancels ----------------------------------------------------------------------------------------------------------
+// --- cancels -------------------------------------------------------------------------------------------------------
 
 /// One schedule on one rank. Returns what went wrong.
 std::string play_cancel(lsched_world* world, rank self, const drawn_collective& what, tally& all) {
@@ -244,7 +246,7 @@ reuse_result reuse_after_cancels(rank ranks, std::uint64_t seed, std::uint64_t c
   return result_of(all, std::move(complaints));
 }
 
-// --- deaths -----------------------------------------------------------------------------------------------------------
+// --- deaths --------------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -336,7 +338,7 @@ reuse_result reuse_after_deaths(rank ranks, std::uint64_t seed) {
   return result_of(*all, std::move(complaints));
 }
 
-// --- a late reader ------------------------------------------------------------------------------------------------------
+// --- a late reader -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -349,8 +351,8 @@ void await(const std::atomic<bool>& flag) {
   for (int i = 0; i < 2000 && !flag; ++i) usleep(1000);
 }
 
-/// A broadcast from rank 0 to 1 and 2, one of which forwards the message to 3. Returns false if a result is wrong.
-bool broadcast_before_a_death(const shm_segment& segment, rank self, rank culprit, late_board& board) {
+/// A broadcast from rank 0 to 1, which dies, and to 2, which forwards the message to 3. Returns false if a result is wrong.
+bool broadcast_before_a_death(const shm_segment& segment, rank self, late_board& board) {
   be_launched(segment, self);
   lsched_config config;
   lsched_config_init(&config);
@@ -372,7 +374,7 @@ bool broadcast_before_a_death(const shm_segment& segment, rank self, rank culpri
   if (lsched_collective_create(world, &desc, &schedule, nullptr) != LSCHED_OK) return false;
   if (self == 3) await(board.is_reused);
   const lsched_status answer = lsched_run(schedule, k_limit_ns, nullptr);
-  if (self == culprit) (void)raise(SIGKILL);
+  if (self == 1) (void)raise(SIGKILL);
   const bool is_right = std::ranges::all_of(data, [](value one) { return one == 7; });
   std::ranges::fill(data, 8);
   if (self == 3) board.is_read = true;
@@ -385,15 +387,14 @@ bool broadcast_before_a_death(const shm_segment& segment, rank self, rank culpri
 
 }  // namespace
 
-std::string reuse_before_a_late_reader(rank culprit) {
+std::string reuse_before_a_late_reader() {
   const auto segment = shm_segment::create(4, std::size_t{64} << 20);
   if (!segment) return segment.error().text;
   shared_object<late_board> board;
-  child_ranks children(
-      4, [&](rank self) { return broadcast_before_a_death(**segment, self, culprit, *board) ? 0 : 1; });
+  child_ranks children(4, [&](rank self) { return broadcast_before_a_death(**segment, self, *board) ? 0 : 1; });
   std::string complaints;
   for (rank r = 0; r < 4; ++r)
-    if (const std::string end = children.wait(r); r != culprit) complaints += end;
+    if (const std::string end = children.wait(r); r != 1) complaints += end;
   return complaints;
 }
 

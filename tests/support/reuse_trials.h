@@ -23,6 +23,6 @@ reuse_result reuse_after_deaths(rank ranks, std::uint64_t seed);
 
 /// A rank reads a message of a broadcast late, when the rank that has sent it has heard of the death of another.
 /// Returns what went wrong.
-std::string reuse_before_a_late_reader(rank culprit);
+std::string reuse_before_a_late_reader();
 
 }  // namespace lsched::testing

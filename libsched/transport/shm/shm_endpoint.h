@@ -129,7 +129,7 @@ class shm_endpoint final : public endpoint {
     std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
     std::uint32_t instance = 0;
     const std::atomic<std::uint8_t>* left = nullptr;  ///< whether the peer has left the instance; from link() on
-    shm_claim* claim = nullptr;  ///< out: ours; in: theirs; where messages may be read in the sender's memory
+    shm_claim* claim = nullptr;        ///< out: ours; in: theirs; where messages may be read in the sender's memory
     const end_word* closed = nullptr;  ///< in: theirs
     staging_area* staging = nullptr;   ///< out: reserved where the source may be foreign; its block's
     doorbell* peer_bell = nullptr;
