@@ -53,7 +53,7 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   lsched_status code = LSCHED_OK;
-  (void)of.get();                                               // throws where it was committed before
+  (void)of.get();                                                // throws where it was committed before
   of.give_back([&, all = committing(in)](lsched_builder* one) {  // consumed, whatever the answer is
     code = unlocked([&] {
       return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),

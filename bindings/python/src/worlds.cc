@@ -97,10 +97,11 @@ std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
 }
 
 address split(const world& of, std::int32_t color, std::int32_t key) {
-  return adopted(
-      interruptible([=, all = committing(of)](lsched_world** made,
-                                              lsched_diagnostic* why) { return lsched_split(all, color, key, made, why); },
-                    lsched_world_close));
+  return adopted(interruptible(
+      [=, all = committing(of)](lsched_world** made, lsched_diagnostic* why) {
+        return lsched_split(all, color, key, made, why);
+      },
+      lsched_world_close));
 }
 
 address split_ranks(const world& of, const std::vector<std::int32_t>& ranks, std::int32_t tag) {
