@@ -98,7 +98,7 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
   });
 }
 
-/// Describes what the awaited round waits for. The engine knows the round that is open, which may be an earlier one, and
+/// Describes what the awaited round waits for. The engine knows the open round, which may be an earlier round, and
 /// numbers the rounds of each flight separately.
 failure describe_timeout(const lsched_schedule& schedule, const awaited_round& awaited) {
   failure why{status::timeout};
@@ -110,7 +110,7 @@ failure describe_timeout(const lsched_schedule& schedule, const awaited_round& a
   return in_both_numberings(*schedule.world, std::move(why));
 }
 
-/// Reports a TIMEOUT, or how the round has ended in the meantime: with OK, or with the failure of its schedule. The text
+/// Reports a TIMEOUT, or how the round has ended meanwhile: with OK, or with the failure of its schedule. The text
 /// is written first, so that the round is known not to have ended while its wait was described.
 lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_round& awaited,
                               lsched_diagnostic* diagnostic) {

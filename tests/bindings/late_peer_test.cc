@@ -125,11 +125,8 @@ struct with_memory : dense {
 
 struct partial : subject {
   explicit partial(lsched_world* world) : subject(world) {
-    const lsched_partial_desc desc{.struct_size = sizeof desc,
-                                   .count = 1,
-                                   .dtype = LSCHED_F64,
-                                   .reduction = LSCHED_SUM,
-                                   .activation = "full"};
+    const lsched_partial_desc desc{
+        .struct_size = sizeof desc, .count = 1, .dtype = LSCHED_F64, .reduction = LSCHED_SUM, .activation = "full"};
     diagnostic why;
     EXPECT_EQ(lsched_partial_create(world, &desc, &schedule, &why), LSCHED_OK) << why.text;
   }
@@ -226,7 +223,8 @@ TEST(late_peer, of_a_create) {
     aim at(ranks);
     as_ranks(ranks, [&](lsched_world* world, std::int32_t r) {
       EXPECT_EQ(lsched_set_nonblocking(world, 1), LSCHED_OK);
-      for (int i = 0; i < creates && !::testing::Test::HasFailure(); ++i) play_create(world, at, r == 0, r == ranks - 1);
+      for (int i = 0; i < creates && !::testing::Test::HasFailure(); ++i)
+        play_create(world, at, r == 0, r == ranks - 1);
       at.leave();
     });
   }

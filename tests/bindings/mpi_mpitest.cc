@@ -574,7 +574,8 @@ void run_allreduce(station& at, std::uint64_t count, int rounds) {
   const std::int64_t size = place.size;
   for (int round = 1; round <= rounds; ++round) {
     for (std::size_t k = 0; k < count; ++k) input[k] = place.self + round + static_cast<std::int64_t>(k);
-    at.demand_ok(at.drive().run(it, soon()), it, static_cast<round_no>(round));
+    round_no started = 0;
+    at.demand_ok(at.drive().run(it, &started, soon()), it, static_cast<round_no>(round));
     for (std::size_t k = 0; k < count; ++k)
       exam::demand(output[k] == size * (round + static_cast<std::int64_t>(k)) + size * (size - 1) / 2, "round ", round,
                    ", element ", k, " is ", output[k]);
@@ -622,8 +623,10 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
 /// A schedule of signals only; nothing to compare, but every round must end.
 void run_barrier(station& at, int rounds) {
   instance& it = at.commit({"barrier", barrier_dissemination(at.place()), {}, {}});
-  for (int round = 1; round <= rounds; ++round)
-    at.demand_ok(at.drive().run(it, soon()), it, static_cast<round_no>(round));
+  for (int round = 1; round <= rounds; ++round) {
+    round_no started = 0;
+    at.demand_ok(at.drive().run(it, &started, soon()), it, static_cast<round_no>(round));
+  }
   at.remove(it);
 }
 

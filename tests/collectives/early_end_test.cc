@@ -149,7 +149,9 @@ std::uint64_t run_seeds(std::uint64_t seeds, bool stays_open) {
       early_end one(*what, seed, stays_open);
       const std::string fault = one.run();
       if (!fault.empty()) ++faults;
-      if (!stays_open) EXPECT_EQ(fault, "") << what->of->name << "/" << what->name << ", seed " << seed;
+      if (!stays_open) {
+        EXPECT_EQ(fault, "") << what->of->name << "/" << what->name << ", seed " << seed;
+      }
       finished += one.finished(), failed += one.failed();
     }
   EXPECT_GT(finished, seeds * exact_algorithms().size() / 8);

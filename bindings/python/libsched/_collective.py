@@ -1,8 +1,8 @@
 """Collective calls: all ranks of a world make them, in the same order.
 
-A rank whose arguments are wrong must take part all the same. If the rank only raised, its next call would be paired with
-the call that the other ranks still wait in. So a failure before the library is called becomes a commit that fails: every
-rank raises, and the text names the rank and its reason. The library does the same for the failures that it finds.
+A rank whose arguments are wrong must take part all the same. If the rank only raised, its next call would be paired
+with the call that the other ranks still wait in. So a failure before the library is called becomes a commit that fails:
+every rank raises, and the text names the rank and its reason. The library does the same for the failures that it finds.
 """
 
 from __future__ import annotations

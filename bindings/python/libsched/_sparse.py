@@ -95,5 +95,6 @@ def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indic
     vector = look_at_host(dense, True, name="dense") if dense is not None else NOTHING
     handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
                        found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
-                       count, real_dtype("a sparse sum", items, sums, vector), number_of(REGIONS, regions, "regions") == 1)
+                       count, real_dtype("a sparse sum", items, sums, vector),
+                       number_of(REGIONS, regions, "regions") == 1)
     return Schedule(world, handle, [places, items, given], [found, sums, number, vector])

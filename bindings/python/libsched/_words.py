@@ -10,7 +10,8 @@ DTYPES = {"int8": 1, "uint8": 2, "int32": 3, "int64": 4, "uint64": 5, "float16":
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
 ITEM_BYTES = {1: 1, 2: 1, 3: 4, 4: 8, 5: 8, 6: 2, 7: 2, 8: 4, 9: 8}
 _OTHER_DTYPES = {
-    "bool": "uint8", "bool_": "uint8", "half": "float16", "double": "float64", "i1": "int8", "u1": "uint8", "i4": "int32", "i32": "int32",
+    "bool": "uint8", "bool_": "uint8",
+    "half": "float16", "double": "float64", "i1": "int8", "u1": "uint8", "i4": "int32", "i32": "int32",
     "i64": "int64", "u64": "uint64", "f2": "float16", "f16": "float16", "bf16": "bfloat16", "f4": "float32",
     "f32": "float32", "f8": "float64", "f64": "float64",
 }

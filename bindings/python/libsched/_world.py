@@ -104,7 +104,9 @@ class World(_core.World):
 
     Creates are collective: all ranks of the world make them, in the same order, and wait for each other, at most
     `commit_timeout` seconds, unless `nonblocking` is True: then a create returns at once, and a schedule that is not
-    agreed upon yet takes all calls. If one rank's arguments are wrong, the create raises on all ranks. Close the world after all that was made of it; `with` does, and where the block
+    agreed upon yet takes all calls. If one rank's arguments are wrong, the create raises on all ranks.
+
+    Close the world after all that was made of it; `with` does, and where the block
     was left by an exception it gives up what is still there, so that other ranks hear of it instead of waiting.
     """
 

@@ -58,8 +58,10 @@ auto unlocked(Call&& call) {
   return call();
 }
 
-/// How long a wait lasts before it looks whether a signal has come, such as that of Ctrl-C. Tests make it shorter.
-inline std::atomic<std::uint64_t> slice_ns{100'000'000};
+/// How long a wait lasts before it looks whether a signal has come, such as that of Ctrl-C.
+inline constexpr std::uint64_t k_slice_ns = 100'000'000;
+/// The same; tests make it shorter.
+inline std::atomic<std::uint64_t> slice_ns{k_slice_ns};
 
 /// Calls `attempt(timeout_ns, diagnostic*)` until it answers something else than TIMEOUT, the time is over or a signal
 /// handler has raised; without the interpreter's lock. Throws what went wrong.

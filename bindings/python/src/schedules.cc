@@ -91,8 +91,8 @@ void rebind(const schedule& of, const addresses& inputs, const addresses& output
   expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
-/// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has ended,
-/// and else its ticket, with which the caller goes on waiting.
+/// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has
+/// ended, and else its ticket, with which the caller goes on waiting.
 nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);

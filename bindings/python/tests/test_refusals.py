@@ -1,5 +1,5 @@
-"""A rank whose arguments are wrong takes part in a collective call all the same: every rank raises, and the next call is
-paired as if nothing had happened."""
+"""A rank whose arguments are wrong takes part in a collective call all the same: every rank raises, and the next call
+is paired as if nothing had happened."""
 
 import numpy as np
 import pytest
@@ -39,8 +39,8 @@ def loaded(world, input, output, text=None):
     return world.load(text, [input], [output])
 
 
-# For each call: a function that makes the call well, the arrays that a case replaces with their numbers of elements, and
-# options that are refused. `at` is the rank that is refused: the root, because arrays are examined there.
+# For each call: a function that makes the call well, the arrays that a case replaces with their numbers of elements,
+# and options that are refused. `at` is the rank that is refused: the root, because arrays are examined there.
 CALLS = {
     "barrier": (lambda w, at, **k: w.barrier(**k), {}, [{"timeout": 3}]),
     "allreduce": (lambda w, at, i=None, o=None, **k: w.allreduce(i, o, **k), {"i": 4, "o": 4},

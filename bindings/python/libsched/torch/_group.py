@@ -14,14 +14,15 @@ from torch.autograd import profiler
 from .._errors import ArgumentError, Error, Timeout, Unsupported
 from .._messages import ANY_RANK
 from .._words import DTYPES
-from . import _device, _sparse
+from . import _calls, _device, _sparse
+from ._calls import Calls, Round, collective_call
 from ._compile import is_not_compiled
 from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
-from ._tensors import (copied_to, empty_bytes, expect_host, expect_together, joined, overlap, scattered_to,
-                       side_by_side, staged)
-from ._work import FutureOrder, Several, Work, as_torch_error, seconds
+from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_together, joined,
+                       overlap, scattered_to, side_by_side, staged)
+from ._work import FutureOrder, Several, Work, as_torch_error, saturated, seconds
 from ._worlds import forget, opened
 
 _DTYPES = {
@@ -54,7 +55,7 @@ class Group(ProcessGroup):
         super().__init__(options.group_rank, options.group_size)
         self._my_rank: int = options.group_rank
         self._ranks: int = options.group_size
-        self._limit = options.timeout.total_seconds()
+        self._limit = saturated(options.timeout)
         self._name: str = options.group_id
         self._description = ""
         self._coalesced: list[Work] | None = None
@@ -63,6 +64,7 @@ class Group(ProcessGroup):
         self._known = self._schedules.kinds.get  # without a call of Python's own
         self._box = self.world.mailbox()
         self._futures = FutureOrder()
+        self._calls = Calls(self.world, self._box, self._schedules, self._limit)
         self._sides = _device.SideStreams()
         self._under_way = UnderWay(self._give_up_round)
 
@@ -115,6 +117,7 @@ class Group(ProcessGroup):
             return
         try:
             self._schedules.close()
+            self._calls.forget_messages()
             self._box.close()
             self.world.close()
         except (Error, RuntimeError):
@@ -133,21 +136,27 @@ class Group(ProcessGroup):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
                   op: Any = None) -> Work:
-        if tensors.__class__ is not list or op is not None or timeout is not None:
-            op = op if op is not None else opts if not hasattr(opts, "reduceOp") else opts.reduceOp
-            return self.allreduce(_listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op)))
-        tensor = tensors[0]
-        key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)  # hashing an enum of torch's takes a microsecond
-        kind = self._known(key)
-        is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
-        is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
-        if kind is None or not is_plain or opts.asyncOp or len(tensors) != 1 or not is_alone:
-            return self._other_allreduce(key, kind, tensors, opts)
+        kind = None
+        try:
+            tensor = tensors[0]
+            # Hashing an enum of torch takes a microsecond.
+            key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
+            is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
+            is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
+            if is_plain and is_alone and len(tensors) == 1 and not opts.asyncOp:
+                kind = self._known(key)
+        except Exception:
+            pass  # raised again on the way for other calls, which refuses the call on all ranks
+        if kind is None or tensors.__class__ is not list or op is not None or timeout is not None:
+            return self._other_allreduce(tensors, opts, timeout, op)
         where = tensor.data_ptr()
+        calls = self._calls
+        calls.number = calls.number + 1 if calls.is_under_way else (calls.number | _calls.PARTS) + 1
         try:
             place = kind.place(where, where)
+            limit = self._limit_of(opts)
             try:
-                place.schedule._run_at(where, where, self._limit_of(opts))
+                self._finish_run(place.schedule._run_at(where, where, limit), limit)
             except BaseException as error:
                 self._give_up(place, error, tensor)
                 raise
@@ -155,13 +164,21 @@ class Group(ProcessGroup):
             raise as_torch_error(error)
         return _DONE
 
-    def _other_allreduce(self, key: tuple, kind: Kind | None, tensors: list[torch.Tensor], opts: Any) -> Work:
-        """The first call of its kind, of a tensor that is not one dense block, without waiting, or in a profile."""
+    @collective_call
+    def _other_allreduce(self, tensors: Any, opts: Any, timeout: Any, op: Any) -> Work:
+        """A call that is the first of its kind, has a tensor that is not one dense block, is not waited for, or is profiled."""
+        if tensors.__class__ is not list or op is not None or timeout is not None:
+            op = op if op is not None else opts if not hasattr(opts, "reduceOp") else opts.reduceOp
+            tensors, opts = _listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op))
         if len(tensors) != 1:
             return self.allreduce_coalesced(tensors, opts)
         (tensor,) = tensors
         if tensor.is_sparse:
             return _sparse.allreduce(self, tensor, opts)
+        key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
+        if tensor.is_complex():
+            key = ("complex", *key)  # which may be conjugated, so that it is not the kind of a plain call
+        kind = self._known(key)
         flat, finish = staged(tensor)
         count, dtype, op, divisor = self._reduction(flat, opts)
         if kind is not None and flat.is_cuda:
@@ -174,9 +191,11 @@ class Group(ProcessGroup):
             kind = self._kind(("premultiplied", count, dtype), "allreduce", flat, count=count, dtype=dtype, op="sum")
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
 
+    @collective_call
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions()) -> Work:
         return self._together([self.allreduce([each], opts) for each in tensors], tensors)
 
+    @collective_call
     def reduce(self, tensors: list[torch.Tensor], opts: Any = ReduceOptions(), op: Any = ReduceOp.SUM,
                timeout: Any = None) -> Work:
         if isinstance(tensors, torch.Tensor):
@@ -196,6 +215,7 @@ class Group(ProcessGroup):
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
+    @collective_call
     def broadcast(self, tensors: list[torch.Tensor], opts: Any = BroadcastOptions(), timeout: Any = None) -> Work:
         if isinstance(tensors, torch.Tensor):
             tensors, opts = [tensors], _filled(BroadcastOptions(), timeout, rootRank=opts)
@@ -208,6 +228,7 @@ class Group(ProcessGroup):
         return self._run(kind, where, where, tensors, opts, None if self._my_rank == opts.rootRank else finish,
                          keeps=flat)
 
+    @collective_call
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
                   opts: Any = AllgatherOptions()) -> Work:
         if isinstance(inputs, torch.Tensor):
@@ -215,6 +236,8 @@ class Group(ProcessGroup):
         ((output,), (input,)) = (outputs, inputs)
         self._expect_one_each(output, "tensor_list")
         sizes = [each.nbytes for each in output]
+        expect_dtype(output, input.dtype)
+        expect_apart(output, "tensor_list")
         source = side_by_side(input)
         expect_together(source, output[0])
         flat = empty_bytes(sum(sizes), source.device)
@@ -227,7 +250,9 @@ class Group(ProcessGroup):
             work.value = [flat.view(input.dtype).view(self._ranks, *input.shape)]  # the form of NCCL, for torch's hooks
         return work
 
+    @collective_call
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
+        expect_dtype([output], input.dtype)
         source = side_by_side(input)
         flat, finish = staged(output)
         expect_together(source, flat)
@@ -239,6 +264,7 @@ class Group(ProcessGroup):
         kind = self._blocks_kind("allgather", [source.nbytes] * self._ranks, source)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
+    @collective_call
     def allgather_coalesced(self, output_lists: list[list[torch.Tensor]], inputs: list[torch.Tensor],
                             opts: Any = AllgatherOptions()) -> Work:
         """`output_lists[r]` are those of rank r, one for each of the inputs."""
@@ -250,11 +276,13 @@ class Group(ProcessGroup):
             work.value = outputs
         return work
 
+    @collective_call
     def all_gather_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
                                     opts: Any = AllgatherOptions()) -> Work:
         works = [self.all_gather_single(output, input, opts) for output, input in zip(outputs, inputs, strict=True)]
         return self._together(works, outputs)
 
+    @collective_call
     def gather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
                opts: Any = GatherOptions(), timeout: Any = None) -> Work:
         if isinstance(inputs, torch.Tensor):
@@ -267,6 +295,8 @@ class Group(ProcessGroup):
             return self._run(kind, source.data_ptr(), 0, inputs, opts, keeps=source)
         (output,) = outputs
         self._expect_one_each(output, "gather_list")
+        expect_dtype(output, input.dtype)
+        expect_apart(output, "gather_list")
         if any(each.nbytes != source.nbytes for each in output):
             raise _bad("gather_list has tensors of other sizes than the tensor")
         expect_together(source, output[0])
@@ -274,6 +304,7 @@ class Group(ProcessGroup):
         return self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
 
+    @collective_call
     def scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
                 opts: Any = ScatterOptions(), timeout: Any = None) -> Work:
         if isinstance(outputs, torch.Tensor):
@@ -286,6 +317,7 @@ class Group(ProcessGroup):
         if self._my_rank == opts.rootRank:
             (input,) = inputs
             self._expect_one_each(input, "scatter_list")
+            expect_dtype(input, output.dtype)
             if any(each.nbytes != flat.nbytes for each in input):
                 raise _bad("scatter_list has tensors of other sizes than the tensor")
             source = joined(input)
@@ -293,6 +325,7 @@ class Group(ProcessGroup):
         return self._run(kind, 0 if source is None else source.data_ptr(), flat.data_ptr(), outputs, opts, finish,
                          keeps=(source, flat))
 
+    @collective_call
     def reduce_scatter(self, outputs: list[torch.Tensor], inputs: list[list[torch.Tensor]],
                        opts: Any = ReduceScatterOptions(), timeout: Any = None) -> Work:
         if isinstance(outputs, torch.Tensor):
@@ -301,12 +334,14 @@ class Group(ProcessGroup):
             opts = _filled(ReduceScatterOptions(), timeout, reduceOp=_reduce_op(op))
         ((output,), (input,)) = (outputs, inputs)
         self._expect_one_each(input, "input_list")
+        expect_dtype(input, output.dtype)
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
             raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
         joined = torch.cat([each.reshape(-1) for each in input])
         return self._reduce_scatter(output, joined, None if len(set(counts)) == 1 else counts, opts)
 
+    @collective_call
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor,
                               opts: Any = ReduceScatterOptions()) -> Work:
         if input.numel() != output.numel() * self._ranks:
@@ -335,23 +370,29 @@ class Group(ProcessGroup):
                               counts=counts, dtype=dtype, op=op, divisor=divisor)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
+    @collective_call
     def reduce_scatter_single_coalesced(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
                                         opts: Any = ReduceScatterOptions()) -> Work:
         works = [self.reduce_scatter_single(output, input, opts)
                  for output, input in zip(outputs, inputs, strict=True)]
         return self._together(works, outputs)
 
+    @collective_call
     def alltoall(self, outputs: list[torch.Tensor], inputs: list[torch.Tensor],
                  opts: Any = AllToAllOptions()) -> Work:
         self._expect_one_each(outputs, "output_tensor_list")
         self._expect_one_each(inputs, "input_tensor_list")
+        expect_dtype([*outputs, *inputs], outputs[0].dtype)
+        expect_apart(outputs, "output_tensor_list")
         flat = empty_bytes(sum(each.nbytes for each in outputs), outputs[0].device)
         return self._exchange(joined(inputs), [each.nbytes for each in inputs], flat,
                               [each.nbytes for each in outputs], outputs, opts, scattered_to(outputs, flat))
 
+    @collective_call
     def all_to_all_single(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int],
                           input_splits: Sequence[int], opts: Any = AllToAllOptions()) -> Work:
         """Splits are rows; empty: all of one length."""
+        expect_dtype([output], input.dtype)
         flat, finish = staged(output)
         source = side_by_side(input)
         return self._exchange(source, self._split_bytes(input, input_splits, "input"), flat,
@@ -370,12 +411,13 @@ class Group(ProcessGroup):
         counts = torch.tensor([sent, received], dtype=torch.int64)
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
+        place = None
         try:
-            place = kind.place(0, 0)
+            place = self._placed(kind, 0, 0)
             ticket = place.schedule._start_with([source.data_ptr()], [target.data_ptr()],
                                                 [where, 0, where + step, 0, 0], (source, target, counts))
         except Error as error:
-            raise as_torch_error(error)
+            raise self._failed(place, error)
         return self._begun(place, ticket, tensors, opts, finish)
 
     def _exchange_even(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
@@ -389,16 +431,20 @@ class Group(ProcessGroup):
         kind = self._kind(("exchange", sent[0]), "alltoall", source, count=sent[0], dtype=_BYTES)
         return self._run(kind, source.data_ptr(), target.data_ptr(), tensors, opts, finish, keeps=(source, target))
 
+    @collective_call
     def barrier(self, opts: Any = BarrierOptions()) -> Work:
         return self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
 
+    @collective_call
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names a rank that has not come; a round of its own, of all ranks. Blocks."""
         limit = self._limit if timeout is None else timeout.total_seconds()
         step = self.world.barrier()
+        self._calls.round_has_begun()
         try:
             step.run(limit)
         except Error as error:
+            self._calls.settle_failed_create(error, step, self._calls.number)
             step._abandon(is_cancelled=True)
             error = as_torch_error(error)
             raise RuntimeError(f"Rank {self._my_rank} timed out in monitoredBarrier: {error}"
@@ -409,12 +455,14 @@ class Group(ProcessGroup):
 
     def send(self, tensors: list[torch.Tensor], to: int, tag: int) -> Work:
         (tensor,) = tensors
+        _expect_tag(tag)
         expect_host(tensor, "messages")
         flat = side_by_side(tensor)
         return self._posted(self._box._send(to, tag, flat.data_ptr(), flat.nbytes, flat), tensors, None)
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
         (tensor,) = tensors
+        _expect_tag(tag)
         expect_host(tensor, "messages")
         flat, finish = staged(tensor)
         return self._posted(self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat), tensors, finish)
@@ -454,21 +502,50 @@ class Group(ProcessGroup):
         if kind.device is not None:
             return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
         self._futures.expect_kept()
+        place = None
         try:
-            place = kind.place(input, output)
+            place = self._placed(kind, input, output)
+            limit = self._limit_of(opts)
             if opts.asyncOp:
                 ticket = place.schedule._start_at(input, output, keeps)
                 return self._begun(place, ticket, tensors, opts, finish)
             try:
-                place.schedule._run_at(input, output, self._limit_of(opts))
+                self._finish_run(place.schedule._run_at(input, output, limit), limit)
             except BaseException as error:
                 self._give_up(place, error, (tensors, keeps))
                 raise
         except Error as error:
-            raise as_torch_error(error)
+            raise self._failed(place, error)
+        self._calls.round_has_begun()
         if finish is not None:
             finish()
         return _DONE
+
+    def _finish_run(self, ticket: Any, limit: float) -> None:
+        """Waits for a round that has not ended in its first slice."""
+        if ticket is not None:
+            self._calls.wait(ticket, limit - _calls.SLICE, self._calls.number)
+
+    def _placed(self, kind: Kind, input: int, output: int) -> Any:
+        """The place of a round. A call of several parts waits for each create: if a part was refused, no rank makes the
+        next one."""
+        calls, commits = self._calls, self.world._commits
+        place = kind.place(input, output)
+        is_new, is_part = self.world._commits != commits, calls.number & _calls.PARTS
+        if is_new and is_part:
+            try:
+                place.schedule._create_wait(self._limit)
+            except Error as error:
+                calls.settle_failed_create(error, place.schedule, calls.number)
+                raise
+        calls.begin_part()
+        return place
+
+    def _failed(self, place: Any, error: Error) -> Exception:
+        """The exception for a round that could not be started, or that has failed."""
+        if place is not None:
+            self._calls.settle_failed_create(error, place.schedule, self._calls.number)
+        return as_torch_error(error)
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
                        finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
@@ -481,7 +558,7 @@ class Group(ProcessGroup):
             self._schedules.give_up(error)
             raise
         try:
-            place = kind.place(input, output)
+            place = self._placed(kind, input, output)
             try:
                 ticket = place.start(input, output, stream.cuda_stream, keeps)
             except (ArgumentError, Unsupported):
@@ -491,6 +568,7 @@ class Group(ProcessGroup):
                 raise
         except Error as error:
             raise as_torch_error(error)
+        self._calls.round_has_begun()
         temporaries = [each for each in (keeps if isinstance(keeps, tuple) else (keeps,)) if each is not None]
         work = StreamWork(ticket, tensors, self._limit_of(opts), kind.device, stream, finish, temporaries, self._sides)
         place.add(work)
@@ -510,13 +588,16 @@ class Group(ProcessGroup):
         self._schedules.give_up(error)
 
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
-        place.cancel(keeps)
-        self._schedules.give_up(error)
+        """Ends the group after a failure, unless the failure is the refusal of this call."""
+        if not self._calls.has_settled(place, error, keeps):
+            place.cancel(keeps)
+            self._schedules.give_up(error)
 
     def _begun(self, place: Any, ticket: Any, tensors: list[torch.Tensor], opts: Any,
                finish: Callable[[], None] | None) -> Work:
-        work = place.work = Work(ticket, tensors, self._limit_of(opts), finish)
+        work = place.work = Work(Round(self._calls, ticket), tensors, self._limit_of(opts), finish)
         work.order = self._futures
+        self._calls.round_has_begun()
         if self._coalesced is not None:
             self._coalesced.append(work)
         if not opts.asyncOp:
@@ -531,6 +612,8 @@ class Group(ProcessGroup):
         return seconds(opts.timeout, self._limit)
 
     def _together(self, works: list[Work], tensors: list[torch.Tensor]) -> Work:
+        if not works:
+            raise _bad("a call has no tensors")
         if len(works) == 1:
             return works[0]
         in_streams = sum(isinstance(each, (StreamWork, SeveralInStreams)) for each in works)
@@ -563,7 +646,9 @@ class Group(ProcessGroup):
         return (count, number, "sum", _BY_RANKS) if word == "avg" else (count, number, word, 0)
 
     def _split_bytes(self, tensor: torch.Tensor, splits: Sequence[int], what: str) -> list[int]:
-        rows = tensor.size(0) if tensor.dim() else 0
+        if tensor.dim() == 0:
+            raise _bad(f"{what} is a single number without rows, and there are {self._ranks} ranks")
+        rows = tensor.size(0)
         if not splits:
             if rows % self._ranks:
                 raise _bad(f"{what} has {rows} rows, which are no {self._ranks} equal parts")
@@ -616,6 +701,11 @@ def _filled(options: Any, timeout: Any, **members: Any) -> Any:
     if isinstance(timeout, timedelta):
         options.timeout = timeout
     return options
+
+
+def _expect_tag(tag: int) -> None:
+    if tag == _calls.TAG:
+        raise _bad(f"the tag {tag} is used by the library itself")
 
 
 def _bad(text: str) -> ArgumentError:

@@ -11,7 +11,7 @@ from torch.autograd import profiler  # `_is_profiler_enabled` costs less to read
 
 # The words of Gloo's and NCCL's events, and which argument of the method has the tensors that this rank brings.
 _EVENTS: dict[str, tuple[str, int | None]] = {
-    "_other_allreduce": ("all_reduce", 2),  # which Group.allreduce() calls while a profiler is active
+    "_other_allreduce": ("all_reduce", 0),  # which Group.allreduce() calls while a profiler is active
     "allreduce_coalesced": ("all_reduce", 0), "reduce": ("reduce", 0), "broadcast": ("broadcast", 0),
     "allgather": ("all_gather", 1), "all_gather_single": ("all_gather", 1),
     "allgather_coalesced": ("all_gather", 1), "all_gather_single_coalesced": ("all_gather", 1),

@@ -35,6 +35,12 @@ class Place:
             self.work.wait()
             self.work = None
 
+    def cancel_from(self, number: int) -> None:
+        """Cancels a round of call `number`, or of a later one, that is under way."""
+        if self.work is not None and not self.work.has_ended() and self.work.call >= number:
+            self.cancel(self.work)
+            self.work = None
+
     def cancel(self, keeps: Any) -> None:
         """A round that was waited for in vain: on all ranks, so that the caller has its memory back."""
         try:
@@ -72,6 +78,9 @@ class StreamPlace(Place):
             ticket = self.schedule._start_at_on_stream(input, output, is_bound, stream, keeps)
         self.bound = (input, output)
         return ticket
+
+    def cancel_from(self, number: int) -> None:
+        """Nothing: the works of a stream are waited for when the group is closed."""
 
     def settle(self) -> None:
         while self._works:
@@ -120,6 +129,10 @@ class Kind:
             if error is not None:
                 raise error
 
+    def cancel_from(self, number: int) -> None:
+        for place in self._places:
+            place.cancel_from(number)
+
     def close(self) -> None:
         for place in self._places:
             place.settle()
@@ -157,6 +170,14 @@ class Schedules:
     def give_up(self, why: BaseException) -> None:
         """Refuse all later calls. A schedule that was cancelled is in the way of every call that takes its place."""
         self._why = self._why or why
+        self._given_up += self.kinds.values()
+        self.kinds.clear()
+
+    def drop(self, number: int) -> None:
+        """Forgets all schedules, on all ranks, because call `number` was refused. They stay open until the group is
+        closed: another rank may still wait in a round."""
+        for kind in self.kinds.values():
+            kind.cancel_from(number)
         self._given_up += self.kinds.values()
         self.kinds.clear()
 

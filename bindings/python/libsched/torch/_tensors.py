@@ -31,10 +31,25 @@ def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
         raise ArgumentError(f"the tensors of a call are on {one.device} and on {other.device}", "LSCHED_ERR_ARGUMENT")
 
 
+def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
+    """Bytes are moved as they are, so all tensors of a call must be of one dtype."""
+    for each in tensors:
+        if each.dtype != dtype:
+            raise ArgumentError(f"the tensors of a call are of {dtype} and of {each.dtype}", "LSCHED_ERR_ARGUMENT")
+
+
+def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
+    """Each tensor of a list is written by itself."""
+    places = {(each.data_ptr(), each.shape, each.stride()) for each in tensors if each.numel()}
+    if len(places) < sum(each.numel() != 0 for each in tensors):
+        raise ArgumentError(f"{what} has the same tensor more than once", "LSCHED_ERR_ARGUMENT")
+
+
 def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements side by side: itself, or a copy."""
+    """Its elements side by side, as they are: itself, or a copy. Torch computes conjugates and negatives when they are
+    read, which the library does not know."""
     _expect_here(tensor)
-    return tensor.detach().contiguous()
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def staged(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:

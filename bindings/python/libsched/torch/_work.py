@@ -21,9 +21,19 @@ from .._errors import Error, Timeout, Unsupported
 from ._compile import is_not_compiled
 
 
+_UNSET = -0.001  # seconds: torch's word for a timeout that was not given
+LONGEST = 1e9  # seconds, 31 years
+
+
+def saturated(limit: timedelta) -> float:
+    """The seconds of a timeout. A timeout of many years has overflowed in torch, and is negative."""
+    given = limit.total_seconds()
+    return LONGEST if given < _UNSET else min(given, LONGEST)
+
+
 def seconds(limit: timedelta | None, otherwise: float) -> float:
-    """A timeout of torch's, of which 0 and less mean: none was given."""
-    given = 0.0 if limit is None else limit.total_seconds()
+    """The seconds of a timeout; `otherwise` if none was given."""
+    given = 0.0 if limit is None else saturated(limit)
     return given if given > 0 else otherwise
 
 
@@ -132,11 +142,20 @@ class Work(Outcome):
         if waited is not None:
             try:
                 waited.wait(seconds(timeout, self.limit))
-            except Error as error:
-                self._error = as_torch_error(error)
+            except RuntimeError as error:  # an Error, or the refusal of the call by another rank
+                self._error = as_torch_error(error) if isinstance(error, Error) else error
                 raise self._error
             self._end()
         return True
+
+    @property
+    def call(self) -> int:
+        """The number of the collective call, while its round is under way."""
+        return getattr(self._waited, "number", 0)
+
+    def has_ended(self) -> bool:
+        """Whether nothing is waited for any more."""
+        return self._waited is None
 
     def _end(self) -> None:
         """Once, by whichever thread sees the end first."""
@@ -211,6 +230,10 @@ class _Waiter:
     def put(self, future: torch.futures.Future, work: Work) -> None:
         self._works.put((future, work, time.monotonic() + work.limit))
         self._ensure()
+
+    def is_current(self) -> bool:
+        """Whether the calling thread is one of these."""
+        return threading.current_thread() in self._threads
 
     def forget(self) -> None:
         """In a child that was forked off, which has no threads of its parent's."""

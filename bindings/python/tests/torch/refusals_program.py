@@ -1,0 +1,194 @@
+"""What each rank of test_refusals.py runs: each collective call of the backend, with each argument that is refused on
+one rank. All ranks raise, and the next call is right.
+
+    lsched run -n 3 python refusals_program.py [NAME...]
+"""
+
+import faulthandler
+import os
+import sys
+import time
+import traceback
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+import libsched.torch
+from libsched.torch._group import Group
+
+LIMIT = 60
+
+
+def ones(*shape, dtype=torch.float32):
+    return torch.ones(*shape, dtype=dtype)
+
+
+def several(count=2, dtype=torch.float32):
+    return [torch.ones(count, dtype=dtype) for _ in range(dist.get_world_size())]
+
+
+
+def same_tensor():
+    return [ones(2)] * dist.get_world_size()
+
+
+def mixed():
+    return [ones(2)] * (dist.get_world_size() - 1) + [ones(2, dtype=torch.int32)]
+
+
+class Meta:
+    """A tensor on a device that the library does not know."""
+
+    def __new__(cls, *shape):
+        return torch.ones(*shape, device="meta")
+
+
+def sparse_integers():
+    return torch.sparse_coo_tensor([[0]], torch.ones(1, dtype=torch.int64), (4,))
+
+
+SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
+
+# For each method of the group: the call that is made well, and calls that are refused. `at` is the rank that is
+# refused: the root, because lists are examined there.
+CALLS = {
+    "allreduce": (lambda at: dist.all_reduce(ones(4)), [
+        lambda at: dist.all_reduce(ones(4), BAND), lambda at: dist.all_reduce(torch.ones(4, dtype=torch.int16)),
+        lambda at: world().allreduce(ones(4, dtype=torch.complex64), MAX),
+        lambda at: dist.all_reduce(torch.ones(4, dtype=torch.bool), AVG), lambda at: dist.all_reduce(Meta(4)),
+        lambda at: dist.all_reduce(sparse_integers()), lambda at: world().allreduce(["x"]),
+        lambda at: world().allreduce([ones(4)], "plus"), lambda at: world().allreduce([]),
+        lambda at: world().allreduce([ones(4)], timeout="x", op=3)]),
+    "allreduce_coalesced": (lambda at: world().allreduce_coalesced([ones(4), ones(3)]), [
+        lambda at: world().allreduce_coalesced([ones(4), Meta(3)]), lambda at: world().allreduce_coalesced(3)]),
+    "reduce": (lambda at: dist.reduce(ones(4), at), [
+        lambda at: dist.reduce(ones(4), at, BAND), lambda at: dist.reduce(Meta(4), at),
+        lambda at: world().reduce([ones(4)], "x"), lambda at: world().reduce(ones(4), 99)]),
+    "broadcast": (lambda at: dist.broadcast(ones(4), at), [
+        lambda at: dist.broadcast(Meta(4), at), lambda at: world().broadcast(ones(4), 99),
+        lambda at: world().broadcast([ones(4), ones(4)])]),
+    "allgather": (lambda at: dist.all_gather(several(), ones(2)), [
+        lambda at: dist.all_gather(several()[1:], ones(2)), lambda at: dist.all_gather(several(3), ones(2)),
+        lambda at: dist.all_gather(same_tensor(), ones(2)), lambda at: dist.all_gather(several(), Meta(2)),
+        lambda at: world().allgather([several(dtype=torch.int32)], [ones(2)]),
+        lambda at: world().allgather([mixed()], [ones(2)])]),
+    "all_gather_single": (lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size()), ones(2)), [
+        lambda at: dist.all_gather_into_tensor(ones(5), ones(2)),
+        lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size(), dtype=torch.int32), ones(2)),
+        lambda at: dist.all_gather_into_tensor(Meta(2 * dist.get_world_size()), ones(2))]),
+    "allgather_coalesced": (lambda at: world().allgather_coalesced([[each] for each in several()], [ones(2)]), [
+        lambda at: world().allgather_coalesced([[each] for each in several(3)], [ones(2)]),
+        lambda at: world().allgather_coalesced(None, [ones(2)])]),
+    "all_gather_single_coalesced": (
+        lambda at: world().all_gather_single_coalesced([ones(2 * dist.get_world_size())], [ones(2)]), [
+            lambda at: world().all_gather_single_coalesced([ones(5)], [ones(2)]),
+            lambda at: world().all_gather_single_coalesced([], [ones(2)])]),
+    "gather": (lambda at: dist.gather(ones(2), several() if dist.get_rank() == at else None, at), [
+        lambda at: dist.gather(ones(2), several(3), at), lambda at: dist.gather(ones(2), several()[1:], at),
+        lambda at: dist.gather(ones(2), same_tensor(), at), lambda at: world().gather([several()], [ones(2)], "x"),
+        lambda at: dist.gather(Meta(2), several(), at)]),
+    "scatter": (lambda at: dist.scatter(ones(2), several() if dist.get_rank() == at else None, at), [
+        lambda at: dist.scatter(ones(2), several(3), at), lambda at: dist.scatter(ones(2), several()[1:], at),
+        lambda at: world().scatter([ones(2)], [several(dtype=torch.int32)], scatter_options(at)),
+        lambda at: dist.scatter(Meta(2), several(), at)]),
+    "reduce_scatter": (lambda at: dist.reduce_scatter(ones(2), several()), [
+        lambda at: dist.reduce_scatter(ones(3), several()), lambda at: dist.reduce_scatter(ones(2), several()[1:]),
+        lambda at: dist.reduce_scatter(ones(2), several(), BAND),
+        lambda at: world().reduce_scatter([ones(2)], [several(dtype=torch.float64)])]),
+    "reduce_scatter_single": (lambda at: dist.reduce_scatter_tensor(ones(2), ones(2 * dist.get_world_size())), [
+        lambda at: dist.reduce_scatter_tensor(ones(2), ones(5)),
+        lambda at: dist.reduce_scatter_tensor(ones(2, dtype=torch.float64), ones(2 * dist.get_world_size())),
+        lambda at: dist.reduce_scatter_tensor(ones(2), ones(2 * dist.get_world_size()), BAND)]),
+    "reduce_scatter_single_coalesced": (
+        lambda at: world().reduce_scatter_single_coalesced([ones(2)], [ones(2 * dist.get_world_size())]), [
+            lambda at: world().reduce_scatter_single_coalesced([ones(2)], [ones(5)])]),
+    "alltoall": (lambda at: dist.all_to_all(several(), several()), [
+        lambda at: dist.all_to_all(several()[1:], several()), lambda at: dist.all_to_all(several(), several(3)),
+        lambda at: dist.all_to_all(same_tensor(), several()),
+        lambda at: world().alltoall(several(dtype=torch.int32), several())]),
+    "all_to_all_single": (lambda at: dist.all_to_all_single(ones(2 * dist.get_world_size()),
+                                                            ones(2 * dist.get_world_size())), [
+        lambda at: dist.all_to_all_single(torch.tensor(1.0), torch.tensor(1.0)),
+        lambda at: dist.all_to_all_single(ones(5), ones(2 * dist.get_world_size())),
+        lambda at: dist.all_to_all_single(ones(6), ones(6), [1, 2], [3, 3]),
+        lambda at: dist.all_to_all_single(ones(2 * dist.get_world_size(), dtype=torch.int32),
+                                          ones(2 * dist.get_world_size()))]),
+    "barrier": (lambda at: dist.barrier(), [lambda at: world().barrier(3)]),
+    "monitored_barrier": (lambda at: libsched.torch.monitored_barrier(),
+                          [lambda at: world().monitored_barrier("x")]),
+}
+
+
+# A rank's part of these calls may end well before the root comes.
+ROOTED = {"reduce", "broadcast", "gather", "scatter"}
+
+
+def scatter_options(root):
+    options = dist.distributed_c10d.ScatterOptions()
+    options.rootRank = root
+    options.asyncOp = False
+    return options
+
+
+def world():
+    return dist.group.WORLD
+
+
+def expect_right_sums(number):
+    """Of a kind of schedule that every call before has used, and of another one."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for count in (4, 5 + number % 3):
+        mine = torch.full((count,), float(rank + number))
+        dist.all_reduce(mine)
+        assert torch.equal(mine, torch.full((count,), float(size * (size - 1) // 2 + size * number))), mine
+
+
+def refused(name, number, good, bad, is_known):
+    """One call that a rank refuses. `is_known`: its schedules are there from an earlier call."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    at = number % size
+    for _ in range(5 if is_known else 0):
+        good(at)
+    try:
+        answer = (bad if rank == at else good)(at)
+        if answer is not None and answer is not False:
+            answer.wait()
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, KeyError) as error:
+        told = error
+    else:
+        raise AssertionError(f"{name}, case {number}: nothing was refused")
+    if rank != at:
+        cause = told if isinstance(told, libsched.Error) else told.__cause__
+        assert isinstance(cause, libsched.Error) and cause.status != "LSCHED_ERR_TIMEOUT", (name, number, told)
+        assert cause.rank == at, (name, number, told)
+    expect_right_sums(number)
+    answer = good(at)
+    if answer is not None and answer is not False:
+        answer.wait()
+
+
+def main(names):
+    dist.init_process_group("lsched", timeout=timedelta(seconds=LIMIT))
+    public = {name for name in vars(Group) if getattr(getattr(Group, name), "_is_collective", False)}
+    aliases = {"_allgather_base", "_reduce_scatter_base", "alltoall_base", "allgather_into_tensor_coalesced",
+               "reduce_scatter_tensor_coalesced"}
+    private = {"_other_allreduce"}  # a part of allreduce
+    assert public - aliases - private == set(CALLS) - {"allreduce"}, public ^ set(CALLS)
+    for name in names or CALLS:
+        good, cases = CALLS[name]
+        for number, bad in enumerate(cases):
+            for is_known in (False,) if name in ROOTED else (False, True):
+                refused(name, number, good, bad, is_known)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    faulthandler.dump_traceback_later(int(os.environ.get("REFUSALS_LIMIT", "200")), exit=True)
+    try:
+        main(sys.argv[1:])
+    except BaseException:
+        traceback.print_exc()
+        time.sleep(0.2)
+        os._exit(1)
+    os._exit(0)

@@ -1,0 +1,80 @@
+"""What one rank refuses is refused on all ranks; ranks are processes."""
+
+import datetime
+import os
+import subprocess
+import sys
+
+import pytest
+from test_failures import run
+
+from libsched.torch import _work
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+@pytest.mark.parametrize("ranks", [3, 5])
+def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(ranks):
+    command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-W", "ignore",
+               os.path.join(HERE, "refusals_program.py")]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=250, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
+    """A gather of known sizes ends well on ranks that are not the root, although the root has refused its list."""
+    said = run(3, """
+    def gather(room):
+        dist.gather(torch.ones(2), [torch.zeros(room) for _ in range(3)] if rank == 0 else None)
+    for _ in range(5):
+        gather(2)
+    try:
+        gather(3 if rank == 0 else 2)
+    except RuntimeError as error:
+        say(f"gather: {error}")
+    mine = torch.ones(2)
+    try:
+        dist.all_reduce(mine)
+        say(f"sum {mine.tolist()}")
+    except RuntimeError as error:
+        say(f"all_reduce: {error}")
+    os._exit(0)
+    """)
+    assert said.count("gather: gather_list has tensors of other sizes") == 1, said
+    assert "sum" not in said.replace("sum [3.0, 3.0]", ""), said
+
+
+def test_conjugated_and_negated_tensors_are_resolved():
+    said = run(2, """
+    mine = torch.full((4,), 1 + 2j).conj()
+    dist.all_reduce(mine)
+    assert torch.equal(mine, torch.full((4,), 2 - 4j)), mine
+    for _ in range(2):  # the second one has a schedule
+        negative = torch._neg_view(torch.ones(4))
+        dist.all_reduce(negative)
+        assert torch.equal(negative, torch.full((4,), -2.0)), negative
+        dist.all_reduce(torch.ones(4))
+    given = [torch.zeros(4, dtype=torch.complex64) for _ in range(2)]
+    dist.all_gather(given, torch.full((4,), 1j).conj())
+    assert all(torch.equal(each, torch.full((4,), -1j)) for each in given), given
+    say("resolved")
+    os._exit(0)
+    """)
+    assert said.count("resolved") == 2, said
+
+
+def test_timeouts_of_many_years_saturate():
+    assert _work.saturated(datetime.timedelta(days=10**6)) == _work.LONGEST
+    assert _work.saturated(datetime.timedelta(days=-10**6)) == _work.LONGEST  # it has overflowed
+    assert _work.seconds(datetime.timedelta(milliseconds=-1), 5.0) == 5.0  # it was not given
+    said = run(2, """
+    group = dist.new_group(timeout=timedelta(days=10**8))
+    mine = torch.ones(2)
+    dist.all_reduce(mine, group=group)
+    work = dist.all_reduce(mine, async_op=True)
+    work.wait(timedelta.max)
+    say(f"sum {mine.tolist()}")
+    os._exit(0)
+    """)
+    assert said.count("sum [4.0, 4.0]") == 2, said
