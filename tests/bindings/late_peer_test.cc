@@ -54,7 +54,7 @@ class aim {
 
 /// One rank's schedule, and the ways to run a round of it.
 struct subject {
-  explicit subject(lsched_world* world) : world(world) {}
+  explicit subject(lsched_world* in_world) : world(in_world) {}
   virtual ~subject() {
     diagnostic why;
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
@@ -76,7 +76,7 @@ struct subject {
 };
 
 struct dense : subject {
-  explicit dense(lsched_world* world, std::int32_t depth = 0) : subject(world) {
+  explicit dense(lsched_world* in_world, std::int32_t depth = 0) : subject(in_world) {
     const lsched_collective_desc desc{.struct_size = sizeof desc,
                                       .collective = "allreduce",
                                       .input = &in[0],
@@ -113,7 +113,7 @@ struct run : started {
 };
 
 struct with_memory : dense {
-  explicit with_memory(lsched_world* world) : dense(world, 3) {}
+  explicit with_memory(lsched_world* in_world) : dense(in_world, 3) {}
   void contribute(std::uint64_t round) override {
     dense::contribute(round);
     from = &in[round % 4], to = &out[round % 4];
@@ -124,7 +124,7 @@ struct with_memory : dense {
 };
 
 struct partial : subject {
-  explicit partial(lsched_world* world) : subject(world) {
+  explicit partial(lsched_world* in_world) : subject(in_world) {
     const lsched_partial_desc desc{
         .struct_size = sizeof desc, .count = 1, .dtype = LSCHED_F64, .reduction = LSCHED_SUM, .activation = "full"};
     diagnostic why;
@@ -135,7 +135,9 @@ struct partial : subject {
   lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) override {
     lsched_report report{.struct_size = sizeof report};
     const lsched_status answer = lsched_collect(ticket, &out, timeout_ns, &report, why);
-    if (answer == LSCHED_OK) EXPECT_EQ(report.to, ticket.round);
+    if (answer == LSCHED_OK) {
+      EXPECT_EQ(report.to, ticket.round);
+    }
     return answer;
   }
   double result(std::uint64_t) const override { return out; }
@@ -143,7 +145,7 @@ struct partial : subject {
 };
 
 struct sparse : subject {
-  explicit sparse(lsched_world* world) : subject(world) {
+  explicit sparse(lsched_world* in_world) : subject(in_world) {
     const lsched_sparse_desc desc{.struct_size = sizeof desc,
                                   .gradient = gradient,
                                   .update = update,

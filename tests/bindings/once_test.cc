@@ -27,7 +27,7 @@ lsched_collective_desc sum_of(const std::vector<std::int64_t>& input, std::vecto
 
 TEST(once, sums_for_any_number_of_ranks_and_elements) {
   for (const std::int32_t ranks : {3, 5, 6, 7, 1, 2, 4, 8})
-    for (const std::size_t count : {0, 1, 1000})
+    for (const std::size_t count : {0u, 1u, 1000u})
       as_ranks(ranks, [&](lsched_world* world, std::int32_t rank) {
         for (int time = 0; time < 3; ++time) {
           const std::vector<std::int64_t> input(count, rank + time);

@@ -128,7 +128,7 @@ std::uint64_t withdraw(const schedule& of) {
 
 std::uint64_t skip(const schedule& of, std::uint64_t last) {
   std::uint64_t rounds = 0;
-  expect_of(of.get(), unlocked([&, one = of.get()] { return lsched_skip(one, last, &rounds); }));
+  expect(unlocked([&, one = of.get()] { return lsched_skip(one, last, &rounds); }));
   return rounds;
 }
 
