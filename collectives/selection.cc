@@ -24,7 +24,8 @@ std::string advice(std::string_view word, const Words& known) {
   return suggestion.empty() ? ": choose one of " : suggestion + " Choose one of ";
 }
 
-/// The text suggests the nearest name, then lists all. The suggestion comes first, because a diagnostic cuts long texts.
+/// The text suggests the nearest name, then lists all. The suggestion comes first, because a diagnostic cuts long
+/// texts.
 failure unknown(std::string_view collective, std::string_view name) {
   std::string collectives, names;
   std::vector<std::string_view> known_collectives, known_names{"auto"};

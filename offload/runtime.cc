@@ -11,7 +11,7 @@
 
 #include "libsched/trace/trace.h"
 #include "offload/cores.h"
-#include "ops/file_size_limit.h"
+#include "libsched/transport/file_size_limit.h"
 
 namespace lsched {
 namespace {

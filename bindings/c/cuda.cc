@@ -51,7 +51,7 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 /// Why rounds of a schedule cannot be in the order of streams.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
-    return fail(status::state, "no device is attached: call lsched_cuda_attach first");
+    return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
   const bool is_plain = !schedule.is_partial() && !schedule.is_started_with_memory();
   if (!schedule.world->process.has_thread())
     return fail(status::unsupported, "rounds in the order of a stream need a progress thread");

@@ -534,8 +534,8 @@ LSCHED_CHECKED lsched_status lsched_collective_create(lsched_world* world, const
 
 /** Creates a collective, runs one round, and destroys the schedule. For a collective that is needed once: in a loop, a
  * schedule that is created once is faster, because each create exchanges the requests of all ranks.  Collective.
- * Thread: as lsched_collective_create.  Blocks: until all ranks have called (at most commit_timeout_ns), and then at most
- * timeout_ns for the round.
+ * Thread: as lsched_collective_create.  Blocks: until all ranks have called (at most commit_timeout_ns), and then at
+ * most timeout_ns for the round.
  * Memory: desc, input and output are the caller's again at return, also after a failure.
  * Errors: as lsched_collective_create and lsched_run; ARGUMENT for a capacity or a depth. If the round fails, for
  * example by TIMEOUT, the collective is cancelled on all ranks: the other ranks return CANCELLED. */
@@ -1021,11 +1021,10 @@ LSCHED_CHECKED lsched_status lsched_offer_bucket(lsched_schedule* schedule, uint
 /** Deposits the buckets that lsched_offer_bucket has copied, and calls. */
 LSCHED_CHECKED lsched_status lsched_offer_end(lsched_schedule* schedule, lsched_ticket* ticket);
 
-/** Skips calls: the rounds up to `last` that are over count as called for, so that my next lsched_offer calls for a round
- * after them. *skipped (optional) = the number of these rounds. Contributions are not affected.
- * A loop that ends with round N skips up to N - 1 before each offer: a late rank then joins the open round instead of
- * calling for rounds that are over, and no rank calls for a round after N. Once round N is over on a rank, the rank may
- * flush.
+/** Skips calls: the rounds up to `last` that are over count as called for, so that my next lsched_offer calls for a
+ * round after them. *skipped (optional) = the number of these rounds. Contributions are not affected. A loop that ends
+ * with round N skips up to N - 1 before each offer: a late rank then joins the open round instead of calling for rounds
+ * that are over, and no rank calls for a round after N. Once round N is over on a rank, the rank may flush.
  * Thread: as lsched_offer.  Blocks: never.  Errors: as lsched_offer. */
 LSCHED_CHECKED lsched_status lsched_skip(lsched_schedule* schedule, uint64_t last, uint64_t* skipped);
 

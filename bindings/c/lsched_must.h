@@ -35,8 +35,9 @@ static inline lsched_diagnostic* lsched_why(void) {
  *
  *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: unfired ops 1,3; waits for rank 1
  *
- * and ends the program by exit(1). The rank is the launcher's, if there is a launcher. The text is that of lsched_why(), for
- * a call without a diagnostic that of lsched_last_failure(), or else lsched_status_text() of the status.
+ * and ends the program by exit(1). The rank is the launcher's, if there is a launcher. The text is that of
+ * lsched_why(), for a call without a diagnostic that of lsched_last_failure(), or else lsched_status_text() of the
+ * status.
  * Thread: any. Blocks: never. */
 static inline void lsched_must(lsched_status status) {
   static const char* const ranks[] = {"LSCHED_RUN_RANK",      "PMI_RANK", "PMIX_RANK",

@@ -318,6 +318,8 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
                      label + (schedule->is_partial() ? ": a partial schedule owns its memory, so no other can be bound"
                                                      : ": each round has memory of its own: call "
                                                        "lsched_start_with")});
+    if (const status failed = schedule->instance->verdict.load(); failed != status::ok)
+      return explain_start(*schedule, *schedule->instance, failed);
     const auto memory = read_next_memory(*schedule, inputs, outputs);
     if (!memory) return report(why, {memory.error().code, label + ": " + memory.error().text});
     status answer = status::internal;

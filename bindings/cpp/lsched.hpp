@@ -61,8 +61,8 @@ class error : public std::runtime_error {
   lsched_diagnostic detail_;
 };
 
-/// Throws lsched::error if the status of a call of <lsched.h> is an error. `why` is the diagnostic that was passed to the
-/// call. For a call without a diagnostic the error has the detail of lsched_last_failure().
+/// Throws lsched::error if the status of a call of <lsched.h> is an error. `why` is the diagnostic that was passed to
+/// the call. For a call without a diagnostic the error has the detail of lsched_last_failure().
 inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
   if (status >= 0) return;
   if (why == nullptr || why->status != status) why = lsched_last_failure();

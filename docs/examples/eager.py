@@ -41,6 +41,7 @@ for x, y in opt.rounds(loader, until=ROUNDS):
 passed = time.monotonic() - begin
 
 weights = sum(each.double().sum().item() for each in model.parameters())
-print(f"rank {rank}: {steps} steps in {passed:.1f} s, loss {loss.item():.4f}, weights {weights!r}\n", end="", flush=True)
+print(f"rank {rank}: {steps} steps in {passed:.1f} s, loss {loss.item():.4f}, weights {weights!r}\n",
+      end="", flush=True)
 opt.close()
 dist.destroy_process_group()

@@ -221,7 +221,10 @@ TEST(nonblocking_creates, fail_where_a_rank_dies_instead) {
     be_launched(*segment, self);
     lsched_world* opened = nullptr;
     if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
+    lsched_schedule* barrier = nullptr;  // once the create returns, all ranks have opened
+    if (lsched_barrier_create(opened, &barrier, nullptr) != LSCHED_OK) return 15;
     if (self == 1) raise(SIGKILL);
+    if (lsched_schedule_destroy(barrier, k_limit_ns, nullptr) != LSCHED_OK) return 16;
     if (lsched_set_nonblocking(opened, 1) != LSCHED_OK) return 10;
     sum_of_one lost;
     diagnostic why;

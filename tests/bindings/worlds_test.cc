@@ -358,6 +358,8 @@ TEST(worlds, of_listed_ranks_hear_of_one_that_is_killed) {
       lsched_world *opened = nullptr, *made = nullptr, *of_two = nullptr;
       diagnostic why;
       if (lsched_world_open(nullptr, &opened, nullptr) != LSCHED_OK) return 9;
+      lsched_schedule* barrier = nullptr;  // once the create returns, all ranks have opened
+      if (lsched_barrier_create(opened, &barrier, &why) != LSCHED_OK) return 13;
       if (self == dies) raise(SIGKILL);
       constexpr std::int32_t all[] = {0, 1, 2};
       if (lsched_split_ranks(opened, all, 3, 1, &made, &why) != LSCHED_ERR_PEER || why.rank != dies) return 10;
@@ -424,8 +426,8 @@ TEST(opening, says_so_where_a_limit_leaves_ranks_less_memory_than_there_is) {
   EXPECT_EQ(children.wait(), "");
 }
 
-/// Opens a world of one rank under a file size limit, creates a barrier, and closes the world. The diagnostic is that of
-/// opening.
+/// Opens a world of one rank under a file size limit, creates a barrier, and closes the world. The diagnostic is that
+/// of opening.
 lsched_status open_under_file_limit(std::uint64_t limit_bytes, std::uint64_t region_bytes, diagnostic& why) {
   const rlimit limit{limit_bytes, RLIM_INFINITY};
   if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return LSCHED_ERR_INTERNAL;

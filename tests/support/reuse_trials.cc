@@ -351,7 +351,8 @@ void await(const std::atomic<bool>& flag) {
   for (int i = 0; i < 2000 && !flag; ++i) usleep(1000);
 }
 
-/// A broadcast from rank 0 to 1, which dies, and to 2, which forwards the message to 3. Returns false if a result is wrong.
+/// A broadcast from rank 0 to 1, which dies, and to 2, which forwards the message to 3. Returns false if a result is
+/// wrong.
 bool broadcast_before_a_death(const shm_segment& segment, rank self, late_board& board) {
   be_launched(segment, self);
   lsched_config config;

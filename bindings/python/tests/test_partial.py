@@ -42,7 +42,8 @@ def test_the_ledger_is_exact(activation, lag):
     assert all(got == 150 for got, _ in answers)
 
 
-@pytest.mark.parametrize("activation", ["solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"])
+@pytest.mark.parametrize("activation",
+                         ["solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"])
 @pytest.mark.parametrize("count", [3, 1, 0])
 def test_a_loop_ends_with_the_same_round_on_all_ranks(activation, count):
     """Rank 1 is slow, so it makes fewer steps. Every offer is in a result once."""

@@ -13,7 +13,7 @@
 #include <memory>
 #include <new>
 
-#include "ops/file_size_limit.h"
+#include "libsched/transport/file_size_limit.h"
 
 namespace lsched {
 namespace {

@@ -20,8 +20,8 @@
 #include <string>
 #include <utility>
 
+#include "libsched/transport/file_size_limit.h"
 #include "libsched/transport/shm/peer_processes.h"
-#include "ops/file_size_limit.h"
 
 namespace lsched {
 namespace {
@@ -348,8 +348,15 @@ std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limi
       return failure{status::timeout, "rank " + std::to_string(late) + " did not open its world in time", late};
   }
   const rank lost = lost_after(0);
-  if (lost == k_no_rank) return std::nullopt;
+  if (lost == k_no_rank || have_all_opened()) return std::nullopt;
   return failure{status::peer, "rank " + std::to_string(lost) + " ended before all ranks had opened their world", lost};
+}
+
+// The launcher marks a rank that ends without opening as closed. A rank that was lost after it had opened is on record.
+bool shm_segment::have_all_opened() const {
+  for (rank r = 0; r < ranks(); ++r)
+    if (page(r).state_of_rank.load() != shm_page::open && (find_absent() != k_no_rank || is_lost(r))) return false;
+  return true;
 }
 
 rank shm_segment::find_absent() const {

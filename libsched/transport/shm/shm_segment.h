@@ -126,6 +126,7 @@ class shm_segment {
   shm_segment(std::byte* base, std::size_t bytes) : base_(base), bytes_(bytes) {}
   static result<std::shared_ptr<shm_segment>> map(int descriptor);
   header& head() const;
+  bool have_all_opened() const;
   rank find_absent() const;
   void record_ended_on_the_way();
 

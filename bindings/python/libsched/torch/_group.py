@@ -166,7 +166,8 @@ class Group(ProcessGroup):
 
     @collective_call
     def _other_allreduce(self, tensors: Any, opts: Any, timeout: Any, op: Any) -> Work:
-        """A call that is the first of its kind, has a tensor that is not one dense block, is not waited for, or is profiled."""
+        """A call that is the first of its kind, whose tensor is not one dense block, that is not waited for, or that is
+        profiled."""
         if tensors.__class__ is not list or op is not None or timeout is not None:
             op = op if op is not None else opts if not hasattr(opts, "reduceOp") else opts.reduceOp
             tensors, opts = _listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op))

@@ -48,7 +48,7 @@ def expect_dense_gradients(model: torch.nn.Module) -> None:
     """Refuses a model whose layers have sparse gradients."""
     for name, layer in model.named_modules():
         if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and layer.sparse:
-            raise ValueError(f"{name or 'the model'} has sparse gradients, and the sums of this hook are of dense ones: "
+            raise ValueError(f"{name or 'the model'} has sparse gradients, and this hook adds dense gradients only: "
                              f"make the {type(layer).__name__} with sparse=False")
 
 

@@ -104,7 +104,7 @@ class PartialOptimizer(Wrapper):
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Contribute the gradients, and step by the results of the rounds that are over. Returns the value of `closure`.
+        """Contribute the gradients, and step by the results of rounds that are over. Returns the value of `closure`.
 
         If gradients have overflowed under a GradScaler, the rank calls without a contribution. Afterwards the gradients
         are those of the result. Blocks until the round is over. Raises Timeout and PeerLost; then the contribution
@@ -255,7 +255,8 @@ class PartialState(Hook):
         ddp.register_comm_hook(state, libsched.torch.partial_hook)
 
     Arguments are those of PartialOptimizer; `lag` is "latest" or "accumulate". DDP must not synchronise by itself: it
-    is made with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of the last round.
+    is made with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of the last
+    round.
 
     Warning: do not take the hook if the same rank is always slow. That rank applies the sum of several rounds in one
     step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).
