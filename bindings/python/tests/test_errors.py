@@ -218,7 +218,7 @@ def test_a_program_of_mpi_joins_the_world_of_lsched_run():
         class Alone:
             Get_rank, Get_size, allgather = lambda self: 0, lambda self: 1, lambda self, mine: [mine]
         with libsched.init(Alone()) as world:
-            os.write(1, f"rank {world.rank} of {world.size}\n".encode())
+            os.write(1, f"rank {world.rank} of {world.size}\\n".encode())
     """)
     assert done.status == 0
     assert sorted(done.output.split("\n"))[-3:] == [f"rank {rank} of 3" for rank in range(3)]
