@@ -335,7 +335,10 @@ def check_hooks_of_the_optimizer(its):
         removed.remove()
         opt.load_state_dict(opt.state_dict())
         its.train(model, opt, range(1))
-        assert seen == ["before state", "after state", "before load 1", "after load", "before step", "after step"], seen
+        states, steps = seen[:4], seen[4:]
+        assert states == ["before state", "after state", "before load 1", "after load"], seen
+        # A late rank steps once for each round that it has missed.
+        assert steps and steps == ["before step", "after step"] * (len(steps) // 2), seen
         opt.close()
 
 
