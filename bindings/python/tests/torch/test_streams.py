@@ -87,6 +87,7 @@ def test_what_is_not_there_for_devices_is_refused_before_anything_is_sent():
     from torch._subclasses.fake_tensor import FakeTensorMode
     with FakeTensorMode():  # tensors that are on a device as far as anybody asks, and have no elements
         x, small, host = torch.zeros(4, device="cuda:0"), torch.zeros(2, device="cuda:0"), torch.zeros(4)
+        another = torch.zeros(4)
         other = torch.zeros(4, device="meta")
     named = [("weight", torch.nn.Parameter(x))]
     inner = torch.optim.SGD([named[0][1]], 1.0)
@@ -98,7 +99,7 @@ def test_what_is_not_there_for_devices_is_refused_before_anything_is_sent():
             ("several lengths", lambda: dist.all_to_all_single(x, x, [1, 3], [1, 3])),
             ("cuda:0 and on cpu", lambda: dist.all_gather_into_tensor(host, small)),
             ("cpu and on cuda:0", lambda: dist.reduce_scatter_tensor(small, host)),
-            ("cuda:0 and on cpu", lambda: dist.all_gather([host, host], x)),
+            ("cuda:0 and on cpu", lambda: dist.all_gather([host, another], x)),
             ("not of meta", lambda: dist.all_reduce(other)),
             ("models on the CPU", lambda: lst.PartialOptimizer(inner, named)),
             ("models on the CPU", lambda: lst.AdasumOptimizer(inner, named)),
