@@ -15,19 +15,19 @@ struct named_mode {
 };
 
 #if defined(__x86_64__)
-constexpr std::array k_float_modes{named_mode{"flush results to zero", 0x1F80 | 0x8000},
-                                   named_mode{"take subnormals for zero", 0x1F80 | 0x0040},
-                                   named_mode{"round down", 0x1F80 | 0x2000},
-                                   named_mode{"round up", 0x1F80 | 0x4000},
-                                   named_mode{"round toward zero", 0x1F80 | 0x6000},
-                                   named_mode{"all of these", 0x1F80 | 0x8000 | 0x0040 | 0x4000}};
+inline constexpr std::array k_float_modes{named_mode{"flush results to zero", 0x1F80 | 0x8000},
+                                          named_mode{"take subnormals for zero", 0x1F80 | 0x0040},
+                                          named_mode{"round down", 0x1F80 | 0x2000},
+                                          named_mode{"round up", 0x1F80 | 0x4000},
+                                          named_mode{"round toward zero", 0x1F80 | 0x6000},
+                                          named_mode{"all of these", 0x1F80 | 0x8000 | 0x0040 | 0x4000}};
 #elif defined(__aarch64__)
-constexpr std::array k_float_modes{named_mode{"flush to zero", 1u << 24}, named_mode{"round up", 1u << 22},
-                                   named_mode{"round down", 2u << 22}, named_mode{"round toward zero", 3u << 22},
-                                   named_mode{"all of these", 1u << 24 | 1u << 22}};
+inline constexpr std::array k_float_modes{named_mode{"flush to zero", 1u << 24}, named_mode{"round up", 1u << 22},
+                                          named_mode{"round down", 2u << 22}, named_mode{"round toward zero", 3u << 22},
+                                          named_mode{"all of these", 1u << 24 | 1u << 22}};
 #else
-constexpr std::array k_float_modes{named_mode{"round up", FE_UPWARD}, named_mode{"round down", FE_DOWNWARD},
-                                   named_mode{"round toward zero", FE_TOWARDZERO}};
+inline constexpr std::array k_float_modes{named_mode{"round up", FE_UPWARD}, named_mode{"round down", FE_DOWNWARD},
+                                          named_mode{"round toward zero", FE_TOWARDZERO}};
 #endif
 
 /// The calling thread has that mode while the object exists.

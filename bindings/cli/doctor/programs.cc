@@ -35,6 +35,7 @@ std::string version_text_of(const std::string& program) {
 
 std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
 
+#if LSCHED_HAVE_MPI
 /// The MPI that a launcher belongs to, by the text of its --version; empty if the text does not show that.
 std::string_view owner_of_launcher(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> k_words{{{"HYDRA", "MPICH"},
@@ -46,6 +47,7 @@ std::string_view owner_of_launcher(std::string_view text) {
     if (text.find(word) != std::string_view::npos) return owner;
   return {};
 }
+#endif
 
 }  // namespace
 
