@@ -39,8 +39,8 @@ def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
 
 
 def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
-    """Refuses a list in which a tensor occurs more than once, because each tensor of the list is written. Tensors without
-    memory (empty, fake, on the meta device) are left out."""
+    """Refuses a list in which a tensor occurs more than once, because each tensor of the list is written. Tensors
+    without memory (empty, fake, on the meta device) are left out."""
     written = [each for each in tensors if each.numel() and each.data_ptr()]
     if len({(each.data_ptr(), each.shape, each.stride()) for each in written}) < len(written):
         raise ArgumentError(f"{what} has the same tensor more than once", "LSCHED_ERR_ARGUMENT")
