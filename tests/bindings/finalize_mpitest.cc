@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bindings/c/lsched_mpi.h"
+#include "tests/support/process_limit.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -90,7 +91,7 @@ int main(int argc, char** argv) {
   using namespace lsched::testing;
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  alarm(115);
+  lsched::testing::limit_this_process();
   ::testing::InitGoogleTest(&argc, argv);
   for (late_world& it : g_worlds)
     if (!open_and_sum(it)) MPI_Abort(MPI_COMM_WORLD, 1);

@@ -12,6 +12,7 @@
 
 #include "bindings/c/lsched_mpi.h"
 #include "bindings/mpi/mpi_library.h"
+#include "tests/support/process_limit.h"
 #include "tests/support/thread_ranks.h"
 
 namespace lsched::testing {
@@ -40,8 +41,7 @@ int ranks_of_mpi() {
 const std::pair<variables, std::string> k_launches[] = {
     {{{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}},
      "one of 3 started by an MPI launcher (OMPI_COMM_WORLD_SIZE, as of Open MPI)"},
-    {{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}},
-     "one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
+    {{{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}, "one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH)"},
     {{{"PMIX_RANK", "1"}}, "one of several started by an MPI launcher (PMIX_RANK)"},
     {{{"WORLD_SIZE", "2"}, {"RANK", "0"}}, "one of 2 started by torchrun (WORLD_SIZE)"},
     {{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"}};
@@ -112,7 +112,7 @@ TEST(mixed_mpi, families_differ_and_derivatives_do_not) {
 int main(int argc, char** argv) {
   int level = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
-  alarm(60);
+  lsched::testing::limit_this_process();
   ::testing::InitGoogleTest(&argc, argv);
   const int answer = RUN_ALL_TESTS();
   MPI_Finalize();

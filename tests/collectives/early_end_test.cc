@@ -11,24 +11,16 @@
 #include "bindings/requests/requests.h"
 #include "collectives/registry.h"
 #include "libsched/schedule/draw.h"
+#include "tests/support/exact_algorithms.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/promised_outputs.h"
 
 namespace lsched {
 namespace {
 
+using testing::exact_algorithms;
 using testing::lockstep_world;
 using testing::numbers;
-
-const std::vector<const algorithm*>& exact_algorithms() {
-  static const std::vector<const algorithm*> all = [] {
-    std::vector<const algorithm*> some;
-    for (const algorithm& it : algorithms())
-      if (it.of->moves_data && !it.of->activates && !it.of->adapts && !it.of->has_owners) some.push_back(&it);
-    return some;
-  }();
-  return all;
-}
 
 /// One round of one algorithm, and how it ends.
 class early_end {

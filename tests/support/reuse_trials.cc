@@ -1,4 +1,5 @@
 #include "tests/support/reuse_trials.h"
+#include "tests/support/exact_algorithms.h"
 
 #include <signal.h>
 #include <unistd.h>
@@ -34,17 +35,6 @@ constexpr int k_rounds = 3;
 struct tally {
   std::atomic<std::uint64_t> finished, failed, wrong;
 };
-
-/// Those that move numbers, and whose sums are exact.
-const std::vector<const algorithm*>& exact_algorithms() {
-  static const std::vector<const algorithm*> all = [] {
-    std::vector<const algorithm*> some;
-    for (const algorithm& it : algorithms())
-      if (it.of->moves_data && !it.of->activates && !it.of->adapts && !it.of->has_owners) some.push_back(&it);
-    return some;
-  }();
-  return all;
-}
 
 /// A collective of a world, and the rank that ends it early. Equal on all ranks.
 struct drawn_collective {
