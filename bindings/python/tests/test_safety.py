@@ -1,6 +1,7 @@
 """What happens when something goes wrong: deaths, early exits, forks, signals, cycles. Ranks are processes."""
 
 import gc
+import re
 import subprocess
 import sys
 import time
@@ -41,9 +42,9 @@ def test_others_hear_of_a_rank_that(end):
             {ENDS[end]}
     loop(world, body)
     """)
-    heard = [line for line in done.output.splitlines() if line.startswith("rank ") and "of rank 1" in line]
-    assert len(heard) == 2, done.output
-    assert all("PeerLost" in line or "Cancelled" in line for line in heard)
+    # The traceback of rank 1 arrives in pieces, and the reports of the others may stand between two pieces.
+    heard = re.findall(r"rank (\d): (?:PeerLost|Cancelled) of rank 1\n", done.output)
+    assert sorted(heard) == ["0", "2"], done.output
 
 
 def test_lost_ranks_are_listed():
