@@ -65,7 +65,7 @@ extern "C" {
 #define LSCHED_VERSION_PATCH 0
 /** Changes with the meaning of this interface, or its layout other than by growing structs (convention 4); checked when
  * a world is opened. */
-#define LSCHED_ABI 2
+#define LSCHED_ABI 3
 
 /** The library's package version, "0.1.0". Thread: any. Blocks: never. Memory: static. */
 LSCHED_API const char* lsched_version(void);
