@@ -195,7 +195,7 @@ def tools(folder: pathlib.Path, python: str) -> None:
     warnings = "-Wall -Wextra -Werror"
     names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
              "mpiexec": (shutil.which("mpiexec.mpich"), ""), "mpicc": (shutil.which("mpicc.mpich"), warnings),
-             "cc": (shutil.which("cc"), warnings)}
+             "cc": (shutil.which("cc"), warnings), "c++": (shutil.which("c++"), warnings)}
     for name, (program, words) in names.items():
         if program is not None:
             (folder / name).write_text(f'#!/bin/sh\nexec "{program}" {words} "$@"\n')
