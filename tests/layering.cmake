@@ -83,7 +83,7 @@ room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transp
   collectives/written bindings/cli/msccl bindings/cli/goal
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
-room(bindings/cli/help bindings)
+room(bindings/cli/help bindings bindings/cli/common)
 room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm bindings/cli/help bindings/cli/goal bindings/cli/picture offload bindings bindings/requests bindings/mpi bindings/cli/common)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
   bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)

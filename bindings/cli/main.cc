@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
   CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.", "lsched");
   app.footer(
       "Example:  lsched run -n 4 ./my_program\n"
-      "`lsched COMMAND --help` explains a command.\n"
+      "`lsched COMMAND --help` explains a command. docs/index.md lists all pages.\n"
       "Exit status of every command: 0 done, 1 failed, 2 the command line makes no sense.");
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
   app.require_subcommand(1);

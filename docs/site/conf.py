@@ -3,6 +3,12 @@ that links are the same here and in a browser of the repository."""
 
 import pathlib
 import re
+import sys
+
+from sphinx.domains.c import CDomain
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import header_names  # noqa: E402
 
 root = pathlib.Path(__file__).parents[2]
 header = (root / "bindings/c/lsched.h").read_text()
@@ -60,11 +66,24 @@ def toctrees(text: str) -> str:
                    for caption, entries in captions.items())
 
 
+NAMES = {"docs/reference/c_api": header_names.names_of_c, "docs/reference/cpp": header_names.names_of_cpp}
+
+
+class HeaderDomain(CDomain):
+    """Keeps parameters of functions and macros out of the search and the index: a search for `world` finds the type."""
+
+    def get_objects(self):
+        return (each for each in super().get_objects() if each[2] not in ("functionParam", "macroParam"))
+
+
 def setup(app):
     def read(_, document, source):
         page = root / f"{document}.md"
         if document == root_doc:
             source[0] += toctrees(source[0])
+        elif document in NAMES:
+            source[0] += header_names.section(NAMES[document](root / "build/docs/doxygen/xml"), "../../headers/")
         source[0] = LINK.sub(lambda link: linked_elsewhere(page, link), source[0])
 
     app.connect("source-read", read)
+    app.add_domain(HeaderDomain, override=True)

@@ -11,8 +11,13 @@ Every fenced block of a page has a comment before it that says what becomes of i
     <!-- file: NAME -->         written to that file of the scratch directory, for commands that follow
     <!-- not run: REASON -->    one of the reasons that CONTRIBUTING.md lists
 
-A `text` block right behind commands is what they print, standard output and error together. `…` stands for any
-characters, on a line of its own for any lines. Ranks print in any order, so lines may come in any order.
+A `text` block right behind commands is the complete output of these commands, standard output and error together.
+Ranks print in any order, so lines may come in any order. Output is shown as it was printed once. A comment before the
+block names what differs between runs or machines; all else is compared exactly, except the widths of columns:
+
+    <!-- varies: decimals -->   numbers with a decimal point or an exponent: any other number of that form matches
+    <!-- varies: numbers -->    likewise, and whole numbers
+    <!-- varies: "4711", "no core is free" -->  these texts: another number of the same form, or another text
 """
 
 import argparse
@@ -34,6 +39,11 @@ REASONS = re.findall(r"^\| ([^|]+) \|", TABLE, re.MULTILINE)
 assert 0 < len(REASONS) <= 10, REASONS
 FENCE = re.compile(r"^( *)```(\w*)\s*$")
 MARK = re.compile(r"^ *<!-- (run|file|printed by|not run)(?:: (.*))? -->$")
+VARIES = re.compile(r"^ *<!-- varies: (.+) -->$")
+VARIATION = re.compile(r'"([^"]+)"|(decimals|numbers)')
+INTEGER = r"[-+]?\d+"
+DECIMAL = r"[-+]?\d+(?:\.\d+(?:e[-+]?\d+)?|e[-+]?\d+)"
+WHOLE_WORD = r"(?<![\w.])(?:{})(?!\w|\.\d)"  # so that no part of 0.1.0, f32 or 12 is a number
 LIMIT = 400  # seconds for a block
 HEADERS = ("bindings/c/*.h", "bindings/cpp/*.hpp")
 
@@ -45,32 +55,41 @@ class Block(NamedTuple):
     what: str  # run, file, not run, or "" for none
     detail: str
     follows: bool  # right behind the last block
+    varies: str  # what differs between runs, as the comment names it
 
 
 def blocks_of(page: str) -> Iterator[Block]:
-    mark, begin, last = ("", ""), 0, -2
+    mark, varies, begin, follows = ("", ""), "", 0, False
     language, indent, inside, text = "", "", False, []
     for number, line in enumerate(page.splitlines(), 1):
         fence = FENCE.match(line)
         if inside:
             if fence and not fence[2]:
-                yield Block(begin, language, "\n".join(text) + "\n", *mark, begin - last <= 2)
-                mark, inside, last = ("", ""), False, number
+                yield Block(begin, language, "\n".join(text) + "\n", *mark, follows, varies)
+                mark, varies, inside, follows = ("", ""), "", False, True
             else:
                 text.append(line.removeprefix(indent))
         elif fence:
             begin, indent, language, inside, text = number, fence[1], fence[2], True, []
         elif found := MARK.match(line):
             mark = (found[1], found[2] or "")
+        elif found := VARIES.match(line):
+            varies = found[1]
         elif line.strip():
-            mark = ("", "")
+            mark, varies, follows = ("", ""), "", False
     if inside:
-        yield Block(begin, language, "\n".join(text), "unended", "", False)
+        yield Block(begin, language, "\n".join(text), "unended", "", False, "")
 
 
 def problem_of(block: Block, is_output: bool) -> str:
     if block.what == "unended":
         return "the block does not end"
+    if block.varies and not is_output and block.what != "printed by":
+        return "`varies` is for the output of commands"
+    if VARIATION.sub("", block.varies).strip(", "):
+        return f'`varies: {block.varies}` is none of decimals, numbers and "TEXT"'
+    if absent := [text for text, _ in VARIATION.findall(block.varies) if text not in block.text]:
+        return f'"{absent[0]}" varies, and is not in the block'
     if is_output or (block.what == "file" and block.detail):
         return ""
     if block.what == "not run":
@@ -84,23 +103,44 @@ def problem_of(block: Block, is_output: bool) -> str:
     return "nothing says whether the block is run"
 
 
-def as_pattern(line: str) -> re.Pattern:
-    return re.compile(".*".join(map(re.escape, line.split("…"))) + r"\Z")
+def others_like(text: str) -> str:
+    """A pattern of the numbers that have the form of `text`, or of any text if `text` is no number."""
+    return next((form for form in (INTEGER, DECIMAL) if re.fullmatch(form, text)), r".+")
 
 
-def difference(expected: str, printed: str) -> str:
-    """What does not fit; lines in any order, the most definite ones first."""
-    wanted = [line.rstrip() for line in expected.splitlines()]
+def varying(varies: str) -> re.Pattern:
+    """Matches the parts of a line that differ between runs."""
+    forms = {"decimals": DECIMAL, "numbers": f"{DECIMAL}|{INTEGER}"}
+    parts = [forms.get(kind) or re.escape(text) for text, kind in VARIATION.findall(varies)]
+    return re.compile("|".join(map(WHOLE_WORD.format, parts)) or r"(?!)")
+
+
+def as_pattern(line: str, varies: str) -> re.Pattern:
+    """Matches the lines that a page may show as `line`."""
+    pattern, at = "", 0
+    for found in varying(varies).finditer(line):
+        pattern += re.escape(line[at : found.start()]) + others_like(found[0])
+        at = found.end()
+    pattern += re.escape(line[at:])
+    if varies:  # wider numbers move the columns
+        pattern = re.sub(r"(\\ )+", r" +", pattern)
+        pattern = re.sub(r"^ \+", r" *", pattern)
+    return re.compile(pattern + r"\Z")
+
+
+def difference(expected: str, printed: str, varies: str, is_part: bool = False) -> str:
+    """The lines that only one of the texts has. Lines may stand in any order; the most definite ones come first. If
+    `is_part`, `printed` may have more lines."""
     left = [line.rstrip() for line in printed.splitlines()]
-    takes_more = "…" in wanted
     missing = []
-    for line in sorted((each for each in wanted if each != "…"), key=lambda each: ("…" in each, -len(each))):
-        fits = [each for each in left if as_pattern(line).match(each)]
+    wanted = [line.rstrip() for line in expected.splitlines()]
+    for line in sorted(wanted, key=lambda each: (each not in left, -len(each))):
+        fits = [line] if line in left else [each for each in left if as_pattern(line, varies).match(each)]
         if fits:
             left.remove(fits[0])
         else:
             missing.append(line)
-    extra = [] if takes_more else [line for line in left if line]
+    extra = [] if is_part else [line for line in left if line]
     said = [f"  not printed: {line}" for line in missing if line]
     return "\n".join(said + [f"  printed:     {line}" for line in (extra or (left if said else []))])
 
@@ -155,7 +195,7 @@ def tools(folder: pathlib.Path, python: str) -> None:
     warnings = "-Wall -Wextra -Werror"
     names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
              "mpiexec": (shutil.which("mpiexec.mpich"), ""), "mpicc": (shutil.which("mpicc.mpich"), warnings),
-             "cc": (shutil.which("cc"), warnings)}
+             "cc": (shutil.which("cc"), warnings), "c++": (shutil.which("c++"), warnings)}
     for name, (program, words) in names.items():
         if program is not None:
             (folder / name).write_text(f'#!/bin/sh\nexec "{program}" {words} "$@"\n')
@@ -180,7 +220,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
                 problems.append(f"{here}: {problem}")
                 continue
             if is_output:
-                if printed is not None and (problem := difference(block.text, printed)):
+                if printed is not None and (problem := difference(block.text, printed, block.varies)):
                     problems.append(f"{here}: other output\n{problem}")
                 may_be_output = False
                 continue
@@ -191,7 +231,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
                 (terminal.place / block.detail).write_text(block.text)
             elif block.what == "printed by":
                 _, printed = terminal.run(block.detail)
-                if problem := difference(f"{block.text}…\n", printed):
+                if problem := difference(block.text, printed, block.varies, is_part=True):
                     problems.append(f"{here}: other output\n{problem}")
             elif block.what == "run" and (block.detail != "torch" or given.torch):
                 status, printed = terminal.run(block.text)

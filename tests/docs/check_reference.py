@@ -1,10 +1,12 @@
-"""check_reference.py ROOT [--xml FOLDER]: every function that the libraries export is in the reference.
+"""check_reference.py ROOT [--xml FOLDER] [--search FILE]: every function that the libraries export is in the reference.
 
 Exported are the symbols of tests/abi/symbols*.txt, but those of the node LSCHED_PRIVATE. Each has to be declared in a
-header, right below a comment that Doxygen reads; with --xml also Doxygen's own output has to describe it.
+header, right below a comment that Doxygen reads; with --xml also Doxygen's own output has to describe it, and with
+--search the index of Sphinx's search (searchindex.js) has to have its name.
 """
 
 import argparse
+import json
 import pathlib
 import re
 import sys
@@ -34,10 +36,17 @@ def described_by_doxygen(folder: pathlib.Path) -> set[str]:
     return described
 
 
+def found_by_search(file: pathlib.Path) -> set[str]:
+    """The names in the index that are part of no other name, as parameters are."""
+    index = json.loads(file.read_text(encoding="utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
+    return {entry[4] for entry in index["objects"].get("", [])}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("--xml", type=pathlib.Path)
+    parser.add_argument("--search", type=pathlib.Path)
     given = parser.parse_args()
     symbols = exported(given.root)
     if not symbols:
@@ -48,6 +57,9 @@ def main() -> int:
     if given.xml is not None:
         described = described_by_doxygen(given.xml)
         missing += [f"{symbol}: not described in {given.xml}" for symbol in symbols if symbol not in described]
+    if given.search is not None:
+        found = found_by_search(given.search)
+        missing += [f"{symbol}: not in {given.search}" for symbol in symbols if symbol not in found]
     if missing:
         sys.exit("symbols that are not in the reference:\n  " + "\n  ".join(missing))
     return 0

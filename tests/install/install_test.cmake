@@ -40,7 +40,8 @@ file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched_must.h
   include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_messages.hpp
-  include/lsched_partition.hpp include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE
+  include/lsched_partition.hpp include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE ${DOCDIR}/README.md
+  ${DOCDIR}/docs/index.md ${DOCDIR}/docs/reference/c_api.md ${DOCDIR}/docs/examples/hello.c
   share/man/man1/lsched.1 share/man/man1/lsched-bench-coll.1 share/bash-completion/completions/lsched)
 if(MPI_PROGRAM)
   separate_arguments(MPIEXEC UNIX_COMMAND "${MPIEXEC}")
@@ -54,13 +55,25 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "${file} was not installed")
   endif()
 endforeach()
-run(${PREFIX}/bin/lsched --help)
+foreach(command --help doctor) # texts that name pages, and where those are
+  run(${PREFIX}/bin/lsched ${command})
+  string(REPLACE "\n" " " output "${output}") # long lines are wrapped
+  string(FIND "${output}" "Pages (docs/...) are in ${PREFIX}/${DOCDIR} " place)
+  if(place EQUAL -1)
+    message(FATAL_ERROR "lsched ${command} does not name ${PREFIX}/${DOCDIR}:\n${output}")
+  endif()
+endforeach()
 
 run(${CMAKE_COMMAND} -S ${CONSUMER} -B ${scratch}/cmake -G ${GENERATOR} -DCMAKE_C_COMPILER=${CC}
-  -DCMAKE_PREFIX_PATH=${PREFIX} -DWANTED=${VERSION} -DMPI_PROGRAM=${MPI_PROGRAM} -DHELLO=${HELLO})
+  -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_PREFIX_PATH=${PREFIX} -DWANTED=${VERSION} -DMPI_PROGRAM=${MPI_PROGRAM}
+  -DHELLO=${HELLO} -DNORM=${NORM})
 run(${CMAKE_COMMAND} --build ${scratch}/cmake)
 run(${scratch}/cmake/consumer)
 expect_version(CMake)
+run(${PREFIX}/bin/lsched run -n 3 --timeout 400 ${scratch}/cmake/norm)
+if(NOT output MATCHES "rank 2 of 3: the norm is 118.322\n")
+  message(FATAL_ERROR "the C++ program printed `${output}`")
+endif()
 if(MPI_PROGRAM)
   run(${MPIEXEC} -n 3 ${scratch}/cmake/mpi_consumer)
 endif()

@@ -1,5 +1,5 @@
 # Debian packages, `cpack -G DEB` in a build tree: the library, the one for programs that call MPI, what is needed to
-# compile, and the command. Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries go where Debian has them. What
+# compile, the documents, and the command. Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries go where Debian has them. What
 # each depends on is found by dpkg-shlibdeps; the command has its own copy of the library.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libsched)
@@ -72,7 +72,13 @@ endif()
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libhwy-dev, libhwloc-dev, libtbb-dev") # to link the static library
 lsched_deb(development libsched-dev libdevel
   "This package has headers, the static library, pkg-config files and the\nCMake package.")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libsched-doc)
+lsched_deb(documents libsched-doc doc
+  "This package has the documents and the examples.")
+set(CPACK_DEBIAN_DOCUMENTS_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_DOCUMENTS_PACKAGE_SHLIBDEPS OFF)
 if(LSCHED_CLI)
+  set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS libsched-doc) # help texts name pages
   lsched_deb(command libsched-tools utils
     "This package has the command, which starts ranks, proves, simulates,\nmeasures and explains.")
 endif()

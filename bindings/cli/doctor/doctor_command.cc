@@ -12,6 +12,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/json_text.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/common/pages.h"
 #include "bindings/cli/common/printed_to.h"
 #include "bindings/cli/doctor/finding.h"
 #include "bindings/input_file.h"
@@ -66,6 +67,7 @@ void print_findings(const std::vector<finding>& all) {
   for (const finding& each : all)
     std::printf("%-8s %s\n", std::string(word_for(each.state)).c_str(),
                 wrapped(each.subject + ": " + each.text + " (" + each.page + ")", 9).c_str());
+  std::printf("%s\n", wrapped(place_of_pages(all.front().page)).c_str());
 }
 
 report_json json_of(const std::vector<finding>& all, condition worst) {

@@ -1,6 +1,7 @@
 // Help as people see it in a terminal, and as man pages.
 #include <algorithm>
 
+#include "bindings/cli/common/pages.h"
 #include "bindings/cli/help/description.h"
 #include "bindings/wrapped_text.h"
 
@@ -76,7 +77,9 @@ std::string help_text(const described_command& command) {
       text += "\n" + group + ":\n" + listed;
   if (!command.commands.empty()) text += "\nCommands:\n";
   for (const described_command& each : command.commands) text += entry(each.word(), each.text);
-  return text + (command.footer.empty() ? "" : "\n" + command.footer + "\n");
+  if (!command.footer.empty()) text += "\n" + command.footer + "\n";
+  const std::string place = place_of_pages(text);
+  return text + (place.empty() ? "" : "\n" + wrapped(place) + "\n");
 }
 
 std::string man_page(const described_command& command, const std::string& version) {
@@ -93,6 +96,8 @@ std::string man_page(const described_command& command, const std::string& versio
   for (const described_command& each : command.commands)
     text += ".TP\n.B " + for_man(each.word()) + "\n" + for_man(each.text) + "\n";
   if (!command.footer.empty()) text += ".SH NOTES\n.nf\n" + for_man(command.footer) + "\n.fi\n";
+  const std::string place = place_of_installed_pages(text);
+  if (!place.empty()) text += ".SH FILES\n" + for_man(place) + "\n";
   return text + ".SH EXIT STATUS\n0 done, 1 failed, 2 the command line makes no sense.\n";
 }
 

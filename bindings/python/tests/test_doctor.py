@@ -48,7 +48,8 @@ def script(folder, name, prints):
 def test_a_finding_is_one_line_with_a_page_that_exists():
     done = subprocess.run([COMMAND, "doctor"], capture_output=True, text=True, timeout=60, check=False)
     findings = doctor()[1]
-    text = re.sub(r"\n {9}", " ", done.stdout).splitlines()
+    *text, place = re.sub(r"\n {9}", " ", done.stdout).splitlines()
+    assert place == "Pages (docs/...) are in the sources of libsched."
     assert len(text) == len(findings) == 11
     for line, each in zip(text, findings.values()):
         assert re.match(r"(ok|warning|error) +" + re.escape(each["subject"]) + ": ", line)

@@ -170,6 +170,8 @@ TEST(options, man_pages_cover_every_command) {
     text << file.rdbuf();
     EXPECT_TRUE(text.str().starts_with(".TH " + std::string(page) + " 1 ")) << page;
     EXPECT_TRUE(contains(text.str(), ".SH NAME\n")) << page;
+    const bool places_pages = contains(text.str(), ".SH FILES\nPages (docs/...) are in ../");
+    EXPECT_EQ(places_pages, contains(text.str(), "docs/")) << page;
   }
   EXPECT_EQ(run("LC_ALL=C grep -l '[^ -~]' " + folder + "/*").text, "");
   std::filesystem::remove_all(folder);

@@ -101,6 +101,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
         external = external_libraries(given.repaired, place / "repaired")
+        pages = place / "repaired/libsched/share/doc/libsched/docs"
+        assert (pages / "reference/python.md").is_file(), "the wheel has no documents, which texts of the package name"
         assert external <= EXTERNAL, f"the wheel needs {external - EXTERNAL} of the system"
         assert external_libraries(given.raw, place / "raw") - EXTERNAL, "the raw wheel needs nothing: why repair it?"
 
