@@ -9,7 +9,6 @@
 
 #include "bindings/c/lsched.h"
 #include "libsched/schedule/draw.h"
-#include "tests/support/carry_trials.h"
 #include "tests/support/sampling.h"
 #include "tests/support/shared_memory_names.h"
 #include "tests/support/shrink_trials.h"
@@ -346,51 +345,6 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
     EXPECT_EQ(report.last.ranks, 3u);
     its[r].end();
   });
-}
-
-// --- ranks that die between two steps ----------------------------------------------------------------------------------
-
-/// Explores the recovery of each seed: first without a second death, then with a second death after each step of it, or
-/// after `points` drawn steps.
-struct explored {
-  std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
-  std::string first_fault;
-
-  void add(const testing::carry_trial& what) {
-    const testing::carry_outcome found = testing::run_carry_trial(what);
-    ++runs;
-    adopted += found.adopted;
-    repeated += found.is_repeated ? 1 : 0;
-    if (!found.fault.empty() && faults++ == 0) first_fault = found.fault;
-  }
-  void explore(std::uint64_t seed, std::uint64_t points, bool drops_adopted_results = false) {
-    const auto undisturbed = testing::run_carry_trial({.seed = seed});
-    const std::uint64_t steps = std::max<std::uint64_t>(undisturbed.recovery, 1);
-    for (std::uint64_t i = 0; i < std::min(points, steps); ++i)
-      add({.seed = seed,
-           .second_death = points < steps ? mix(seed * 1000 + i) % steps : i,
-           .drops_adopted_results = drops_adopted_results});
-  }
-};
-
-void explore_second_deaths(std::uint64_t seeds, std::uint64_t points) {
-  explored all;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) all.explore(seed, points);
-  EXPECT_EQ(all.first_fault, "") << all.faults << " of " << all.runs;
-  EXPECT_GT(all.adopted, all.runs / 10) << "few ranks were a round behind";
-  std::printf("%llu runs, %llu adopted results, %llu runs in which a dead rank had ended a round otherwise\n",
-              static_cast<unsigned long long>(all.runs), static_cast<unsigned long long>(all.adopted),
-              static_cast<unsigned long long>(all.repeated));
-}
-
-TEST(carry_steps, nothing_is_lost_if_a_second_rank_dies_between_any_two) { explore_second_deaths(100, 4); }
-TEST(carry_steps_soak, nothing_is_lost_if_a_second_rank_dies_between_any_two) {
-  explore_second_deaths(100, UINT64_MAX);
-}
-TEST(carry_steps_bug, a_result_that_is_not_taken_over_is_caught) {
-  explored all;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) all.explore(seed, 4, true);
-  EXPECT_GT(all.faults, 3u);
 }
 
 // --- ranks that are killed -------------------------------------------------------------------------------------------

@@ -434,7 +434,8 @@ class stepped_trial {
   }
 
   void kill_at(std::uint64_t step) {
-    if (step == 0 || step == what_.second_death) die();
+    if (step == 0) die();
+    if (step == what_.second_death) die();
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
