@@ -498,7 +498,8 @@ class stepped_trial {
       for (const auto& [round, totals] : its(r).after) {
         const auto known = its(first).after.find(round);
         if (known == its(first).after.end() || known->second == totals) continue;
-        if (!is_dead_[r]) return (void)fail("the totals of ranks differ after round " + std::to_string(round));
+        if (!is_dead_[r] || round != its(r).after.rbegin()->first)
+          return (void)fail("the totals of rank " + std::to_string(r) + " differ after round " + std::to_string(round));
         outcome_.is_repeated = true;
       }
       if (is_dead_[r]) continue;

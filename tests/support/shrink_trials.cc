@@ -380,26 +380,38 @@ std::string audit_totals(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// All survivors have the same totals after each round. A dead rank may have ended one round that no survivor has
-/// ended. The survivors make that round again, perhaps with other contributions.
+/// The totals that all survivors have after a round, as a hash; 0: unknown. Complains of survivors that differ.
+std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, std::size_t schedule, std::size_t round,
+                         std::string& complaints) {
+  std::uint64_t agreed = 0;
+  for (rank r = 0; r < what.ranks; ++r) {
+    const std::uint64_t sum = common.accounts[r][schedule].sums[round].load();
+    if (!is_survivor(common, r) || sum == 0) continue;
+    if (agreed == 0) agreed = sum;
+    if (sum != agreed)
+      complaints += "schedule " + std::to_string(schedule) + ": the totals of rank " + std::to_string(r) +
+                    " differ after round " + std::to_string(round) + "; ";
+  }
+  return agreed;
+}
+
+/// A dead rank may have ended one round that no survivor has ended, its last round. The survivors make that round again,
+/// perhaps with other contributions.
 std::string audit_rounds(const shrink_trial& what, const common_board& common, std::size_t schedule, int* repeated) {
   std::string complaints;
+  std::array<bool, k_most_ranks> differs{};
   for (std::size_t round = 1; round < k_most_rounds; ++round) {
-    std::uint64_t agreed = 0;
-    for (const bool is_alive : {true, false})
-      for (rank r = 0; r < what.ranks; ++r) {
-        if (is_survivor(common, r) != is_alive) continue;
-        const std::uint64_t sum = common.accounts[r][schedule].sums[round].load();
-        if (sum == 0 || sum == agreed) continue;
-        if (agreed == 0) {
-          if (is_alive) agreed = sum;
-        } else if (is_alive) {
-          complaints += "schedule " + std::to_string(schedule) + ": the totals of rank " + std::to_string(r) +
-                        " differ after round " + std::to_string(round) + "; ";
-        } else {
-          ++*repeated;
-        }
-      }
+    const std::uint64_t agreed = agreed_sum(what, common, schedule, round, complaints);
+    for (rank r = 0; r < what.ranks; ++r) {
+      const std::uint64_t sum = common.accounts[r][schedule].sums[round].load();
+      if (is_survivor(common, r) || sum == 0) continue;
+      bool& has_differed = differs[static_cast<std::size_t>(r)];
+      if (has_differed)
+        complaints += "schedule " + std::to_string(schedule) + ": rank " + std::to_string(r) +
+                      ", which is dead, had gone on after a round with other totals; ";
+      has_differed = agreed != 0 && sum != agreed;
+      *repeated += has_differed ? 1 : 0;
+    }
   }
   return complaints;
 }
