@@ -395,8 +395,8 @@ std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, s
   return agreed;
 }
 
-/// A dead rank may have ended one round that no survivor has ended, its last round. The survivors make that round again,
-/// perhaps with other contributions.
+/// A dead rank may have ended one round that no survivor has ended, its last round. The survivors make that round
+/// again, perhaps with other contributions.
 std::string audit_rounds(const shrink_trial& what, const common_board& common, std::size_t schedule, int* repeated) {
   std::string complaints;
   std::array<bool, k_most_ranks> differs{};

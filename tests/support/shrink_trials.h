@@ -1,5 +1,5 @@
-// Trials of training loops in which some ranks die, also while the others shrink and carry. At the end each survivor has
-// received every contribution of every survivor exactly once.
+// Trials of training loops in which some ranks die, also while the others shrink and carry. At the end each survivor
+// has received every contribution of every survivor exactly once.
 #pragma once
 
 #include <cstdint>
