@@ -1,5 +1,6 @@
 #include "tests/models/arena.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -12,13 +13,23 @@ namespace {
 alignas(64) std::byte g_memory[1 << 16];
 std::size_t g_used = 0;
 bool g_is_open = false;
+std::span<std::byte> g_pool;
 
 bool is_ours(const void* memory) {
   const auto* place = static_cast<const std::byte*>(memory);
   return !std::less<>()(place, g_memory) && std::less<>()(place, g_memory + sizeof g_memory);
 }
 
+void* take_from_pool(std::size_t bytes, std::size_t alignment) {
+  auto& used = *reinterpret_cast<std::size_t*>(g_pool.data());
+  const std::size_t begin = (std::max(used, sizeof used) + alignment - 1) / alignment * alignment;
+  if (begin + bytes > g_pool.size()) std::abort();
+  used = begin + bytes;
+  return g_pool.data() + begin;
+}
+
 void* take(std::size_t bytes, std::size_t alignment) {
+  if (!g_pool.empty()) return take_from_pool(bytes, alignment);
   if (!g_is_open) return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   const std::size_t begin = (g_used + alignment - 1) / alignment * alignment;
   if (begin + bytes > sizeof g_memory) std::abort();
@@ -34,6 +45,8 @@ void give(void* memory) {
 
 arena_scope::arena_scope() { g_is_open = true; }
 arena_scope::~arena_scope() { g_is_open = false; }
+
+void allocate_from(std::span<std::byte> pool) { g_pool = pool; }
 
 std::span<std::byte> arena() { return {g_memory, (g_used + 15) / 16 * 16}; }
 

@@ -15,6 +15,10 @@ class arena_scope {
   arena_scope& operator=(const arena_scope&) = delete;
 };
 
+/// Makes operator new take from this piece of the arena, which holds the number of bytes in use first. An empty piece
+/// ends that. For threads under exploration that allocate, because the piece is part of the state.
+void allocate_from(std::span<std::byte> pool);
+
 /// What has been allocated.
 std::span<std::byte> arena();
 

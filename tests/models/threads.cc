@@ -51,6 +51,7 @@ struct threads::thread {
   std::function<void()> body;
   patience waits = patience::endless;
   control now{};
+  std::span<std::byte> memory{};  ///< in the arena
   std::jmp_buf context;
   alignas(64) std::byte stack[k_stack_bytes];
 
@@ -75,6 +76,10 @@ void threads::add(std::string name, std::function<void()> body, patience waits) 
   it->waits = waits;
   threads_.push_back(std::move(it));
   start(*threads_.back());
+}
+
+void threads::give_memory(std::size_t bytes) {
+  set_up([&] { threads_.back()->memory = {static_cast<std::byte*>(operator new(bytes)), bytes}; });
 }
 
 // --- switching -----------------------------------------------------------------------------------------------------
@@ -111,7 +116,9 @@ void threads::resume(thread& it) {
   std::memcpy(it.context[0].__jmpbuf, it.now.registers, sizeof it.now.registers);
   g_here = this;
   running_ = &it;
+  allocate_from(it.memory);
   if (_setjmp(back_) == 0) _longjmp(it.context, 1);
+  allocate_from({});
   g_here = nullptr;
   running_ = nullptr;
 }
@@ -275,6 +282,14 @@ bool threads::look_at_clock() {
   return running_->now.expired != 0;
 }
 
+void threads::end(std::string_view name) {
+  for (const auto& it : threads_) {
+    if (it->name != name) continue;
+    for (std::size_t i = 0; i < it->now.stores; ++i) *it->now.store[i].where = it->now.store[i].value;
+    it->now = {.next = access::finished};
+  }
+}
+
 // --- words -----------------------------------------------------------------------------------------------------------
 
 void threads::complain(std::string what) {
@@ -362,6 +377,10 @@ word& locked(word* where) {
 
 void point() {
   if (g_here != nullptr) g_here->pause(threads::access::point, nullptr, 0);
+}
+
+void end_thread(std::string_view name) {
+  if (g_here != nullptr) g_here->end(name);
 }
 
 void require(bool holds, const char* what) {

@@ -47,6 +47,9 @@ class threads final : public system {
 
   void add(std::string name, std::function<void()> body, patience waits = patience::endless);
 
+  /// The thread that was added last may allocate so many bytes.
+  void give_memory(std::size_t bytes);
+
   /// Of each thread, so many naps are over before nothing else can happen. For worlds where each nap rings somebody:
   /// there, an endless number of them would be an endless number of states.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
@@ -87,6 +90,7 @@ class threads final : public system {
   bool is_weakened(const void* variable) const { return weakened_.contains(variable); }
   void complain(std::string what);
   bool look_at_clock();
+  void end(std::string_view name);
 
  private:
   struct buffered {
@@ -127,6 +131,9 @@ word& locked(word* where);
 
 /// Another thread may run here.
 void point();
+
+/// That thread stops where it is, for ever. Its stores reach memory.
+void end_thread(std::string_view name);
 
 /// Something is wrong: the path ends here.
 void require(bool holds, const char* what);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <mutex>
 #include <span>
@@ -194,6 +195,16 @@ reuse_result result_of(const tally& all, std::string complaints) {
 
 // --- cancels -------------------------------------------------------------------------------------------------------
 
+/// BUSY: another rank has been reading for more than 100 ms, because other programs have its core. The buffers are not
+/// the caller's yet.
+lsched_status cancel(lsched_schedule* schedule) {
+  constexpr std::chrono::nanoseconds limit(k_limit_ns);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  lsched_status answer = LSCHED_ERR_BUSY;
+  while (answer == LSCHED_ERR_BUSY && std::chrono::steady_clock::now() < end) answer = lsched_cancel(schedule, nullptr);
+  return answer;
+}
+
 /// One schedule on one rank. Returns what went wrong.
 std::string play_cancel(lsched_world* world, rank self, const drawn_collective& what, tally& all) {
   rank_of_collective mine(what, self, world);
@@ -202,7 +213,7 @@ std::string play_cancel(lsched_world* world, rank self, const drawn_collective& 
   lsched_status answer = run_rounds(what, self, mine, schedule, all);
   if (self == what.culprit && answer == LSCHED_OK) {
     answer = begin_last_round(what, mine, schedule);
-    if (answer == LSCHED_OK) answer = lsched_cancel(schedule, nullptr);
+    if (answer == LSCHED_OK) answer = cancel(schedule);
     mine.reuse();
   }
   const lsched_status end = lsched_schedule_destroy(schedule, k_limit_ns, nullptr);

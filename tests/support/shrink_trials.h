@@ -1,5 +1,5 @@
-// Trials of training loops some of whose ranks are killed: the others go on in smaller and smaller worlds, and in the
-// end every contribution of a survivor has arrived exactly once, on all of them.
+// Trials of training loops in which some ranks die, also while the others shrink and carry. At the end each survivor
+// has received every contribution of every survivor exactly once.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,30 @@
 
 namespace lsched::testing {
 
-/// What a trial is made of, all of it drawn from the seed but for these.
+/// The parameters of a trial. Everything else is drawn from the seed.
 struct shrink_trial {
   std::uint64_t seed;
   const char* activation;
   rank ranks = 8;
   int kills = 1;
-  std::uint64_t count = 64;  ///< elements
-  bool divides = false;      ///< results, by the ranks that there were
-  bool has_views = false;    ///< results are read where they lie
-  bool averages = false;     ///< model_sync every few steps; nothing is added up then
+  std::uint64_t count = 64;        ///< elements
+  bool divides = false;            ///< results are divided by the number of ranks
+  bool has_views = false;          ///< results are read in place
+  bool averages = false;           ///< model_sync every few steps; contributions are not counted then
+  int schedules = 1;               ///< that are in flight together and are carried one after the other
+  bool kills_in_recovery = false;  ///< all ranks after the first one die between shrink and the end of the last carry
+  std::int64_t steps = 200;
 };
 
 struct shrink_result {
   std::string complaints;
-  std::vector<double> gaps_ms;  ///< of each kill: until the last survivor had collected of a round in the new world
+  std::vector<double> gaps_ms;  ///< for each death: until the last survivor had the result of a round in the new world
+  int deaths = 0;
+  int deaths_in_recovery = 0;  ///< of these, the deaths that kills_in_recovery has aimed
+  int repeated_rounds = 0;     ///< that a dead rank had ended with another sum than the survivors, who made them again
 };
 
-/// Of processes, each a rank.
+/// The ranks are processes.
 shrink_result run_shrink_trial(const shrink_trial& what);
 
 }  // namespace lsched::testing

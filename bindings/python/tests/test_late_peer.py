@@ -12,7 +12,7 @@ import libsched
 from conftest import LIMIT, as_threads
 from libsched import _core
 
-FULL = "LSCHED_TEST_FULL" in os.environ
+FULL = "LSCHED_TEST_FULL" in os.environ  # 120,000 rounds around short slices and short timeouts
 SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; the latter is the library's own
 
 
@@ -26,9 +26,9 @@ def slice_of_waits(request):
 class Aim:
     """Lets the last rank act within 300 us of the end of the first rank's wait."""
 
-    def __init__(self, world, seconds):
+    def __init__(self, world, seconds, seed):
         self._seconds = seconds
-        self._random = random.Random(1)
+        self._random = random.Random(seed)
         self._is_first, self.is_late = world.rank == 0, world.rank == world.size - 1
         self._meeting = world.barrier()
         self._begin = Aim.begins
@@ -58,22 +58,23 @@ class Aim:
 
 
 def play(ranks, rounds, seconds, one_round):
-    """one_round(world, aim, number) for so many rounds."""
-    Aim.begins = []
+    """Calls one_round(world, aim, number) for so many rounds; in full, in several worlds one after the other."""
+    for seed in range(5 if FULL else 1):
+        Aim.begins = []
 
-    def body(world):
-        aim = Aim(world, seconds)
-        for number in range(rounds):
-            aim.meet()
-            one_round(world, aim, number)
-        aim.close()
+        def body(world, seed=seed):
+            aim = Aim(world, seconds, seed)
+            for number in range(rounds):
+                aim.meet()
+                one_round(world, aim, number)
+            aim.close()
 
-    as_threads(ranks, body)
+        as_threads(ranks, body)
 
 
 def number_of_rounds(seconds):
     if FULL:
-        return 10_000 if seconds == SHORT_SLICE else 150
+        return 4_000 if seconds == SHORT_SLICE else 100
     return 100 if seconds == SHORT_SLICE else 8
 
 

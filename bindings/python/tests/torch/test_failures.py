@@ -14,12 +14,12 @@ def say(text):
 """
 
 
-def run(ranks, body, limit=30, backend="lsched"):
-    """What the ranks say. Blocks for at most 100 seconds."""
+def run(ranks, body, limit=30, backend="lsched", end=100):
+    """Returns the output of the ranks. Blocks for at most `end` seconds."""
     program = BEGIN.format(limit=limit, backend=backend) + textwrap.dedent(body)
     python = [sys.executable, "-W", "ignore", "-c", program]
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), *python]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True,
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=end, text=True,
                           check=False)
     print(done.stdout)
     return done.stdout
