@@ -98,7 +98,7 @@ REPEATED = {"World": {"split_ranks", "shrink"}}
 
 
 # Calls that take arrays of any size.
-ANY_SIZE = {"load", "coo_allreduce"}
+ANY_SIZE = {"coo_allreduce"}
 
 
 def bad_arrays(name, which, count):
