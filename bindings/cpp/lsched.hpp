@@ -690,6 +690,9 @@ class [[nodiscard]] world {
     throw std::invalid_argument("lsched: " + text);
   }
 
+  /// Asks for proofs of schedules on all ranks before they stand (lsched_set_verify). One rank that asks is enough.
+  void set_verify(bool on) { detail::expect(lsched_set_verify(handle(), on ? 1 : 0)); }
+
   static lsched_config default_config() {
     lsched_config config{};
     lsched_config_init(&config);

@@ -171,6 +171,14 @@ class World(_core.World):
         """End the recording and write it as JSON for Perfetto; `lsched trace FILE...` joins those of all ranks."""
         self._trace_write(path)
 
+    def set_verify(self, on: bool = True) -> None:
+        """Prove schedules on all ranks before they stand, as LSCHED_VERIFY=1 does (docs/reference/verify.md).
+
+        One rank that asks is enough. A schedule with a deadlock, a race or wrong contents is refused on all ranks, with
+        the finding. Worlds that are split from this world begin as this world is.
+        """
+        self._set_verify(on)
+
     # --- other worlds --------------------------------------------------------------------------------------------
 
     @collective_call
