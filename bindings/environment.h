@@ -85,6 +85,15 @@ inline result<bool> choice_in_environment(const char* variable, std::string_view
                                        std::string(by_default) + " nor " + std::string(other)};
 }
 
+/// Returns true if `variable` is 1 or yes, and false if `variable` is 0, no, or not set. ARGUMENT for other words.
+inline result<bool> switch_in_environment(const char* variable) {
+  const char* const set = text_in_environment(variable);
+  const std::string_view text = set == nullptr ? "0" : std::string_view(set);
+  if (text == "1" || text == "yes") return true;
+  if (text == "0" || text == "no") return false;
+  return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither 1 nor 0"};
+}
+
 /// How the local launcher started this process.
 struct launch {
   int descriptor = -1;

@@ -40,6 +40,8 @@ inline constexpr std::array k_environment_variables{
                          "seconds for which ranks wait until all have opened their world"},
     environment_variable{"LSCHED_TOUCH", "no", "yes|no",
                          "memory gets its pages when a schedule is created, not in its first round"},
+    environment_variable{"LSCHED_VERIFY", "0", "0|1|no|yes",
+                         "schedules are proved on all ranks when they are created or committed"},
     environment_variable{"LSCHED_WORLD", "", "alone", "a world of one, whoever has started the process"},
     environment_variable{"LSCHED_CUDA_DEVICE", "", "", "number of the GPU whose memory may hold buffers"},
     environment_variable{"LSCHED_CUDA_STREAMS", "auto", "auto|host",

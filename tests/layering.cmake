@@ -57,6 +57,7 @@ room(collectives/rooted libsched/schedule collectives/algorithm collectives/patt
 room(collectives ops libsched/postcondition collectives/algorithm collectives/activation collectives/allgather
   collectives/allreduce collectives/adasum collectives/rooted)
 room(collectives/written ops libsched/schedule libsched/verify collectives collectives/algorithm collectives/patterns)
+room(collectives/proof ops libsched/schedule libsched/verify collectives)
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
@@ -72,8 +73,8 @@ room(bindings/requests libsched/postcondition collectives/algorithm collectives/
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
-  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/written collectives/sparse/steps
-  collectives/sparse offload bindings bindings/mpi)
+  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof collectives/written
+  collectives/sparse/steps collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)

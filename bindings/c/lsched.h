@@ -405,6 +405,18 @@ LSCHED_CHECKED lsched_status lsched_trace_write(lsched_world* world, const char*
  * Thread: any. Blocks: never. Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on);
 
+/** Asks for a proof of each schedule of this world before the schedule stands (on = 1), or no longer asks (0). With
+ * LSCHED_VERIFY=1 in the environment a world asks from its opening on. Without a proof a commit checks the schedule of
+ * each rank by itself, and that messages pair up. With a proof all ranks also exchange their schedules as text, and
+ * each rank proves the whole world as lsched_verify does: no deadlock, no race, and the contents of the collective that
+ * the schedules are named after ("allreduce/mine"). One rank that asks is enough: then all ranks prove. A schedule that
+ * does not hold is refused on all ranks, with the finding, its rank and its op in the diagnostic: UNMATCHED (messages),
+ * CYCLE (ranks wait for each other) or ARGUMENT (all else); UNSUPPORTED if all texts together are above 16 MiB. The
+ * proof takes time and memory as lsched_verify does, and rounds of other schedules wait while a rank proves; rounds
+ * themselves cost nothing more. Worlds that are split from this world begin as this world is.
+ * Thread: any. Blocks: never. Errors: ARGUMENT. */
+LSCHED_CHECKED lsched_status lsched_set_verify(lsched_world* world, int32_t on);
+
 /** Waits until all ranks have made the create, or it is known that it has failed.
  * Thread: any number.  Blocks: at most timeout_ns.
  * Errors: ARGUMENT; TIMEOUT, naming a rank that has not come (over MPI perhaps none), nothing changed: call again;
@@ -1226,7 +1238,7 @@ LSCHED_API lsched_status lsched_set_need(lsched_builder* b, lsched_op op, uint32
  * place).
  * Errors: the builder's first; CYCLE, BOUNDS, ARGUMENT (also memory that overlaps otherwise); UNMATCHED (sends
  * and receives of the world do not pair up in peer, tag, dtype and size; the diagnostic names one that is left over);
- * MISMATCH (ranks combine by different reductions, among others). */
+ * MISMATCH (ranks combine by different reductions, among others); the finding of a proof (lsched_set_verify). */
 LSCHED_CHECKED lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* inputs,
                                                    void* const* outputs, lsched_schedule** schedule,
                                                    lsched_diagnostic* diagnostic);

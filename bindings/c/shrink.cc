@@ -76,6 +76,7 @@ std::optional<failure> carry(lsched_schedule& schedule, lsched_world& to) {
   auto made = unable ? result<creation>(*unable) : schedule.extras.anew(to);
   if (!made) unable = made.error();
   if (auto why = to.joined.hand_over(before, unable)) return why;
+  made->request.proof = proof_of(to, *made);
   if (auto why = commit_anew(schedule, to, made->request)) return why;
   schedule.world = &to;
   return from.joined.remove(gone);

@@ -15,6 +15,7 @@
 #include "bindings/log.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
+#include "collectives/proof/proof_at_commit.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -71,12 +72,25 @@ failure in_both_numberings(const lsched_world& world, failure why) {
   return why;
 }
 
+commit_proof proof_of(const lsched_world& world, const creation& made) {
+  if (!made.request.program) return {};
+  const schedule_ptr& program = *made.request.program;
+  std::optional<std::int64_t> offset;
+  const auto output = std::ranges::find(program->buffers(), buffer_role::output, &buffer::role);
+  if (made.extras.layout.in_place && output != program->buffers().end())
+    offset = made.extras.layout.aliasing_bytes / static_cast<std::int64_t>(size_of(output->type));
+  return {.is_asked = world.proves_at_commit.load(),
+          .describe_part = [program, offset] { return describe_part(*program, offset); },
+          .find_fault = find_fault};
+}
+
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic) {
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (made && made->request.program)
     made->request.program = placed_in_memory(*world, *made->request.program, made->request);
   if (!made) made = creation{{"arguments that were refused", made.error()}};
+  made->request.proof = proof_of(*world, *made);
   auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
   const bool waits = world->creates_wait.load();
   auto queued = world->joined.queue(made->request);
@@ -150,12 +164,14 @@ result<open_options> read_config(const lsched_config* config) {
     return region.error();
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
   const auto is_lazy = choice_in_environment("LSCHED_TOUCH", "no", "yes");
+  const auto proves = switch_in_environment("LSCHED_VERIFY");
   auto choose_by = read_selection();
   const auto ranks_per_node = number_in_environment("LSCHED_RANKS_PER_NODE", 1);
   const auto start_seconds = number_in_environment("LSCHED_START_TIMEOUT", 1);
   if (const auto level = log_level_in_environment(); !level) return level.error();
   if (!reads) return reads.error();
   if (!is_lazy) return is_lazy.error();
+  if (!proves) return proves.error();
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
   if (!start_seconds) return start_seconds.error();
@@ -173,6 +189,7 @@ result<open_options> read_config(const lsched_config* config) {
                       .commit_timeout = commit_timeout,
                       .start_timeout = *start_seconds ? std::chrono::seconds(**start_seconds) : commit_timeout,
                       .shm = {.reads_processes = *reads, .touches_memory = !*is_lazy},
+                      .proves_at_commit = *proves,
                       .choose_by = std::move(*choose_by),
                       .ranks_per_node = ranks_per_node->value_or(0)};
 }
@@ -251,7 +268,8 @@ lsched_world::lsched_world(std::unique_ptr<endpoint> net, const open_options& op
       process(*runtime_),
       commit_timeout(options.commit_timeout),
       joined(process, commit_timeout),
-      schedules_made(place(), chosen_by(options, around)) {
+      schedules_made(place(), chosen_by(options, around)),
+      proves_at_commit(options.proves_at_commit) {
   warn_about_environment(place().self);
   log(log_level::info, place().self,
       "libsched " + std::string(k_version) + ": world of " + counted(place().size, "rank") + ", " +
@@ -264,7 +282,8 @@ lsched_world::lsched_world(const lsched_world& parent, new_world made)
       commit_timeout(parent.commit_timeout),
       joined(process, std::move(made), commit_timeout),
       schedules_made(place(), chosen_as_in(parent, joined.members())),
-      creates_wait(parent.creates_wait.load()) {}
+      creates_wait(parent.creates_wait.load()),
+      proves_at_commit(parent.proves_at_commit.load()) {}
 
 const private_calls lsched_private_calls{
     .build = LSCHED_BUILD,
@@ -332,6 +351,13 @@ lsched_status lsched_set_nonblocking(lsched_world* world, int32_t on) {
   if (world == nullptr || (on != 0 && on != 1))
     return fail(status::argument, "world is null, or on is neither 0 nor 1");
   world->creates_wait.store(on == 0);
+  return LSCHED_OK;
+}
+
+lsched_status lsched_set_verify(lsched_world* world, int32_t on) {
+  if (world == nullptr || (on != 0 && on != 1))
+    return fail(status::argument, "world is null, or on is neither 0 nor 1");
+  world->proves_at_commit.store(on == 1);
   return LSCHED_OK;
 }
 

@@ -37,8 +37,9 @@ struct open_options {
   std::chrono::nanoseconds commit_timeout{};
   std::chrono::nanoseconds start_timeout{};  ///< of the wait for ranks that have not opened
   shm_options shm;
-  selection choose_by;      ///< all but the topology
-  rank ranks_per_node = 0;  ///< so many neighbours play a node; 0: real nodes
+  bool proves_at_commit = false;  ///< LSCHED_VERIFY
+  selection choose_by;            ///< all but the topology
+  rank ranks_per_node = 0;        ///< so many neighbours play a node; 0: real nodes
 };
 
 /// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
@@ -123,6 +124,9 @@ std::optional<failure> first_on_device(std::initializer_list<named_array> arrays
 /// A request's program for memory that is where the request's is (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
+
+/// Returns the proof of a creation, which takes place if any rank asks for the proof.
+commit_proof proof_of(const lsched_world& world, const creation& made);
 
 /// How every create ends: commits, makes the handle, and waits for the other ranks where creates wait. A rank whose
 /// arguments are bad commits its failure, since the others have to learn of it.
@@ -213,6 +217,7 @@ struct lsched_world {
   lsched::joined_world joined;
   lsched::schedule_cache schedules_made;
   std::atomic<bool> creates_wait{true};
+  std::atomic<bool> proves_at_commit{false};  ///< this rank asks for proofs of its schedules
 
   lsched::world place() const { return joined.place(); }
   /// As in shape::nodes.

@@ -683,6 +683,16 @@ class [[nodiscard]] world {
   /// Whether creates return at once; their schedules then have create_wait().
   void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
 
+  /// Refuses the collective call that the other ranks make next, because of this rank's arguments: the others get an
+  /// error that names this rank and the reason (lsched_refuse). For classes that check arguments of their own.
+  [[noreturn]] void refuse(const std::string& text) {
+    static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text.c_str(), nullptr));
+    throw std::invalid_argument("lsched: " + text);
+  }
+
+  /// Asks for proofs of schedules on all ranks before they stand (lsched_set_verify). One rank that asks is enough.
+  void set_verify(bool on) { detail::expect(lsched_set_verify(handle(), on ? 1 : 0)); }
+
   static lsched_config default_config() {
     lsched_config config{};
     lsched_config_init(&config);
@@ -882,12 +892,6 @@ class [[nodiscard]] world {
                                      const char* algorithm) {
     if (input.size() != output.size()) refuse("input and output differ in size");
     return desc_of<T>(collective, input, output, algorithm);
-  }
-
-  /// Refuses a collective call because of this rank's arguments: the other ranks get an error, too.
-  [[noreturn]] void refuse(const char* text) {
-    static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text, nullptr));
-    throw std::invalid_argument(std::string("lsched: ") + text);
   }
 
   template <element T>

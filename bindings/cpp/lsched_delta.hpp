@@ -132,12 +132,12 @@ inline std::vector<bucket> buckets_of(std::span<const lsched_tensor> tensors, st
   return all;
 }
 
-inline void expect_tensors(std::span<const lsched_tensor> tensors, std::uint64_t count) {
+/// Refuses tensors that overlap or leave the weights, on all ranks: each rank is about to make a collective create.
+inline void expect_tensors(world& world, std::span<const lsched_tensor> tensors, std::uint64_t count) {
   std::uint64_t end = 0;
   for (const lsched_tensor& tensor : tensors) {
-    if (tensor.begin < end) throw std::invalid_argument("lsched: tensors overlap or do not ascend");
-    if (tensor.begin > count || tensor.count > count - tensor.begin)
-      throw std::invalid_argument("lsched: a tensor ends beyond the weights");
+    if (tensor.begin < end) world.refuse("tensors overlap or do not ascend");
+    if (tensor.begin > count || tensor.count > count - tensor.begin) world.refuse("a tensor ends beyond the weights");
     end = tensor.begin + tensor.count;
   }
 }
@@ -164,10 +164,10 @@ struct wire {
   }
 };
 
-inline wire wire_of(lsched_dtype own, std::optional<lsched_dtype> wanted) {
+inline wire wire_of(world& world, lsched_dtype own, std::optional<lsched_dtype> wanted) {
   if (wanted.value_or(own) == own) return {own};
   if (*wanted != LSCHED_F16 && *wanted != LSCHED_BF16)
-    throw std::invalid_argument("lsched: deltas travel as f16, bf16 or what the weights are");
+    world.refuse("deltas travel as f16, bf16 or what the weights are");
   return {*wanted, true};
 }
 
@@ -210,8 +210,8 @@ struct delta_options {
 /// block until the others have come, each exchange (one for each bucket) for at most `limit`,
 /// and the constructor as long as making schedules may take (lsched_config.commit_timeout_ns). All else is local, and
 /// never blocks.
-/// Errors: std::invalid_argument for options that make no sense, before anything is sent; lsched::error as elsewhere,
-/// and with MISMATCH, on all ranks, if they begin with different scales.
+/// Errors: std::invalid_argument for options that make no sense, and then lsched::error on the other ranks, which names
+/// this rank; lsched::error as elsewhere, and with MISMATCH, on all ranks, if they begin with different scales.
 template <element T>
 requires std::floating_point<T>
 class delta_step {
@@ -219,10 +219,10 @@ class delta_step {
   explicit delta_step(world& world, std::span<T> weights, delta_options options = {},
                       timeout limit = timeout::forever())
       : weights_(weights), options_(std::move(options)), ranks_(world.size()) {
-    if (options_.local_steps == 0) throw std::invalid_argument("lsched: a delta is that of one local step at least");
-    wire_ = detail::wire_of(dtype_of<T>::value, options_.wire);
+    if (options_.local_steps == 0) world.refuse("a delta is that of one local step at least");
+    wire_ = detail::wire_of(world, dtype_of<T>::value, options_.wire);
     if (options_.tensors.empty()) options_.tensors = {{0, weights_.size()}};
-    detail::expect_tensors(options_.tensors, weights_.size());
+    detail::expect_tensors(world, options_.tensors, weights_.size());
     if (wire_.is_scaled) expect_one_scale(world, limit);
     if (options_.broadcasts_weights) detail::broadcast_weights(world, weights_, limit);
     start_.assign(weights_.begin(), weights_.end());

@@ -81,9 +81,9 @@ struct layer_exchanges {
 /// Threads: one at a time. The constructor and step are collective, called by all ranks in the same order; they block
 /// until the others have come, each exchange for at most `limit`, and the constructor as long as making two schedules
 /// for each layer may take. All else is local, and never blocks.
-/// Errors: std::invalid_argument for layers that overlap or leave the weights, before anything is sent; lsched::error
-/// as elsewhere. After a TIMEOUT the step is not over: only the destructor may follow, and the weights are to be thrown
-/// away.
+/// Errors: std::invalid_argument for layers that overlap or leave the weights, and then lsched::error on the other
+/// ranks, which names this rank; lsched::error as elsewhere. After a TIMEOUT the step is not over: only the destructor
+/// may follow, and the weights are to be thrown away.
 template <element T>
 requires std::floating_point<T>
 class partition_step {
@@ -92,7 +92,7 @@ class partition_step {
   partition_step(world& world, std::span<T> weights, std::vector<lsched_tensor> layers,
                  timeout limit = timeout::forever())
       : weights_(weights), layers_(std::move(layers)), place_(world.node().place) {
-    detail::expect_tensors(layers_, weights_.size());
+    detail::expect_tensors(world, layers_, weights_.size());
     owners_ = owners_of(layers_, world.node().least_ranks);
     detail::broadcast_weights(world, weights_, limit);
     gradient_.resize(weights_.size());

@@ -113,9 +113,13 @@ commitment::commitment(membership_ptr members, std::uint64_t number, const std::
   copy_text(record_.agreement, agreement);
 }
 
-void commitment::refuse(failure why) {
+void commitment::write_error(const failure& why) {
   record_.code = static_cast<std::int32_t>(why.code);
   copy_text(record_.detail, why.text);
+}
+
+void commitment::refuse(failure why) {
+  write_error(why);
   refused_ = std::move(why);
 }
 
@@ -130,9 +134,67 @@ void commitment::end_as(const failure& why) {
   progress_.verdict.store(why.code);
 }
 
+// --- the exchanges of a commit ---
+
+void commitment::write_record(std::span<std::byte> record) const {
+  if (texts_) return texts_->write_page(record);
+  std::memcpy(record.data(), &record_, sizeof record_);
+}
+
+commitment::after_exchange commitment::read_records(std::span<const std::byte> records) {
+  if (texts_) return read_texts(records);
+  std::vector<commit_record> all(records.size() / board::record_bytes);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    std::memcpy(&all[r], records.data() + r * board::record_bytes, sizeof all[r]);
+  if (auto why = find_disagreement(all)) return {.why = std::move(why)};
+  const bool is_proof_due =
+      !has_proved_ && std::ranges::any_of(all, [](const commit_record& one) { return one.asks_for_proof != 0; });
+  if (!is_proof_due) return {.why = conclude(all)};
+  begin_proof(all.size());
+  return {.is_last = false};
+}
+
+/// All ranks see the same lengths, and so refuse long texts together.
+commitment::after_exchange commitment::read_texts(std::span<const std::byte> records) {
+  const bool is_complete = texts_->read_pages(records);
+  if (texts_->bytes() > k_most_proof_bytes)
+    return {
+        .why = failure{status::unsupported, "verification was asked for, but the schedules of all ranks are " +
+                                                std::to_string(texts_->bytes()) + " bytes of text, and more than " +
+                                                std::to_string(k_most_proof_bytes) +
+                                                " are not proved at commit. Prove the schedules with `lsched verify`"}};
+  if (is_complete) end_proof();
+  return {.is_last = false};
+}
+
+void commitment::begin_proof(std::size_t members) {
+  std::string mine;
+  try {
+    mine = describe_part();
+  } catch (const std::exception& error) {
+    fault_ =
+        failure{status::no_memory, std::string("the schedule could not be described for its proof: ") + error.what()};
+  }
+  texts_.emplace(std::move(mine), members);
+}
+
+/// The record shows a lack of memory of this rank alone to the other ranks.
+void commitment::end_proof() {
+  if (!fault_) try {
+      fault_ = texts_->texts().empty() ? failure{status::no_memory, "out of memory for the texts of the ranks"}
+                                       : find_fault(texts_->texts());
+    } catch (const std::exception& error) {
+      fault_ = failure{status::no_memory, std::string("the proof of the schedule was not completed: ") + error.what()};
+    }
+  texts_.reset();
+  has_proved_ = true;
+  if (fault_) write_error(*fault_);
+}
+
 // All ranks see the same records and come to the same status. One that was refused says so in its own words.
 std::optional<failure> commitment::find_disagreement(const std::vector<commit_record>& all) const {
   if (refused_) return refused_;
+  if (fault_) return fault_;
   const commit_record& own = all[static_cast<std::size_t>(self())];
   const auto number_of = [&](const commit_record& one) { return static_cast<rank>(&one - all.data()); };
   const auto agreed = [](const commit_record& one) {
@@ -163,7 +225,7 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
 
 schedule_commit::schedule_commit(engine& where, membership_ptr members, std::uint64_t number,
                                  const commit_request& request)
-    : commitment(std::move(members), number, request.agreement), engine_(where) {
+    : commitment(std::move(members), number, request.agreement), engine_(where), proof_(request.proof) {
   auto why = request.program ? reserve(request) : std::optional(request.program.error());
   if (!why) return;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -181,6 +243,7 @@ std::optional<failure> schedule_commit::reserve(const commit_request& request) {
   std::memcpy(record_.detail, &edges, sizeof edges);
   record_.reductions = reductions_of(*program);
   record_.is_synchronising = program->is_synchronising() ? 1 : 0;
+  record_.asks_for_proof = request.proof.is_asked ? 1 : 0;
   std::optional<failure> why;
   for (std::size_t i = 0; i < request.flights && !why; ++i)
     why = add(program, request.memory, request.options,

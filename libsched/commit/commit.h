@@ -7,6 +7,9 @@
 //     made ── queued ── record posted ── all records gathered ── concluded: it stands, or why not
 //                    └─────────────────────────────────────────── given up by some member
 //
+// If any member asks for a proof, more exchanges come before the conclusion: the texts in which the members describe
+// their parts, page by page, and then each member's record once more, with the outcome of the member's proof.
+//
 // Nobody need wait for that: what a schedule_commit makes is there from the beginning, takes calls, and ends with a
 // verdict if the ranks do not agree upon it.
 //
@@ -16,12 +19,14 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
 
+#include "libsched/commit/text_exchange.h"
 #include "libsched/engine/engine.h"
 #include "libsched/transport/membership.h"
 
@@ -31,7 +36,8 @@ namespace lsched {
 struct commit_record {
   std::uint64_t number;  ///< in the world: catches ranks that commit in different orders
   std::int32_t code;     ///< this rank's own status of its arguments
-  std::int32_t is_synchronising;
+  std::int16_t is_synchronising;
+  std::int16_t asks_for_proof;
   std::uint64_t agreement_hash;  ///< of all of it
   std::uint64_t reductions;      ///< of a schedule: by which reduction the rank combines elements of each dtype
   member_address addresses[8];   ///< of this rank's ends of what is made
@@ -65,6 +71,11 @@ class commitment {
   /// This rank cannot: what the record tells the others. Before it is queued.
   void refuse(failure why);
 
+  /// Returns the text that describes this rank's part, for the proof.
+  virtual std::string describe_part() const { return {}; }
+  /// Proves the commitment from the texts of all members, by rank. Returns the reason if the proof fails.
+  virtual std::optional<failure> find_fault(std::span<const std::string>) const { return std::nullopt; }
+
   /// Whether all agree, and what follows from it: the records of all members, by rank.
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
   /// It does not stand.
@@ -77,12 +88,30 @@ class commitment {
 
  private:
   friend class commit_queue;
+  /// The step after an exchange.
+  struct after_exchange {
+    bool is_last = true;           ///< false: another exchange follows
+    std::optional<failure> why{};  ///< after the last exchange: why the commit does not stand
+  };
+
+  /// Writes this rank's next record.
+  void write_record(std::span<std::byte> record) const;
+  /// Reads the records of all members, by rank.
+  after_exchange read_records(std::span<const std::byte> records);
+  after_exchange read_texts(std::span<const std::byte> records);
+  void begin_proof(std::size_t members);
+  void end_proof();
+
   void end(const std::optional<failure>& why);
   void end_as(const failure& why);
+  void write_error(const failure& why);
   std::optional<failure> find_disagreement(const std::vector<commit_record>& all) const;
 
   common_step progress_;
   std::optional<failure> refused_{};
+  std::optional<text_exchange> texts_{};  ///< while the texts for a proof are under way
+  bool has_proved_ = false;               ///< this rank has ended its proof, with or without a fault
+  std::optional<failure> fault_{};        ///< found by the proof
   failure why_{status::ok, {}, k_no_rank, k_no_op};
 };
 
@@ -93,6 +122,17 @@ struct companion {
   instance* predecessor = nullptr;  ///< as in instance_options
 };
 
+/// The proof of a schedule before the schedule stands: from the texts in which the ranks describe their parts, each
+/// rank proves the whole world. All ranks have the functions, because one rank that asks is enough. The engine's owner
+/// calls them. Texts of more than k_most_proof_bytes together are refused.
+struct commit_proof {
+  bool is_asked = false;  ///< this rank asks for the proof
+  std::function<std::string()> describe_part{};
+  std::function<std::optional<failure>(std::span<const std::string> parts)> find_fault{};
+};
+
+inline constexpr std::uint64_t k_most_proof_bytes = std::uint64_t{16} << 20;
+
 /// What the ranks must agree on, in words. Only differences that matter belong in it.
 struct commit_request {
   std::string agreement;
@@ -101,6 +141,7 @@ struct commit_request {
   instance_options options{};
   std::vector<companion> companions{};  ///< at most two
   std::size_t flights = 1;              ///< instances of the program, for rounds that are under way together
+  commit_proof proof{};
 };
 
 inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
@@ -123,6 +164,10 @@ class schedule_commit final : public commitment {
   void abandon() override;
 
  private:
+  std::string describe_part() const override { return proof_.describe_part(); }
+  std::optional<failure> find_fault(std::span<const std::string> parts) const override {
+    return proof_.find_fault(parts);
+  }
   std::optional<failure> conclude(const std::vector<commit_record>& all) override;
   void withdraw(const failure& why) override;
 
@@ -132,6 +177,7 @@ class schedule_commit final : public commitment {
   void remove_orphans();
 
   engine& engine_;
+  const commit_proof proof_;
   std::array<instance*, k_most_flights> made_{};
   std::size_t count_ = 0;
 };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -42,13 +41,12 @@ bool commit_queue::advance() {
   return moved;
 }
 
-// Whether the first one has ended, or its record has been posted.
+// Returns whether the first commit has ended, has posted a record, or has gathered the records of all.
 bool commit_queue::advance_first() {
   if (!is_posted_) {
     if (lost_ != k_no_rank) return end_first(failure_of(status::peer, lost_)), true;
-    const commit_record& mine = queue_.front()->record_;
     std::array<std::byte, board::record_bytes> bytes{};
-    std::memcpy(bytes.data(), &mine, sizeof mine);
+    queue_.front()->write_record(bytes);
     const status answer = board_->post(bytes, &missing_);
     if (answer == status::pending) return false;
     is_posted_ = true;
@@ -74,12 +72,9 @@ void commit_queue::conclude_first(status answer) {
     missing_ = engine_.culprit_of_loss(*members_, missing_);
   }
   if (answer != status::ok) return end_first(failure_of(answer, missing_));
-  std::vector<commit_record> all(static_cast<std::size_t>(members_->place().size));
-  for (std::size_t r = 0; r < all.size(); ++r)
-    std::memcpy(&all[r], records_.data() + r * board::record_bytes, sizeof all[r]);
-  commitment& first = *queue_.front();
-  auto why = first.find_disagreement(all);
-  end_first(why ? std::move(why) : first.conclude(all));
+  const auto [is_last, why] = queue_.front()->read_records(records_);
+  if (is_last) return end_first(why);
+  is_posted_ = false;  // the next record of the same commit follows at once
 }
 
 void commit_queue::end_first(const std::optional<failure>& why) {

@@ -13,7 +13,7 @@ struct shared_pair {
 
 std::vector<shared_pair> pairs_of(const schedule& program, const aliasing& in_place) {
   std::vector<shared_pair> pairs;
-  if (!in_place.exists()) return pairs;
+  if (!in_place.exists_at(program.place().self)) return pairs;
   const auto next = [&](buffer_role role, std::size_t from) {
     const auto rest = program.buffers().subspan(from);
     return from + static_cast<std::size_t>(std::ranges::find(rest, role, &buffer::role) - rest.begin());

@@ -31,7 +31,17 @@ class aliasing {
   /// first is the input's -number-th.
   explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
+  /// Adds the ranks on which no input shares memory with an output.
+  aliasing(std::vector<std::int64_t> offsets, std::vector<bool> is_apart)
+      : exists_(true), offsets_(std::move(offsets)), is_apart_(std::move(is_apart)) {}
+
+  /// Returns true if any rank's inputs and outputs share memory.
   bool exists() const { return exists_; }
+
+  bool exists_at(rank r) const {
+    const auto i = static_cast<std::size_t>(r);
+    return exists_ && !(i < is_apart_.size() && is_apart_[i]);
+  }
 
   /// Of the first pair of a rank. Ranks beyond those that were given have 0.
   std::int64_t offset_at(rank r) const {
@@ -42,6 +52,7 @@ class aliasing {
  private:
   bool exists_ = false;
   std::vector<std::int64_t> offsets_;
+  std::vector<bool> is_apart_{};
 };
 
 /// Where each buffer lies. Memories are numbered by the first buffer in them. Those that share one must have one type

@@ -87,10 +87,9 @@ class description {
   }
 
   void add(const aliasing& in_place, rank size) {
-    add_flags({in_place.exists()});
     for (rank r = 0; r < size; ++r) {
       const std::int64_t offset = in_place.offset_at(r);
-      add_flags({offset < 0});
+      add_flags({in_place.exists_at(r), offset < 0});
       const auto distance = static_cast<std::uint64_t>(offset);
       to_.elements(offset < 0 ? ~distance + 1 : distance);
     }

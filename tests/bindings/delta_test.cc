@@ -284,20 +284,34 @@ TEST(DeltaStep, of_no_weights_is_a_step_all_the_same) {
 
 // --- errors --------------------------------------------------------------------------------------------------
 
-TEST(DeltaStep, options_that_make_no_sense_are_refused_before_anything_is_sent) {
-  lsched::world world = std::move(lsched::world::open_threads(2).front());  // the other rank never comes
-  std::vector<float> weights(10);
-  const auto refuses = [&](lsched::delta_options options) {
-    EXPECT_THROW(lsched::delta_step<float>(world, weights, std::move(options)), std::invalid_argument);
-  };
-  refuses({.local_steps = 0});
-  refuses({.tensors = {{0, 5}, {4, 2}}});
-  refuses({.tensors = {{5, 5}, {0, 5}}});
-  refuses({.tensors = {{0, 5}, {5, 6}}});
-  refuses({.tensors = {{11, 0}}});
-  refuses({.tensors = {{5, UINT64_MAX}}});
-  refuses({.wire = LSCHED_I32});
-  refuses({.wire = LSCHED_F64});
+TEST(DeltaStep, options_of_one_rank_that_make_no_sense_are_refused_on_all_ranks) {
+  as_ranks(3, [](lsched::world& world) {
+    std::vector<float> weights(10);
+    std::int32_t culprit = 0;
+    const auto refuses = [&](lsched::delta_options options) {
+      culprit = (culprit + 1) % world.size();
+      if (world.rank() == culprit) {
+        EXPECT_THROW(lsched::delta_step<float>(world, weights, std::move(options), k_limit), std::invalid_argument);
+        return;
+      }
+      try {
+        lsched::delta_step<float>(world, weights, {}, k_limit);
+        ADD_FAILURE() << "rank " << world.rank() << " was not refused";
+      } catch (const lsched::error& why) {
+        EXPECT_EQ(why.status(), LSCHED_ERR_ARGUMENT) << why.what();
+        EXPECT_EQ(why.diagnostic().rank, culprit) << why.what();
+      }
+    };
+    refuses({.local_steps = 0});
+    refuses({.tensors = {{0, 5}, {4, 2}}});
+    refuses({.tensors = {{5, 5}, {0, 5}}});
+    refuses({.tensors = {{0, 5}, {5, 6}}});
+    refuses({.tensors = {{11, 0}}});
+    refuses({.tensors = {{5, UINT64_MAX}}});
+    refuses({.wire = LSCHED_I32});
+    refuses({.wire = LSCHED_F64});
+    EXPECT_TRUE(lsched::delta_step<float>(world, weights, {}, k_limit).step(k_limit));
+  });
 }
 
 TEST(DeltaStep, algorithms_that_do_not_exist_are_an_error_on_all_ranks) {

@@ -44,6 +44,7 @@ std::map<std::string, refused_call> calls_with_null() {
       {"lsched_diagnose", [] { return lsched_diagnose(nullptr, nullptr, nullptr, 0, nullptr); }},
       {"lsched_trace_start", [] { return lsched_trace_start(nullptr, 0); }},
       {"lsched_set_nonblocking", [] { return lsched_set_nonblocking(nullptr, 0); }},
+      {"lsched_set_verify", [] { return lsched_set_verify(nullptr, 0); }},
       {"lsched_start", [] { return lsched_start(nullptr, nullptr); }},
       {"lsched_start_with", [] { return lsched_start_with(nullptr, nullptr, nullptr, nullptr, nullptr); }},
       {"lsched_test", [] { return lsched_test(lsched_ticket{}); }},

@@ -63,11 +63,16 @@ TEST(partition_step, is_that_of_nodes_emulated_in_one_place) {
     }
 }
 
-TEST(partition_step, refuses_layers_that_overlap_before_anything_is_sent) {
-  as_nodes(1, 1, [](lsched::world& world) {
+TEST(partition_step, refuses_layers_of_one_rank_that_overlap_on_all_ranks) {
+  as_nodes(3, 3, [](lsched::world& world) {
     std::vector<float> weights(8);
-    EXPECT_THROW((partition_step<float>(world, weights, {{0, 5}, {4, 2}})), std::invalid_argument);
-    EXPECT_THROW((partition_step<float>(world, weights, {{0, 9}})), std::invalid_argument);
+    for (const std::vector<lsched_tensor>& wrong : {std::vector<lsched_tensor>{{0, 5}, {4, 2}}, {{0, 9}}})
+      if (world.rank() == 1)
+        EXPECT_THROW((partition_step<float>(world, weights, wrong)), std::invalid_argument);
+      else
+        EXPECT_THROW((partition_step<float>(world, weights, {{0, 8}})), lsched::error);
+    partition_step<float> good(world, weights, {{0, 8}});
+    EXPECT_EQ(good.remark(), partition_step<float>(world, weights, {{0, 8}}).remark());
   });
 }
 

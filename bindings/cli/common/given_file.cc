@@ -12,12 +12,12 @@ namespace lsched::cli {
 
 namespace {
 
-struct read_text {
+struct converted_text {
   std::string text;  ///< of an MSCCL program the algorithm file that it becomes
   bool is_converted = false;
 };
 
-read_text text_of(const std::string& path) {
+converted_text read_and_convert(const std::string& path) {
   std::string text = require(content_of(path));
   if (!is_msccl_text(text)) return {std::move(text)};
   return {require(algorithm_of_msccl(text), path), true};
@@ -28,7 +28,7 @@ read_text text_of(const std::string& path) {
 bool is_path(const std::string& word) { return word.find_first_of("./") != std::string::npos; }
 
 std::string algorithm_text_of(const std::string& path) {
-  std::string text = text_of(path).text;
+  std::string text = read_and_convert(path).text;
   if (!is_algorithm_text(text))
     throw command_failure(LSCHED_ERR_ARGUMENT, path + ": is no algorithm file and no MSCCL program");
   return text;
@@ -36,7 +36,7 @@ std::string algorithm_text_of(const std::string& path) {
 
 /// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
 given_file read_given(const std::string& path) {
-  const auto [text, is_converted] = text_of(path);
+  const auto [text, is_converted] = read_and_convert(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
     throw command_failure(LSCHED_ERR_ARGUMENT,

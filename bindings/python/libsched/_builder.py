@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Iterable, NamedTuple
 from . import _core
 from ._collective import collective_call
 from ._errors import ArgumentError
-from ._memory import look
+from ._memory import expect_declared, look_all
 from ._schedule import Schedule
 from ._words import dtype_kind, dtype_number, reduction_number
 
@@ -159,11 +159,9 @@ class Builder(_core.Builder):
             self._discard()
 
     def _committed(self, inputs: Iterable[Any], outputs: Iterable[Any]) -> Schedule:
-        sources = [look(each, False, name=f"input {i}") for i, each in enumerate(inputs)]
-        targets = [look(each, True, name=f"output {i}") for i, each in enumerate(outputs)]
-        for what, given, slots in (("inputs", sources, self._inputs), ("outputs", targets, self._outputs)):
-            if [(each.count, each.dtype, each.kind) for each in given] != slots:
-                raise ArgumentError(f"{what} are not what was declared: {len(slots)} arrays of "
-                                    f"{[count for count, _, _ in slots]} elements", "LSCHED_ERR_ARGUMENT")
+        sources = look_all(inputs, False, name="input")
+        targets = look_all(outputs, True, name="output")
+        expect_declared("inputs", [(each.count, each.dtype, each.kind) for each in sources], self._inputs)
+        expect_declared("outputs", [(each.count, each.dtype, each.kind) for each in targets], self._outputs)
         handle = self._commit(self.world, [each.address for each in sources], [each.address for each in targets])
         return self.world._agreed(Schedule(self.world, handle, sources, targets))

@@ -7,8 +7,9 @@ every rank raises, and the text names the rank and its reason. The library does 
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Iterator, TypeVar
 
 from ._errors import Error, status_number
 
@@ -26,16 +27,24 @@ def collective_call(method: _Method) -> _Method:
         world = getattr(self, "world", self)
         if world is None:  # of a builder that was made without one
             return method(self, *arguments, **options)
-        commits = world._commits
-        try:
+        with refusing(world):
             return method(self, *arguments, **options)
-        except BaseException as error:
-            if world._commits == commits:
-                _refuse(world, error)
-            raise
 
     call._is_collective = True  # type: ignore[attr-defined]  # for the test that knows all collective calls
     return call  # type: ignore[return-value]
+
+
+@contextlib.contextmanager
+def refusing(world: Any) -> Iterator[None]:
+    """A block that makes a collective create. An exception before the commit of the block refuses the create on all
+    ranks."""
+    commits = world._commits
+    try:
+        yield
+    except BaseException as error:
+        if world._commits == commits:
+            _refuse(world, error)
+        raise
 
 
 def _refuse(world: Any, error: BaseException) -> None:

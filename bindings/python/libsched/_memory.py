@@ -93,6 +93,13 @@ def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "arra
     return [look(each, is_written, dtype, f"{name} {i}") for i, each in enumerate(arrays)]
 
 
+def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> None:
+    """Raises ArgumentError if arrays are not those that a schedule declares. Of each: elements, dtype and more."""
+    if given != declared:
+        raise ArgumentError(f"{what} differ from those that the schedule declares: {len(declared)} arrays of "
+                            f"{[each[0] for each in declared]} elements", "LSCHED_ERR_ARGUMENT")
+
+
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
     """Of unsigned 64-bit numbers, read by the library while a round runs; a list is copied."""
     if array is None:

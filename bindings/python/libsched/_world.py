@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 from . import _core
 from ._collective import collective_call
 from ._errors import ArgumentError, Error, Unsupported
-from ._memory import NOTHING, Memory, look, real_dtype, same_dtype
+from ._memory import NOTHING, Memory, expect_declared, look, look_all, real_dtype, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
+from ._schedule_file import declared_buffers
 from ._sparse import Sparse, make_coo, make_sparse
 from ._words import DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number
 
@@ -169,6 +170,14 @@ class World(_core.World):
     def trace_write(self, path: str) -> None:
         """End the recording and write it as JSON for Perfetto; `lsched trace FILE...` joins those of all ranks."""
         self._trace_write(path)
+
+    def set_verify(self, on: bool = True) -> None:
+        """Prove schedules on all ranks before they stand, as LSCHED_VERIFY=1 does (docs/reference/verify.md).
+
+        One rank that asks is enough. A schedule with a deadlock, a race or wrong contents is refused on all ranks, with
+        the finding. Worlds that are split from this world begin as this world is.
+        """
+        self._set_verify(on)
 
     # --- other worlds --------------------------------------------------------------------------------------------
 
@@ -357,9 +366,12 @@ class World(_core.World):
     @collective_call
     def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
         """A schedule from its text (docs/reference/schedule_file.md), bound to one array for each `input` and `output`
-        buffer."""
-        sources = [look(each, False, None, f"input {i}") for i, each in enumerate(inputs)]
-        targets = [look(each, True, None, f"output {i}") for i, each in enumerate(outputs)]
+        buffer, of the dtype and the number of elements that the buffer has."""
+        sources, targets = look_all(inputs, False, name="input"), look_all(outputs, True, name="output")
+        for role, given in (("input", sources), ("output", targets)):
+            declared = declared_buffers(text, self.rank, self.size, role)
+            if declared is not None:
+                expect_declared(role + "s", [(each.count, each.dtype) for each in given], declared)
         handle = _core.load(self, text, [each.address for each in sources], [each.address for each in targets])
         return self._agreed(Schedule(self, handle, sources, targets))
 

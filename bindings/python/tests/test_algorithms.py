@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import libsched
-from conftest import as_threads
+from conftest import LIMIT, as_threads
 
 LEFT = """libsched algorithm 1
 name "by_pairs"
@@ -50,6 +50,31 @@ def test_texts_of_builders_are_proved_and_simulated():
     assert libsched.verify(text).holds
     assert not libsched.verify(text.replace("to 1 tag 0", "to 2 tag 0", 1)).holds
     assert libsched.simulate(text).counted["messages"] == 3
+
+
+def cycle(world):
+    """Each rank sends what it has received, so that no rank begins."""
+    to = world.builder("cycle")
+    left = to.output("f32", 4)
+    arrived = to.recv((world.rank - 1) % world.size, 0, left)
+    to.send((world.rank + 1) % world.size, 0, left, after=[arrived])
+    return to.commit(outputs=[np.zeros(4, "f4")])
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5])
+def test_a_deadlock_is_refused_on_all_ranks_if_one_rank_asks_for_proofs(ranks):
+    def body(world):
+        cycle(world).close()
+        world.set_verify(world.rank == 1)
+        with pytest.raises(libsched.Error, match='verification refuses "cycle": progress: ') as caught:
+            cycle(world)
+        assert caught.value.status == "LSCHED_ERR_CYCLE"
+        mine = np.ones(4)
+        with world.allreduce(mine) as step:
+            step.run(LIMIT)
+        assert (mine == ranks).all()
+
+    as_threads(ranks, body)
 
 
 def test_regions_are_parts_whole_buffers_or_plain_tuples():

@@ -91,14 +91,14 @@ CALLS = {
 # Calls of one rank, and calls that a refused rank repeats without the other ranks.
 LOCAL = {
     "World": {"describe", "diagnose", "stats", "node_of", "rank_in", "progress", "trace_start", "trace_write",
-              "attach_cuda", "empty", "builder", "close", "lost"},
+              "attach_cuda", "empty", "builder", "close", "lost", "set_verify"},
     "Builder": {"input", "output", "scratch", "nop", "send", "recv", "reduce", "copy", "dep", "need", "text"},
 }
 REPEATED = {"World": {"split_ranks", "shrink"}}
 
 
 # Calls that take arrays of any size.
-ANY_SIZE = {"load", "coo_allreduce"}
+ANY_SIZE = {"coo_allreduce"}
 
 
 def bad_arrays(name, which, count):

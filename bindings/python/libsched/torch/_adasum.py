@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterable
 import torch
 import torch.distributed as dist
 
+from .._collective import refusing
 from ._hook import world_and_limit
 from ._parameters import expect_dense_gradients
 from ._wrapper import Wrapper
@@ -31,11 +32,12 @@ class AdasumOptimizer(Wrapper):
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
                  local_steps: int = 1, process_group: Any = None, timeout: float | None = None) -> None:
-        if local_steps < 1:
-            raise ValueError("local_steps is at least 1")
-        super().__init__(inner, named_parameters)
         self.world, self._limit = world_and_limit(process_group, timeout)
-        self._before, self._move = self.parameters.vector(), self.parameters.vector()
+        with refusing(self.world):
+            if local_steps < 1:
+                raise ValueError("local_steps is at least 1")
+            super().__init__(inner, named_parameters)
+            self._before, self._move = self.parameters.vector(), self.parameters.vector()
         self._local_steps, self._steps = local_steps, 0
         self.spoilt: list[str] = []
         self.exchange = self.world.adasum(self._move.flat, tensors=self.parameters.table())

@@ -6,6 +6,7 @@ from typing import Any, Callable, Iterable, Iterator, TypeVar
 import torch
 import torch.distributed as dist
 
+from .._collective import refusing
 from .._partial import Report
 from .._world import World
 from ._hook import Hook, world_and_limit
@@ -50,14 +51,15 @@ class PartialOptimizer(Wrapper):
                  activation: str = "majority", lag: str = "history", divisor: str = "ranks",
                  process_group: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
-        if isinstance(inner, torch.optim.SparseAdam):
-            raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, and "
-                             "layers with sparse=False")
-        super().__init__(inner, named_parameters)
-        self._on_round = on_round
         self.world, self._limit = world_and_limit(process_group, timeout)
+        with refusing(self.world):
+            if isinstance(inner, torch.optim.SparseAdam):
+                raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, "
+                                 "and layers with sparse=False")
+            super().__init__(inner, named_parameters)
+            self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
+        self._on_round = on_round
         self._lag = lag
-        self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._ticket: Any = None
         self.report: Report | None = None
         self._rounds_before = 0
@@ -265,13 +267,16 @@ class PartialState(Hook):
 
     def __init__(self, ddp: Any, *, activation: str = "majority", lag: str = "accumulate", divisor: str = "ranks",
                  timeout: float | None = None, seed: int = 0) -> None:
-        if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
-            raise ValueError("DDP broadcasts buffers in every step, and so waits for rank 0: broadcast_buffers=False")
-        if ddp.find_unused_parameters:
-            raise ValueError("DDP looks for unused parameters together with all ranks: find_unused_parameters=False")
-        if lag not in ("latest", "accumulate"):
-            raise ValueError('a hook has one result a step: lag is "latest" or "accumulate"')
-        super().__init__(ddp, timeout)
+        with refusing(world_and_limit(ddp.process_group, timeout)[0]):
+            if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
+                raise ValueError("DDP broadcasts buffers in every step, and so waits for rank 0: "
+                                 "broadcast_buffers=False")
+            if ddp.find_unused_parameters:
+                raise ValueError("DDP looks for unused parameters together with all ranks: "
+                                 "find_unused_parameters=False")
+            if lag not in ("latest", "accumulate"):
+                raise ValueError('a hook has one result a step: lag is "latest" or "accumulate"')
+            super().__init__(ddp, timeout)
         self.report: Report | None = None
         self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
                                        divisor=divisor, seed=seed)

@@ -685,5 +685,23 @@ def check_what_is_refused(its):
             raise AssertionError(f"{text}: was made")
 
 
+def check_arguments_that_one_rank_refuses_are_refused_on_all(its):
+    model = its.net()
+    named = list(model.named_parameters())
+    ddp = DistributedDataParallel(its.net(), broadcast_buffers=False)
+    for make, good, bad, text in (
+            (lambda names: lst.PartialOptimizer(sgd(model), names), named, named[:1], "not the same"),
+            (lambda steps: lst.AdasumOptimizer(sgd(model), named, local_steps=steps), 1, 0, "at least 1"),
+            (lambda lag: lst.PartialState(ddp, lag=lag), "latest", "history", "one result")):
+        try:
+            make(bad if its.rank == 1 else good)
+        except (ValueError, libsched.Error) as error:
+            assert text in str(error), error
+            assert its.rank == 1 or error.rank == 1, error
+        else:
+            raise AssertionError(f"{text}: was made")
+        make(good).close()
+
+
 if __name__ == "__main__":
     main(globals(), Training)

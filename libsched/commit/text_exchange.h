@@ -1,0 +1,40 @@
+// A text of each member of a world, brought to all members over the world's board. A record of the board has room for
+// one page of a text, so the exchange takes as many records as the longest text has pages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lsched {
+
+class text_exchange {
+ public:
+  /// `mine`: the text of this rank, one of `members`.
+  text_exchange(std::string mine, std::size_t members) : mine_(std::move(mine)), texts_(members) {}
+
+  /// Writes the next page of this rank's text into a record of the board.
+  void write_page(std::span<std::byte> record) const;
+
+  /// Reads the next pages of all members, by rank. Returns true if no member has another page.
+  bool read_pages(std::span<const std::byte> records);
+
+  /// The length of all texts together, after the first pages.
+  std::uint64_t bytes() const { return bytes_; }
+
+  /// The texts by rank, after the last pages. Empty if there was no memory for them.
+  std::span<const std::string> texts() const { return texts_; }
+
+ private:
+  void append(std::size_t member, std::uint64_t whole, std::string_view page);
+
+  const std::string mine_;
+  std::vector<std::string> texts_;
+  std::uint64_t pages_ = 0;  ///< that all members have shown
+  std::uint64_t bytes_ = 0;
+};
+
+}  // namespace lsched
