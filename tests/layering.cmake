@@ -72,7 +72,7 @@ room(bindings/requests libsched/postcondition collectives/algorithm collectives/
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
-  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/written collectives/sparse/steps
+  libsched/transport libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/written collectives/sparse/steps
   collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)

@@ -20,6 +20,7 @@
 #include "collectives/sparse/steps/state.h"
 #include "libsched/place/place.h"
 #include "libsched/session/memory_layout.h"
+#include "libsched/transport/no_cancellation.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
@@ -168,10 +169,12 @@ lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched
 lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
 /// Runs a cold call, in the default floating-point mode: what ranks choose or convert must be the same on all of them.
-/// Only the standard library throws exceptions, and none of them crosses the C interface.
+/// Only the standard library throws exceptions, and none of them crosses the C interface. The call is no cancellation
+/// point.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   const default_float_mode here;
+  const no_cancellation during_call;
   try {
     return call();
   } catch (const std::bad_alloc&) {
