@@ -181,7 +181,8 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
     return report(diagnostic, {status::no_memory, "out of memory"});
   } catch (const std::system_error& error) {
     return report(diagnostic,
-                  {status::no_memory, std::string("the system refuses a thread or random numbers: ") + error.what()});
+                  {status::no_memory,
+                   std::string("the system refuses a thread (`ulimit -u`) or random numbers: ") + error.what()});
   } catch (const std::exception& error) {
     return report(diagnostic, {status::internal, error.what()});
   }
