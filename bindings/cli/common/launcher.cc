@@ -27,6 +27,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/recording_words.h"
 #include "bindings/environment.h"
+#include "libsched/transport/shm/region_size.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -161,7 +162,7 @@ class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
       : request_(request),
-        segment_(require(shm_segment::create(request.ranks, require(bytes_in_environment("LSCHED_REGION")),
+        segment_(require(shm_segment::create(request.ranks, require(region_in_environment(k_least_region_bytes)),
                                              usable_cores(), recorder_in_environment()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--pin: cannot read the allowed cores"));
