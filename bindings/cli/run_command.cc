@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/cli/common/options.h"
 

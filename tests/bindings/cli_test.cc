@@ -1948,8 +1948,8 @@ TEST(CommandRun, programs_that_cannot_be_executed_fail_with_the_reason) {
   close(file);
   const outcome it = run(lsched({"run", "-n", "2", path.data()}));
   unlink(path.data());
-  EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "lsched: cannot start rank 0: ")) << it.err;
+  EXPECT_EQ(it.status, 126);
+  EXPECT_TRUE(contains(it.err, "neither a program for this machine nor a script")) << it.err;
 }
 
 TEST(CommandRun, passes_signals_on) {
