@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "ops/base.h"
+#include "ops/size_text.h"
 #include "ops/status.h"
 
 namespace lsched {
@@ -58,21 +59,17 @@ inline result<std::optional<std::int32_t>> number_in_environment(
                                        std::to_string(most)};
 }
 
-/// The size in bytes that `variable` holds, such as 64M or 2G; 0 where it is not set. ARGUMENT.
-inline result<std::uint64_t> bytes_in_environment(const char* variable) {
-  const char* const set = text_in_environment(variable);
+/// The size of each rank's shared region by LSCHED_REGION; 0 if the variable is not set. ARGUMENT, also for less than
+/// `least`, which is a number of MiB.
+inline result<std::uint64_t> region_in_environment(std::uint64_t least) {
+  const char* const set = text_in_environment("LSCHED_REGION");
   if (set == nullptr) return std::uint64_t{0};
-  const std::string_view text(set);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  constexpr std::string_view k_units = "KMGT";
-  const std::size_t power = unit.empty() ? 0 : k_units.find(unit) + 1;  // 0 also where it is none of them
-  if (error == std::errc() && value > 0 && unit.size() < 2 && (unit.empty() || power > 0) &&
-      value <= std::numeric_limits<std::uint64_t>::max() >> (10 * power))
-    return value << (10 * power);
-  return failure{status::argument,
-                 std::string(variable) + " is \"" + std::string(text) + "\", not a number of bytes such as 64M or 2G"};
+  const auto bytes = parse_size(set);
+  if (bytes && *bytes >= least) return *bytes;
+  const std::string words = "LSCHED_REGION is \"" + std::string(set) + "\", ";
+  return failure{status::argument, bytes ? words + "less than the smallest region, " + std::to_string(least >> 20) +
+                                               "M: set for example LSCHED_REGION=64M"
+                                         : words + "not " + std::string(k_size_syntax)};
 }
 
 /// Which of two words `variable` holds: whether it is the first, or not set. ARGUMENT, with all three, for anything

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <cstdarg>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include <thread>
 
 #include "offload/cores.h"
+#include "ops/size_text.h"
 
 namespace lsched::bench {
 
@@ -343,17 +343,11 @@ std::string size_text(std::uint64_t bytes) {
 }
 
 std::uint64_t parse_size(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view suffix(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  const int shift = suffix.empty()                   ? 0
-                    : suffix == "K" || suffix == "k" ? 10
-                    : suffix == "M"                  ? 20
-                    : suffix == "G"                  ? 30
-                                                     : -1;
-  if (error != std::errc() || shift < 0 || value > (std::uint64_t{1} << 40 >> shift))
-    throw failed("\"" + std::string(text) + "\" is not a size: write 64, 4K, 1M …, at most 1024G");
-  return value << shift;
+  constexpr std::uint64_t k_most = std::uint64_t{1} << 40;
+  const auto bytes = lsched::parse_size(text);
+  if (!bytes || *bytes > k_most)
+    throw failed("\"" + std::string(text) + "\" is not " + std::string(k_size_syntax) + ", at most 1T");
+  return *bytes;
 }
 
 std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts) {

@@ -6,6 +6,7 @@
 #include <climits>
 #include <utility>
 
+#include "libsched/transport/no_cancellation.h"
 #include "offload/cores.h"
 
 namespace lsched {
@@ -158,6 +159,7 @@ void driver::note_look(clock::time_point now) {
 void driver::check_peers(clock::time_point now) {
   if (now - last_check_ < k_liveness_period) return;
   last_check_ = now;
+  const no_cancellation while_it_reads_files;
   if (const status health = engine_.net().health(); health != status::ok)
     engine_.fail_all(health, engine_.net().culprit());
   if (const rank dead = engine_.net().find_dead_peer(); dead != k_no_rank) engine_.lose(dead);

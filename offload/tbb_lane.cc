@@ -3,15 +3,35 @@
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
+#include <stdexcept>
+#include <system_error>
+#include <thread>
+#include <vector>
 
+#include "libsched/transport/quiet_thread.h"
 #include "ops/counted.h"
 
 namespace lsched {
+namespace {
+
+// Workers of oneTBB start each other, and oneTBB ends the process if the system refuses one of these threads. So as
+// many threads are started here first, which only throws.
+void expect_threads(unsigned number) {
+  const auto wait_for_stop = [](const std::stop_token& stop) {
+    std::mutex guard;
+    std::unique_lock lock(guard);
+    std::condition_variable_any().wait(lock, stop, [] { return false; });
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 0; i < number; ++i) threads.emplace_back(wait_for_stop);
+}
+
+}  // namespace
 
 // The arena has no place for the thread that submits: it goes on polling. oneTBB's own limit is one worker less than
 // there are cores; who asks for more gets them.
@@ -24,20 +44,20 @@ struct tbb_lane::arena {
   oneapi::tbb::task_arena places;
 };
 
-tbb_lane::tbb_lane(doorbell& bell, unsigned workers)
-    : workers_(workers), board_(new shared_job_board(bell)), arena_(std::make_unique<arena>(workers)) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by new threads
-  call(workers_);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+tbb_lane::tbb_lane(doorbell& bell, unsigned workers) : workers_(workers), board_(new shared_job_board(bell)) {
+  const blocked_signals while_workers_start;
+  expect_threads(workers_);
+  try {
+    arena_ = std::make_unique<arena>(workers);
+    call(workers_);
+  } catch (const std::runtime_error&) {  // of oneTBB, which does not keep the error of the system
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "a oneTBB worker");
+  }
 }
 
 tbb_lane::~tbb_lane() {
   board_->close();
   board_->await_workers(std::chrono::seconds(1));
-  board_->let_go();
 }
 
 std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
@@ -45,16 +65,20 @@ std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); 
 // Three operands of this size are beyond a core's second-level cache, and take several times a wake-up.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }
 
+// If oneTBB cannot start a worker, the engine's owner does the pieces of that worker (help).
 bool tbb_lane::submit(const lane_job& job) {
   const std::uint64_t pieces = board_->submit(job);
-  if (pieces != 0) call(std::min<std::uint64_t>(workers_, pieces));
+  try {
+    call(std::min<std::uint64_t>(workers_, pieces));
+  } catch (const std::exception&) {
+  }
   return pieces != 0;
 }
 
 void tbb_lane::call(std::uint64_t workers) {
   for (std::uint64_t i = 0; i < workers; ++i) {
     board_->expect_worker();
-    arena_->places.enqueue([board = board_] { board->work(); });
+    arena_->places.enqueue([board = board_.get()] { board->work(); });
   }
 }
 

@@ -14,7 +14,7 @@ namespace lsched {
 class tbb_lane final : public lane {
  public:
   /// `workers`: at least 1; each wants a core of its own. All signals are blocked in threads that oneTBB makes for it
-  /// at once. `bell` is this rank's, and outlives the lane.
+  /// at once. `bell` is this rank's, and outlives the lane. Throws std::system_error if the system refuses a thread.
   tbb_lane(doorbell& bell, unsigned workers);
 
   /// Waits for jobs under way; bounded by their arithmetic.
@@ -29,10 +29,14 @@ class tbb_lane final : public lane {
 
  private:
   struct arena;
+  struct let_go {
+    void operator()(shared_job_board* board) const { board->let_go(); }
+  };
   void call(std::uint64_t workers);
 
   const unsigned workers_;
-  shared_job_board* const board_;  ///< shared with workers that have been called and have not come yet
+  const std::unique_ptr<shared_job_board, let_go>
+      board_;  ///< shared with workers that were called and are not here yet
   std::unique_ptr<arena> arena_;
 };
 

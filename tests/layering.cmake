@@ -73,8 +73,8 @@ room(bindings/requests libsched/postcondition collectives/algorithm collectives/
   collectives/sparse bindings)
 room(bindings/mpi ops libsched/transport libsched/transport/shm offload bindings)
 room(bindings/c ops ops/elementwise ops/adasum libsched/schedule libsched/place libsched/simulate libsched/session
-  libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof collectives/written
-  collectives/sparse/steps collectives/sparse offload bindings bindings/mpi)
+  libsched/transport libsched/transport/shm libsched/verify collectives/algorithm collectives collectives/proof
+  collectives/written collectives/sparse/steps collectives/sparse offload bindings bindings/mpi)
 room(bindings/cpp bindings/c)
 room(bindings/python/src bindings bindings/c)
 room(bindings/simulation ops libsched/schedule libsched/trace libsched/simulate)

@@ -218,7 +218,7 @@ typedef struct lsched_config {
   int32_t idle;               /* an lsched_idle_mode */
   int32_t progress_core;      /* the progress thread's core; -1: one that is free, or the scheduler's choice */
   int32_t lane;               /* an lsched_lane_mode, or the number of oneTBB workers for large arithmetic */
-  uint64_t region_bytes;      /* address space of this rank's shared region, the library's needs included; 0: as much
+  uint64_t region_bytes;      /* address space of this rank's region, from 1 MiB on, for the library too; 0: as much
                                  as the machine has memory, at most 64 TiB for all ranks, or half of `ulimit -v` */
   uint64_t commit_timeout_ns; /* for the collective create functions */
 } lsched_config;

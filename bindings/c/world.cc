@@ -16,6 +16,7 @@
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
 #include "collectives/proof/proof_at_commit.h"
+#include "libsched/transport/shm/region_size.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -137,7 +138,7 @@ lsched_config default_config() {
     config.idle = mode ? static_cast<int>(*mode) : k_misspelt;
   }
   if (const char* text = text_in_environment("LSCHED_LANE")) config.lane = parse_lane(text).value_or(k_misspelt_lane);
-  const auto region = bytes_in_environment("LSCHED_REGION");
+  const auto region = region_in_environment(k_least_region_bytes);
   config.region_bytes = region ? *region : k_misspelt_region;
   return config;
 }
@@ -157,10 +158,13 @@ result<open_options> read_config(const lsched_config* config) {
             "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},
            {known->idle < LSCHED_IDLE_AUTO || known->idle > LSCHED_IDLE_PARK,
             "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"},
+           {known->region_bytes != 0 && known->region_bytes < k_least_region_bytes,
+            "region_bytes is less than the smallest region, 1 MiB: set for example 67108864 (64 MiB), or 0"},
            {known->progress_core < -1 || (has_core && !std::ranges::binary_search(allowed_cores(), core)), no_core}}))
     return *why;
   if (auto why = validate_arithmetic(known->lane)) return *why;
-  if (const auto region = bytes_in_environment("LSCHED_REGION"); !region && known->region_bytes == k_misspelt_region)
+  if (const auto region = region_in_environment(k_least_region_bytes);
+      !region && known->region_bytes == k_misspelt_region)
     return region.error();
   const auto reads = choice_in_environment("LSCHED_READ_PEERS", "yes", "no");
   const auto is_lazy = choice_in_environment("LSCHED_TOUCH", "no", "yes");

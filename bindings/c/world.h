@@ -20,6 +20,7 @@
 #include "collectives/sparse/steps/state.h"
 #include "libsched/place/place.h"
 #include "libsched/session/memory_layout.h"
+#include "libsched/transport/no_cancellation.h"
 #include "libsched/transport/shm/shm_endpoint.h"
 #include "offload/joined_world.h"
 #include "offload/runtime.h"
@@ -172,17 +173,20 @@ lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched
 lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
 /// Runs a cold call, in the default floating-point mode: what ranks choose or convert must be the same on all of them.
-/// Only the standard library throws exceptions, and none of them crosses the C interface.
+/// Only the standard library throws exceptions, and none of them crosses the C interface. The call is no cancellation
+/// point.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   const default_float_mode here;
+  const no_cancellation during_call;
   try {
     return call();
   } catch (const std::bad_alloc&) {
     return report(diagnostic, {status::no_memory, "out of memory"});
   } catch (const std::system_error& error) {
     return report(diagnostic,
-                  {status::no_memory, std::string("the system refuses a thread or random numbers: ") + error.what()});
+                  {status::no_memory,
+                   std::string("the system refuses a thread (`ulimit -u`) or random numbers: ") + error.what()});
   } catch (const std::exception& error) {
     return report(diagnostic, {status::internal, error.what()});
   }

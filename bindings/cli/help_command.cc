@@ -1,5 +1,6 @@
 // `lsched help` and `lsched completion`: what the command line is, for people, man and shells.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/output_file.h"
+#include "bindings/cli/common/words.h"
 #include "bindings/cli/help/description.h"
 #include "ops/nearest_word.h"
 
@@ -59,11 +61,22 @@ int help(const CLI::App& app, const help_options& options) {
   return 0;
 }
 
-/// What arguments can be, for shells: names of collectives, and behind `help` commands.
+/// The algorithms of all collectives.
+std::vector<std::string> all_algorithm_names() {
+  std::vector<std::string> names;
+  for (const std::string& collective : listed_collectives())
+    for (std::string& name : algorithm_names(collective)) names.push_back(std::move(name));
+  std::ranges::sort(names);
+  names.erase(std::ranges::unique(names).begin(), names.end());
+  return names;
+}
+
+/// What arguments can be, for shells: names of collectives and algorithms, and behind `help` commands.
 described_command with_choices(described_command root) {
   for (described_command& command : root.commands)
     for (described_option& option : command.options) {
       if (option.is_positional && option.name().starts_with("COLLECTIVE")) option.choices = listed_collectives();
+      if (option.name() == "--algorithm" && option.choices.empty()) option.choices = all_algorithm_names();
       if (option.is_positional && option.name() == "COMMAND")
         for (const described_command& each : root.commands) option.choices.push_back(each.word());
     }

@@ -18,6 +18,7 @@
 #include "bindings/selection_environment.h"
 #include "bindings/wrapped_text.h"
 #include "build_options.h"
+#include "libsched/transport/shm/region_size.h"
 #include "offload/cores.h"
 #include "offload/idle_policy.h"
 #include "offload/lane_choice.h"
@@ -53,7 +54,7 @@ std::vector<std::string> warnings_about_environment() {
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
     warnings.push_back(ranks.error().text);
   if (const auto gpu = number_in_environment("LSCHED_CUDA_DEVICE"); !gpu) warnings.push_back(gpu.error().text);
-  if (const auto region = bytes_in_environment("LSCHED_REGION"); !region) warnings.push_back(region.error().text);
+  if (const auto region = region_in_environment(k_least_region_bytes); !region) warnings.push_back(region.error().text);
   if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);
   const char* trace = text_in_environment("LSCHED_TRACE");
   if (const auto why = validate_trace(trace == nullptr ? "" : trace)) warnings.push_back(why->text);

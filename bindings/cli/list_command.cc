@@ -32,6 +32,13 @@ activation starts_of(const collective& of, const request_options& request) {
   return of.activates ? activation_of(request.activation, 0) : activation{};
 }
 
+/// Why a create refuses a mean. Collectives that combine nothing ignore the option, as they ignore --op.
+std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
+  if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
+  if (of.adapts || !of.activates) return std::string(of.name) + " is not divided: leave --mean out";
+  return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("only sums are divided");
+}
+
 /// One algorithm, and what it costs for the request, or why it cannot serve it.
 json describe(const algorithm& how, const request_options& request) {
   const collective& of = *how.of;
@@ -55,10 +62,9 @@ json describe(const algorithm& how, const request_options& request) {
              {"activation", of.activates ? json(words_for(starts)) : json(nullptr)},
              {"objection", nullptr},
              {"cost", nullptr}};
-  if (const auto why = validate(how, {.self = 0, .size = request.ranks}, data, starts)) {
-    entry["objection"] = why->text;
-    return entry;
-  }
+  if (const auto why = objection_to_mean(of, request)) entry["objection"] = *why;
+  if (const auto why = validate(how, {.self = 0, .size = request.ranks}, data, starts)) entry["objection"] = why->text;
+  if (!entry["objection"].is_null()) return entry;
   const cost total = cost_of_round(how, request.ranks, data, starts);
   entry["cost"] = {{"messages", total.messages},
                    {"bytes", total.bytes},
@@ -90,30 +96,51 @@ json describe(const sparse_algorithm& how, const request_options& request) {
   return entry;
 }
 
-/// A line for each algorithm. `columns`: the numbers of entry[estimate] that are shown, and how wide.
+bool serves(const json& entry) { return entry["objection"].is_null(); }
+
+/// A line for each algorithm that serves the request. `columns`: the numbers of entry[estimate] that are shown, and how
+/// wide.
 void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
+    if (!serves(entry)) continue;
     std::printf("%-28s %-21s", text_of(entry["collective"]).c_str(), text_of(entry["algorithm"]).c_str());
-    if (entry["objection"].is_null()) {
-      for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[estimate][name].get<double>());
-      std::printf("\n    %s\n", wrapped(text_of(entry["constraints"]["summary"]), 4).c_str());
-    } else {
-      std::printf("\n    %s\n", wrapped(text_of(entry["objection"]), 4).c_str());
-    }
+    for (const auto& [name, width] : columns) std::printf(" %*.0f", width, entry[estimate][name].get<double>());
+    std::printf("\n    %s\n", wrapped(text_of(entry["constraints"]["summary"]), 4).c_str());
   }
 }
 
-void print(const json& dense, const json& sparse, const request_options& request) {
-  std::printf("One round of the whole world: %s, %llu x %s.\n\n", counted(request.ranks, "rank").c_str(),
-              static_cast<unsigned long long>(request.count), std::string(name_of(request.type)).c_str());
-  if (!dense.empty())
-    std::printf("%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
-  print(dense, "cost", {{"messages", 9}, {"bytes", 13}, {"signals", 9}, {"rounds", 5}});
-  if (sparse.empty()) return;
-  std::printf("%sThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
-              dense.empty() ? "" : "\n", static_cast<unsigned long long>(problem_of(request).k));
+/// Each reason for which a create refuses the request, and the algorithms that it is a reason for.
+void print_refused(const json& dense, const json& sparse) {
+  std::vector<std::pair<std::string, std::string>> reasons;  // with the algorithms
+  for (const json* list : {&dense, &sparse})
+    for (const json& entry : *list) {
+      if (serves(entry)) continue;
+      const std::string reason = text_of(entry["objection"]);
+      auto found = std::ranges::find(reasons, reason, &std::pair<std::string, std::string>::first);
+      if (found == reasons.end()) found = reasons.emplace(found, reason, "");
+      found->second +=
+          (found->second.empty() ? "" : ", ") + text_of(entry["collective"]) + "/" + text_of(entry["algorithm"]);
+    }
+  if (!reasons.empty()) std::printf("\nNot for this request:\n");
+  for (const auto& [reason, algorithms] : reasons)
+    std::printf("%s\n    %s\n", wrapped(reason, 0).c_str(), wrapped(algorithms, 4).c_str());
+}
+
+void print_sparse(const json& sparse, const request_options& request) {
+  std::printf("\nThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
+              static_cast<unsigned long long>(problem_of(request).k));
   print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
   std::printf("\n%s has the same ones, behind an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
+}
+
+void print(const json& dense, const json& sparse, const request_options& request) {
+  std::printf("One round of the whole world: %s, %llu x %s.\n", counted(request.ranks, "rank").c_str(),
+              static_cast<unsigned long long>(request.count), std::string(name_of(request.type)).c_str());
+  if (std::ranges::any_of(dense, serves))
+    std::printf("\n%-28s %-21s %9s %13s %9s %5s\n", "collective", "algorithm", "messages", "bytes", "signals", "hops");
+  print(dense, "cost", {{"messages", 9}, {"bytes", 13}, {"signals", 9}, {"rounds", 5}});
+  if (std::ranges::any_of(sparse, serves)) print_sparse(sparse, request);
+  print_refused(dense, sparse);
 }
 
 // --- --explain ---------------------------------------------------------------------------------------------

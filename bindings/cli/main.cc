@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -73,11 +74,12 @@ void complete_bench(std::vector<std::string>& arguments) {
 }
 
 /// The words that are ours, in the order the parser takes them: last one first, without the command's own
-/// name.
+/// name. Users of MPI write -np for -n.
 std::vector<std::string> words_to_parse(command_context& context) {
   const auto end = context.arguments.begin() + static_cast<std::ptrdiff_t>(find_program(context.arguments));
   context.program.assign(end, context.arguments.end());
   std::vector<std::string> words(context.arguments.begin() + 1, end);
+  std::ranges::replace(words, "-np", "-n");
   return {words.rbegin(), words.rend()};
 }
 
@@ -164,12 +166,18 @@ int refuse(const CLI::App& app, const command_context& context, const std::strin
   return k_exit_usage;
 }
 
+/// A command that only has commands below it prints its help, as if --help was given.
+int print_help(const CLI::App& command) {
+  std::fputs(command.help().c_str(), stdout);
+  return 0;
+}
+
 int act(CLI::App& app, command_context& context) {
   try {
     expect_known_command(app, context);
     app.parse(words_to_parse(context));
     warn_of_files(context);
-    return context.action();
+    return context.action ? context.action() : print_help(named_command(app));
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ExtrasError& mistake) {
@@ -226,7 +234,7 @@ int main(int argc, char** argv) {
       "`lsched COMMAND --help` explains a command. docs/index.md lists all pages.\n"
       "Exit status of every command: 0 done, 1 failed, 2 the command line makes no sense.");
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
   app.formatter(std::make_shared<described_help>());  // commands take it over from here
   add_commands(app, context);
   return with_output_written(act(app, context));

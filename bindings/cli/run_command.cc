@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bindings/cli/common/commands.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/cli/common/options.h"
 
@@ -15,7 +16,7 @@ constexpr double k_longest_seconds = 1e9;
 constexpr std::int32_t k_longest_start_s = 1'000'000'000;
 
 /// Options of `run` that take the next word as their value.
-constexpr std::array<std::string_view, 4> k_with_value{"-n", "--ranks", "--timeout", "--start-timeout"};
+constexpr std::array<std::string_view, 5> k_with_value{"-n", "-np", "--ranks", "--timeout", "--start-timeout"};
 
 struct run_options {
   std::int32_t ranks = 1;
@@ -78,6 +79,7 @@ void add_run_command(CLI::App& app, command_context& context) {
       "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n\n"
       "if signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or\n"
       "found.\n"
+      "-np is accepted in the place of -n.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options] {
     if (context.program.empty()) throw CLI::RequiredError("PROGRAM");

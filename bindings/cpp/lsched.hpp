@@ -431,7 +431,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     const report told = reported([&](lsched_report* filled, lsched_diagnostic* why) {
       return lsched_collect_view(which.handle(), &lies_at, limit.ns(), filled, why);
     });
-    result = {static_cast<const T*>(lies_at), lies_at == nullptr ? 0 : static_cast<std::size_t>(result_)};
+    result = {static_cast<const T*>(lies_at), lies_at == nullptr ? 0 : result_};
     return told;
   }
 
@@ -488,7 +488,7 @@ class [[nodiscard]] sparse_schedule : public Base {
     void* memory = nullptr;
     lsched_dtype type{};
     detail::expect(lsched_sparse_residual(this->handle(), &memory, &type));
-    return {static_cast<T*>(memory), static_cast<std::size_t>(count_)};
+    return {static_cast<T*>(memory), count_};
   }
 
   [[nodiscard]] lsched_sparse_stats traffic() const {
@@ -747,7 +747,7 @@ class [[nodiscard]] world {
     if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: more bytes than 64 bits can count");
     void* memory = nullptr;
     detail::expect(lsched_alloc(handle(), count * sizeof(T), &memory));
-    return {static_cast<T*>(memory), static_cast<std::size_t>(count)};
+    return {static_cast<T*>(memory), count};
   }
   template <element T>
   void free(std::span<T> memory) {

@@ -153,12 +153,11 @@ class partition_step {
 
  private:
   std::span<T> part(std::span<T> vector, std::size_t layer) const {
-    return vector.subspan(static_cast<std::size_t>(layers_[layer].begin),
-                          static_cast<std::size_t>(layers_[layer].count));
+    return vector.subspan(layers_[layer].begin, layers_[layer].count);
   }
 
   detail::layer_exchanges make_layer(world& world, std::size_t i) {
-    const auto count = static_cast<std::size_t>(layers_[i].count);
+    const std::size_t count = layers_[i].count;
     detail::layer_exchanges made{{world, count * sizeof(T)}, {world, count * sizeof(T)}};
     made.means.bind(world.node_mean<T>(made.means.as<T>(), made.means.as<T>(), owners_[i]));
     made.deltas.bind(world.node_adasum<T>(made.deltas.as<T>(), made.deltas.as<T>(), owners_[i]));

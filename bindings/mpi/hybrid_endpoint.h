@@ -90,6 +90,7 @@ class hybrid_endpoint final : public endpoint {
 
   bool is_listening() const override { return near_->is_listening() || far_->is_listening(); }
   bool is_time_driven() const override { return far_->is_time_driven(); }
+  bool has_cancellation_points() const override { return far_->has_cancellation_points(); }
   std::atomic<round_no>* put_on_record(std::uint32_t id, std::uint64_t number, std::string_view label) override {
     return near_->put_on_record(id, number, label);
   }

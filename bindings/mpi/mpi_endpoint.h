@@ -93,6 +93,7 @@ class mpi_endpoint final : public endpoint {
     return waiting_ != 0 || requests_.size() != idle_receives_ || boards_.is_busy();
   }
   bool is_time_driven() const override { return is_listening(); }
+  bool has_cancellation_points() const override { return true; }
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
 

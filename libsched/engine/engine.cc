@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "libsched/transport/no_cancellation.h"
 #include "ops/float_mode.h"
 
 namespace lsched {
@@ -76,6 +77,7 @@ struct engine::interpreter {
 engine::engine(endpoint& net, lane* beside)
     : net_(net),
       lane_(beside),
+      has_cancellation_points_(net.has_cancellation_points()),
       home_(std::make_shared<const membership>(net.place())),
       long_bytes_(beside == nullptr ? k_long_bytes : std::min(k_long_bytes, beside->least_bytes())) {}
 
@@ -101,6 +103,7 @@ void engine::post(instance& inst) {
 
 bool engine::step() {
   const default_float_mode here;
+  const no_cancellation during_step(has_cancellation_points_);
   ++counters_.steps;
   bool moved = drain_posts();
   moved = poll_endpoint() || moved;

@@ -59,7 +59,10 @@ class engine {
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
   /// From now on schedules over device memory can be added. Once; outlives the engine.
-  void use(lsched::device& gpu) { device_ = &gpu; }
+  void use(lsched::device& gpu) {
+    device_ = &gpu;
+    has_cancellation_points_ = true;
+  }
   bool has_device() const { return device_ != nullptr; }
 
   // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
@@ -342,6 +345,7 @@ class engine {
   endpoint& net_;
   lane* const lane_;
   lsched::device* device_ = nullptr;
+  bool has_cancellation_points_;    ///< in steps: calls of MPI, a GPU's driver or the program
   const membership_ptr home_;       ///< the world of all ranks
   const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
   std::vector<std::unique_ptr<instance>> instances_;

@@ -4,6 +4,7 @@
 
 #include "libsched/engine/engine.h"
 #include "libsched/place/place.h"
+#include "libsched/transport/no_cancellation.h"
 
 namespace lsched {
 namespace {
@@ -98,6 +99,7 @@ outcome engine::submit_to_device(instance& inst, const device_job& job) {
 // Jobs that are armed ring once, and so do the gates of rounds.
 void engine::arm_device() {
   if (is_armed_ || !has_device_work()) return;
+  const no_cancellation during_calls;
   is_armed_ = device_jobs_ == 0 || device_->arm();
   for (instance* const one : gated_)
     if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;

@@ -122,6 +122,7 @@ compute_way engine::way_of(const instance& inst, const op& o) {
 std::optional<failure> engine::find_kernels(instance& inst, const instance_options& options) {
   inst.local = options.local;
   inst.user = options.user;
+  if (inst.user.run != nullptr) has_cancellation_points_ = true;
   const auto ops = inst.program->ops();
   inst.kernels.resize(ops.size());
   for (op_id id = 0; id < ops.size(); ++id) {

@@ -381,6 +381,9 @@ class endpoint {
   /// Whether progress needs polling even though nobody rings (a medium that cannot wake sleepers).
   virtual bool is_time_driven() const { return false; }
 
+  /// Whether calls of this endpoint may be cancellation points (no_cancellation.h).
+  virtual bool has_cancellation_points() const { return false; }
+
   /// Why the transport itself has failed, or ok; and whose message could not be taken, where it was that.
   virtual status health() const { return status::ok; }
   virtual rank culprit() const { return k_no_rank; }

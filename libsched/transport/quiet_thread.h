@@ -9,19 +9,27 @@
 
 namespace lsched {
 
-/// All signals are blocked in it, so the application's handlers run on the application's threads. `name` has at most 15
-/// letters.
+/// Blocks all signals in this thread while the object exists. Threads that are created meanwhile inherit that.
+class blocked_signals {
+ public:
+  blocked_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~blocked_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  blocked_signals(const blocked_signals&) = delete;
+  blocked_signals& operator=(const blocked_signals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+/// Starts a thread in which all signals are blocked, so that the application's handlers run on the application's
+/// threads. `name` has at most 15 letters.
 template <class Body>
 std::thread start_quietly(const char* name, Body body) {
-  struct blocked_signals {  // which the new thread inherits
-    sigset_t before;
-    blocked_signals() {
-      sigset_t all;
-      sigfillset(&all);
-      pthread_sigmask(SIG_SETMASK, &all, &before);
-    }
-    ~blocked_signals() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-  } const while_it_starts;
+  const blocked_signals while_it_starts;
   return std::thread([name, body = std::move(body)] {
     pthread_setname_np(pthread_self(), name);
     body();

@@ -100,11 +100,9 @@ constexpr algorithm k_adasum_linear{
     .of = &k_adasum,
     .name = "linear",
     .add = add_by<line>,
-    .needs =
-        {.by_name_only = true,
-         .needs_everybody = true,
-         .summary =
-             "any P, slow; rank after rank, so that later ranks weigh more; a baseline, which the command alone knows"},
+    .needs = {.by_name_only = true,
+              .needs_everybody = true,
+              .summary = "any P, slow; rank after rank, so that later ranks weigh more; a baseline of `lsched`"},
     .cost_of = cost_of_line,
     .looks_at = {.tensors = true},
     .expression_of = line_expression,

@@ -49,11 +49,13 @@ constexpr sparse_algorithm gtopk_by(std::string_view name, std::string_view summ
 
 constexpr std::array k_baselines{
     sparse_algorithm{"topkdsa", add_topk_dsa, cost_of_topk_dsa, functions_of_topk_dsa,
-                     "regions, each added up by its owner; all of it, as items or as a vector"},
-    gtopk_by<arrival_rule::exact>("gtopk", "up a tree, and down: 4 k log2 P words; nothing is lost"),
-    gtopk_by<arrival_rule::published>("gtopk_published", "as published: what is dropped on the way may be lost"),
+                     "regions, each added up by its owner; all of it, as items or as a vector; a baseline of `lsched`"},
+    gtopk_by<arrival_rule::exact>("gtopk",
+                                  "up a tree, and down: 4 k log2 P words; nothing is lost; a baseline of `lsched`"),
+    gtopk_by<arrival_rule::published>("gtopk_published",
+                                      "as published: what is dropped on the way may be lost; a baseline of `lsched`"),
     sparse_algorithm{"gaussiank", add_gaussiank, cost_of_gaussiank, functions_of<gather_functions<gaussiank>>,
-                     "topka by a guessed threshold: up to 2 k items"}};
+                     "topka by a guessed threshold: up to 2 k items; a baseline of `lsched`"}};
 
 }  // namespace
 

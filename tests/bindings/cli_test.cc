@@ -192,9 +192,35 @@ TEST(Command, help_and_version_succeed) {
   }
 }
 
+TEST(Command, without_a_command_prints_its_help) {
+  for (const words& arguments : {words{}, words{"bench"}}) {
+    if (!arguments.empty() && !LSCHED_HAVE_BENCH) continue;
+    words with_help = arguments;
+    with_help.emplace_back("--help");
+    const outcome bare = run(lsched(arguments));
+    EXPECT_EQ(bare.status, 0) << bare.err;
+    EXPECT_EQ(bare.err, "");
+    EXPECT_EQ(bare.out, run(lsched(with_help)).out);
+  }
+}
+
+TEST(Command, sizes_have_one_syntax) {
+  const auto printed = [](words command) {  // the first line: the summary of a simulation has wall clock times
+    const outcome it = run(lsched(std::move(command)));
+    EXPECT_EQ(it.status, 0) << it.err;
+    return it.out.substr(0, it.out.find('\n'));
+  };
+  const std::string plain = printed({"simulate", "--ranks", "3", "--bytes", "65536", "--S", "1024", "--json", "-"});
+  const std::string proof = printed({"verify", "bcast", "--ranks", "3", "--eager", "65536"});
+  EXPECT_NE(plain, printed({"simulate", "--ranks", "3", "--bytes", "65537", "--S", "1024", "--json", "-"}));
+  for (const std::string size : {"64K", "64k", "64KiB", "65536"}) {
+    EXPECT_EQ(plain, printed({"simulate", "--ranks", "3", "--bytes", size, "--S", "1K", "--json", "-"})) << size;
+    EXPECT_EQ(proof, printed({"verify", "bcast", "--ranks", "3", "--eager", size})) << size;
+  }
+}
+
 TEST(Command, words_that_make_no_sense_end_with_2) {
   const std::vector<std::pair<words, std::string>> mistakes{
-      {{}, "required"},
       {{"lits"}, "\"lits\""},
       {{"list", "--rnaks", "3"}, "--rnaks"},
       {{"list", "--ranks", "0"}, "\"0\" is not a whole number from 1 to 1048576"},
@@ -266,6 +292,11 @@ TEST(Command, words_that_make_no_sense_end_with_2) {
       {{"simulate", "--level", "4:nan:1:1:1"}, "times in ns from 0 to 1e12"},
       {{"simulate", "--level", "2.7:1:1:1:1"}, "a whole number of ranks"},
       {{"simulate", "--seed", "-1"}, "--seed"},
+      {{"simulate", "--bytes", "much"}, "\"much\" is not a number of bytes such as 64, 64K, 1MiB or 2G"},
+      {{"simulate", "--bytes", "1T,1K"}, "\"1T,1K\" is not a number of bytes"},
+      {{"simulate", "--bytes", "999999T"}, "\"999999T\" is not a size from 0 to"},
+      {{"verify", "allreduce", "--eager", "0"}, "\"0\" is not a size from 1 on"},
+      {{"run", "-np", "two", "true"}, "\"two\" is not a whole number"},
       {{"show", "barrier", "--ranks", "2", "--seed", "99999999999999999999"}, "--seed"},
       {{"soak", "--activation", "sometimes"}, "--activation"},
       {{"soak", "--count", "2"}, "--count"},
@@ -321,7 +352,7 @@ TEST(Command, mistakes_in_benchmarks_are_found_before_any_rank_starts) {
   const std::vector<std::pair<words, std::string>> mistakes{
       {{"bench", "bogus"}, "Try `lsched bench --help`"},
       {{"bench", "fig9", "--bytes", "64,6"}, "6 is not a positive multiple of 4"},
-      {{"bench", "fig9", "--bytes", "much"}, "\"much\" is not a size"},
+      {{"bench", "fig9", "--bytes", "much"}, "\"much\" is not a number of bytes"},
       {{"bench", "fig9", "--iterations", "0"}, "Try `lsched bench fig9 --help`"},
       {{"bench", "partial", "--activation", "some"}, "starts no rounds"},
       {{"bench", "partial", "--activation", "quorum(9)"}, "quorum(9) needs a number from 1 to 8"},
@@ -1926,6 +1957,12 @@ TEST(CommandRun, ends_ranks_that_take_too_long) {
   EXPECT_TRUE(contains(stubborn.err, "was killed by signal 9")) << stubborn.err;
 }
 
+TEST(CommandRun, accepts_the_name_that_launchers_of_mpi_have_for_the_number_of_ranks) {
+  const outcome it = run(lsched({"run", "-np", "3", "echo", "-np", "5"}));
+  EXPECT_EQ(it.status, 0) << it.err;
+  EXPECT_EQ(it.out, "-np 5\n-np 5\n-np 5\n");
+}
+
 TEST(CommandRun, programs_that_do_not_exist_are_refused_before_anything_starts) {
   const outcome missing = run(lsched({"run", "-n", "2", "no-such-program-anywhere"}));
   EXPECT_EQ(missing.status, 127);
@@ -1948,8 +1985,8 @@ TEST(CommandRun, programs_that_cannot_be_executed_fail_with_the_reason) {
   close(file);
   const outcome it = run(lsched({"run", "-n", "2", path.data()}));
   unlink(path.data());
-  EXPECT_EQ(it.status, 1);
-  EXPECT_TRUE(contains(it.err, "lsched: cannot start rank 0: ")) << it.err;
+  EXPECT_EQ(it.status, 126);
+  EXPECT_TRUE(contains(it.err, "neither a program for this machine nor a script")) << it.err;
 }
 
 TEST(CommandRun, passes_signals_on) {

@@ -222,20 +222,34 @@ TEST(start_up, big_nodes_have_address_space_for_all_ranks) {
 }
 
 TEST(start_up, a_region_is_asked_for_by_size) {
-  for (const char* word : {"", "64M", "67108864", "65536K"}) {
+  for (const char* word : {"", "64M", "64m", "64MiB", "67108864", "65536K"}) {
     setenv("LSCHED_REGION", word, 1);
     lsched_config config;
     lsched_config_init(&config);
     EXPECT_EQ(config.region_bytes, *word == '\0' ? 0u : 64u << 20) << word;
   }
-  for (const char* word : {"64X", "M", "-1", "64MB", "99999999T", "0"}) {
+  for (const char* word : {"64X", "M", "-1", "64MB", "99999999T", "0", "64", "1023K"}) {
     setenv("LSCHED_REGION", word, 1);
     lsched_world* world = nullptr;
     diagnostic why;
     EXPECT_EQ(lsched_world_open(nullptr, &world, &why), LSCHED_ERR_ARGUMENT) << word;
     EXPECT_TRUE(why.says("LSCHED_REGION")) << why.text;
   }
+  setenv("LSCHED_REGION", "64", 1);
+  lsched_world* world = nullptr;
+  diagnostic why;
+  EXPECT_EQ(lsched_world_open(nullptr, &world, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_STREQ(why.text,
+               "LSCHED_REGION is \"64\", less than the smallest region, 1M: set for example LSCHED_REGION=64M");
   unsetenv("LSCHED_REGION");
+  lsched_config config;
+  lsched_config_init(&config);
+  config.region_bytes = 64;
+  EXPECT_EQ(lsched_world_open(&config, &world, &why), LSCHED_ERR_ARGUMENT);
+  EXPECT_TRUE(why.says("region_bytes is less than the smallest region, 1 MiB")) << why.text;
+  config.region_bytes = 1 << 20;
+  ASSERT_EQ(lsched_world_open(&config, &world, &why), LSCHED_OK) << why.text;
+  EXPECT_EQ(lsched_world_close(world), LSCHED_OK);
 }
 
 }  // namespace

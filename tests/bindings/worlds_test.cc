@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <latch>
 #include <map>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "build_options.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "tests/support/child_ranks.h"
 #include "tests/support/launched_rank.h"
@@ -460,6 +463,36 @@ TEST(opening, under_a_file_size_limit_uses_a_smaller_region_or_names_the_limit) 
   };
   child_ranks children(1, life);
   EXPECT_EQ(children.wait(), "");
+}
+
+/// Opens a world in a process that may start no thread. Returns 0 if opening returns NOMEM, names the limit, and leaves
+/// the signal mask alone.
+int open_without_threads(const std::string& lane, const std::string& progress) {
+  const rlimit none{0, 0};
+  const bool is_limited = setrlimit(RLIMIT_NPROC, &none) == 0 && (getuid() != 0 || setuid(65534) == 0);
+  if (!is_limited) return 2;
+  setenv("LSCHED_LANE", lane.c_str(), 1);
+  setenv("LSCHED_PROGRESS", progress.c_str(), 1);
+  diagnostic why;
+  lsched_world* world = nullptr;
+  const lsched_status opened = lsched_world_open(nullptr, &world, &why);
+  if (opened != LSCHED_ERR_NOMEM || !why.says("ulimit -u")) {
+    std::fprintf(stderr, "%s: %s\n", lsched_status_name(opened), why.text);
+    return 3;
+  }
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, SIGTERM) == 0 ? 0 : 4;
+}
+
+TEST(opening, returns_NOMEM_where_the_system_refuses_a_thread) {
+  std::vector<std::pair<std::string, std::string>> cases{{"inline", "thread"}};
+  if (LSCHED_HAVE_TBB)  // each of these starts a worker first
+    cases.insert(cases.end(), {{"tbb:1", "thread"}, {"tbb:3", "thread"}, {"tbb:1", "caller"}});
+  for (const auto& [lane, progress] : cases) {
+    child_ranks children(1, [&](rank) { return open_without_threads(lane, progress); });
+    EXPECT_EQ(children.wait(), "") << lane << ", " << progress;
+  }
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 # Configures the project in PARENT, which has the library as a folder of its own, where oneTBB, CLI11 and nlohmann_json
-# cannot be found: it gets the library and no more, and our warnings are no errors of its. (.ci/portability also builds it.)
+# cannot be found. The project gets the library and no more, our warnings are not errors there, and its install rules
+# are its own. (.ci/portability also builds it.)
 cmake_minimum_required(VERSION 3.21...3.25)
 file(REMOVE_RECURSE ${WORK})
 set(absent "")
@@ -26,6 +27,18 @@ foreach(part "-Werror" "${LSCHED}/bindings/cli/" "${LSCHED}/tests/")
     message(FATAL_ERROR "${part} is part of another project's build")
   endif()
 endforeach()
+
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${WORK} --prefix ${WORK}/installed
+  RESULT_VARIABLE failed OUTPUT_VARIABLE text ERROR_VARIABLE text)
+file(GLOB_RECURSE installed RELATIVE ${WORK}/installed ${WORK}/installed/*)
+if(failed OR NOT installed STREQUAL "share/hello.c")
+  message(FATAL_ERROR "the parent installs `${installed}`, not only its own share/hello.c\n${text}")
+endif()
+configure(-DLSCHED_TBB=OFF -DLSCHED_INSTALL=ON)
+file(READ ${WORK}/libsched/bindings/c/cmake_install.cmake rules)
+if(failed OR NOT rules MATCHES "/lsched[.]h\"")
+  message(FATAL_ERROR "LSCHED_INSTALL is ON, but lsched.h has no install rule\n${text}")
+endif()
 
 # What is wanted and cannot be had is said, each by its option.
 configure(-DLSCHED_TBB=ON)

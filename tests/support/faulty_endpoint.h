@@ -111,6 +111,7 @@ class faulty_endpoint final : public endpoint {
   void release(link_id link, round_no round) override { good_.release(link, round); }
   bool is_listening() const override { return !has(fault::never_listens) && good_.is_listening(); }
   bool is_time_driven() const override { return good_.is_time_driven(); }
+  bool has_cancellation_points() const override { return good_.has_cancellation_points(); }
   rank find_dead_peer() override { return has(fault::overlooks_closed) ? k_no_rank : good_.find_dead_peer(); }
   status health() const override { return has(fault::ill) ? status::internal : good_.health(); }
   doorbell& bell() override { return has(fault::never_rings) ? silent_ : good_.bell(); }

@@ -355,7 +355,7 @@ void add_baselines() {
 void add_bench_command(CLI::App& app, command_context& context) {
   CLI::App& command =
       *app.add_subcommand("bench", "Measure this machine: collectives, messages, costs, figures of papers");
-  command.require_subcommand(1);
+  command.require_subcommand(0, 1);
   for (auto* add : {add_fig9, add_partial, add_cost, add_coll, add_messages, add_adasum, add_sparse, add_tune,
                     add_compare, add_overlap, add_engine, add_cuda})
     add(command, context);

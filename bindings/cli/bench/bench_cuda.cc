@@ -11,6 +11,7 @@
 
 #include "bindings/cli/bench/bench_options.h"
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/input_file.h"
@@ -62,7 +63,7 @@ launch_request request_of(const cuda_step& step, const bench::cuda_options& opti
                           const std::string& json) {
   launch_request request;
   request.title = "lsched bench cuda";
-  request.path = "/proc/self/exe";
+  request.path = own_program();
   request.words = {"lsched", "bench", "cuda", "--only", step.part, "--seconds", std::to_string(seconds),
                    "--json", json};
   if (step.ranks != 0) request.words.insert(request.words.end(), {"--ranks", std::to_string(step.ranks)});

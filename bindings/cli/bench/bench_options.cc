@@ -66,7 +66,7 @@ void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes) {
             sizes.clear();
             for (const std::string& word : words) sizes.push_back(bench::parse_size(word));
           },
-          "Message sizes in bytes, with K, M or G for binary multiples [" + defaults + "]")
+          "Message sizes [" + defaults + "]")
       ->delimiter(',')
       ->check(size_word());
 }

@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,12 +20,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/recording_words.h"
 #include "bindings/environment.h"
+#include "libsched/transport/shm/region_size.h"
 #include "libsched/transport/shm/shm_segment.h"
 #include "offload/cores.h"
 #include "ops/counted.h"
@@ -46,6 +46,12 @@ struct child {
   bool is_running = true;
   bool is_told_of = false;
   int wait_status = 0;
+};
+
+/// Why a child has not become a rank.
+struct start_fault {
+  const char* action;  ///< that failed, a literal, which the launcher has at the same address; null: execv
+  int error;
 };
 
 /// What a rank writes to one of its outputs, and where it goes.
@@ -161,7 +167,7 @@ class world_launcher {
  public:
   explicit world_launcher(const launch_request& request)
       : request_(request),
-        segment_(require(shm_segment::create(request.ranks, require(bytes_in_environment("LSCHED_REGION")),
+        segment_(require(shm_segment::create(request.ranks, require(region_in_environment(k_least_region_bytes)),
                                              usable_cores(), recorder_in_environment()))) {
     if (request.bind && (cores_ = allowed_cores()).empty())
       throw command_failure(system_text("--pin: cannot read the allowed cores"));
@@ -187,7 +193,8 @@ class world_launcher {
 
   int run() {
     children_.reserve(static_cast<std::size_t>(request_.ranks));
-    for (std::int32_t rank = 0; rank < request_.ranks; ++rank) start(rank);
+    for (std::int32_t rank = 0; rank < request_.ranks; ++rank)
+      if (const int error = start(rank); error != 0) return refuse_program(request_.words.front(), error);
     if (request_.prepends_rank) start_copier();
     if (request_.limit) deadline_ = clock::now() + *request_.limit;
     for (reap(); running() != 0; reap()) {
@@ -201,8 +208,9 @@ class world_launcher {
   }
 
  private:
-  void start(std::int32_t rank) {
-    std::array<int, 2> ends{};      // a successful exec closes the pipe; else the child writes what failed
+  /// Returns 0, or the error for which the system does not execute the program.
+  int start(std::int32_t rank) {
+    std::array<int, 2> ends{};      // a successful exec closes the pipe; else the child writes a start_fault
     std::array<int, 2> lifeline{};  // who owns the reading end is killed once the writing end is closed
     if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
@@ -222,14 +230,18 @@ class world_launcher {
     if (request_.prepends_rank)
       for (const int end : writing) close(end);
     if (process > 0) children_.push_back({.rank = rank, .process = process});
-    std::array<char, 256> piece{};
-    for (ssize_t got = 1; process > 0 && got != 0;) {
-      got = read(ends[0], piece.data(), piece.size());
-      if (got > 0) why.append(piece.data(), static_cast<std::size_t>(got));
-      if (got < 0 && errno != EINTR) break;
-    }
+    start_fault fault{};
+    ssize_t got = 0;
+    do {
+      got = read(ends[0], &fault, sizeof fault);
+    } while (got < 0 && errno == EINTR);
     close(ends[0]);
+    const bool has_fault = got == sizeof fault;
+    if (has_fault && fault.action == nullptr) return fault.error;
+    errno = fault.error;
+    if (has_fault) why = system_text(fault.action);
     if (!why.empty()) throw command_failure("cannot start rank " + std::to_string(rank) + ": " + why);
+    return 0;
   }
 
   /// A pipe in the place of `to`; answers the end that the rank writes to.
@@ -255,13 +267,10 @@ class world_launcher {
 
   /// In the child: one thread, and nothing of the launcher's is needed any more.
   [[noreturn]] void become(std::int32_t rank, pid_t launcher, int lifeline, int complaints) {
-    const char* failed = prepare(rank, launcher, lifeline);
-    if (failed == nullptr) {
-      execv(request_.path.c_str(), words_.data());
-      failed = request_.path.c_str();
-    }
-    const std::string why = system_text(failed);
-    _exit(write(complaints, why.data(), why.size()) > 0 ? 1 : 2);
+    const char* const failed = prepare(rank, launcher, lifeline);
+    if (failed == nullptr) execv(request_.path.c_str(), words_.data());
+    const start_fault fault{failed, errno};
+    _exit(write(complaints, &fault, sizeof fault) > 0 ? 1 : 2);
   }
 
   /// Answers what failed, with errno, or nullptr.
@@ -460,29 +469,8 @@ class world_launcher {
   int exit_status_ = 0;
 };
 
-/// As a shell judges it: what is there but is no program cannot be executed; what is not there cannot be found.
-int find_fault(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return k_exit_not_found;
-  return S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0 ? 0 : k_exit_not_executable;
-}
-
 }  // namespace
 
 int launch(const launch_request& request) { return world_launcher(request).run(); }
-
-int find_executable(const std::string& name, std::string& path) {
-  if (name.find('/') != std::string::npos) return find_fault(path = name);
-  const char* search = std::getenv("PATH");
-  std::istringstream folders(std::string(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin") + ":");
-  int answer = k_exit_not_found;
-  for (std::string folder; !name.empty() && std::getline(folders, folder, ':');) {
-    path = (folder.empty() ? "." : folder) + "/" + name;  // an empty one is the working directory
-    const int fault = find_fault(path);
-    if (fault == 0) return 0;
-    if (fault == k_exit_not_executable) answer = fault;
-  }
-  return answer;
-}
 
 }  // namespace lsched::cli

@@ -22,10 +22,8 @@
 
 namespace lsched::cli {
 
-/// Exit statuses of the launcher's own, as timeout(1) and env(1) have them.
+/// The exit status that timeout(1) has, too.
 inline constexpr int k_exit_timeout = 124;
-inline constexpr int k_exit_not_executable = 126;
-inline constexpr int k_exit_not_found = 127;
 
 struct launch_request {
   std::int32_t ranks = 1;
@@ -43,13 +41,10 @@ struct launch_request {
 /// world that it had not closed, if others fail. What ranks have left behind when the last of them ends has a second to
 /// end by itself, and another one after SIGTERM.
 ///
-/// Answers 0 if all ranks exit with 0, else the status of the one that failed first, 128 + n for death by
-/// signal n; k_exit_timeout if none had failed when the limit passed. Throws command_failure if not all could
-/// be started: those that were are gone then. Call it from a process with one thread.
+/// Returns 0 if all ranks exit with 0, else the status of the rank that failed first, 128 + n for death by signal n;
+/// k_exit_timeout if none had failed when the limit passed; the status of refuse_program (executable.h) if the system
+/// does not execute the program. Throws command_failure if the ranks cannot be started for another reason. Ranks that
+/// were started are gone in both cases. Call it from a process with one thread.
 int launch(const launch_request& request);
-
-/// The file that `name` means, searched in PATH unless it contains a slash. Answers 0 and the path, or
-/// k_exit_not_found or k_exit_not_executable.
-int find_executable(const std::string& name, std::string& path);
 
 }  // namespace lsched::cli

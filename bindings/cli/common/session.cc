@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "bindings/cli/common/errors.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/environment.h"
 #include "build_options.h"
@@ -111,7 +112,7 @@ std::optional<int> session::relaunch(const command_context& context, const sessi
   if (ranks <= 1) return std::nullopt;
   launch_request request;
   request.ranks = ranks;
-  request.path = "/proc/self/exe";
+  request.path = own_program();
   request.words = context.arguments;
   request.title = "lsched " + (context.arguments.size() > 1 ? context.arguments[1] : std::string());
   return launch(request);

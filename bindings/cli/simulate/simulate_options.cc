@@ -6,6 +6,7 @@
 #include "bindings/cli/common/errors.h"
 #include "bindings/cli/common/given_file.h"
 #include "bindings/cli/common/options.h"
+#include "bindings/cli/common/sizes.h"
 #include "bindings/cli/simulate/simulate.h"
 #include "bindings/input_file.h"
 #include "collectives/registry.h"
@@ -68,7 +69,7 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   add_time(group, "--G", cost.G, k_fs_per_ns, "Gap per byte, ns (0.04 is 25 GB/s)");
   add_time(group, "--O", cost.O, k_fs_per_ns, "CPU time per byte, ns");
   add_time(group, "--compute", where.compute, k_fs_per_ns, "Reduction or copy, ns per byte");
-  group.add("--S", where.S, "Largest eager message, bytes; longer ones rendezvous", whole_number(0));
+  add_size(group, "--S", where.S, "Largest eager message; longer ones rendezvous", size_in_bytes(0));
   const auto set_levels = [&options](const std::vector<std::string>& words) {
     std::ranges::transform(words, std::back_inserter(options.levels), level_from);
   };
@@ -259,7 +260,7 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
            "recursive_doubling auto")
       ->capture_default_str();
   group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
-  group.add("--bytes", options.bytes, "Bytes a rank contributes", whole_number(0, k_max_count));
+  add_size(group, "--bytes", options.bytes, "Bytes a rank contributes", size_in_bytes(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
   add_sparse_options(command, options.sparse);
   group.add("--period", options.period, "Rounds between two looks at oktopk's boundaries; --round 1 is one",

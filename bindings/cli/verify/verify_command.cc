@@ -12,6 +12,7 @@
 #include "bindings/cli/common/options.h"
 #include "bindings/cli/common/parallel.h"
 #include "bindings/cli/common/printed_to.h"
+#include "bindings/cli/common/sizes.h"
 #include "bindings/cli/common/words.h"
 #include "bindings/cli/verify/verify_plan.h"
 #include "bindings/input_file.h"
@@ -396,7 +397,8 @@ void add_verify_command(CLI::App& app, command_context& context) {
   group
       .add("--eager", options->buffers.bytes,
            "Assume buffers for messages of at most so many bytes (default: none, or with --slots for all messages)")
-      ->check(whole_number(1, UINT64_MAX));
+      ->transform(size_in_bytes(1))
+      ->type_name("BYTES");
   auto* all = group.add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
   group.add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
   group.add_json(options->json, "lines: one per world, then the totals");

@@ -22,6 +22,7 @@
 
 #include "libsched/transport/file_size_limit.h"
 #include "libsched/transport/shm/peer_processes.h"
+#include "libsched/transport/shm/region_size.h"
 
 namespace lsched {
 namespace {
@@ -37,7 +38,6 @@ constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch a
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) { return (value + unit - 1) / unit * unit; }
 
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 47;
-constexpr std::uint64_t k_least_stride = std::uint64_t{1} << 20;
 constexpr std::chrono::milliseconds k_look_after_ranks{50};
 
 constexpr std::uint64_t k_rank_bytes = round_up(sizeof(shm_page), k_page_bytes);
@@ -202,9 +202,10 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   if (stride_bytes > k_most_bytes || data_offset > k_most_bytes ||
       stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
     return no_room(std::max<std::uint64_t>(stride, stride_bytes), ranks, "it has 128 TiB");
-  const std::uint64_t least = data_offset + std::max(stride, k_least_stride) * static_cast<std::uint64_t>(ranks);
+  const std::uint64_t least = data_offset + std::max(stride, k_least_region_bytes) * static_cast<std::uint64_t>(ranks);
   if (stride_bytes == 0 && least > file_size_limit()) return over_file_limit(least, file_size_limit());
-  if (stride < k_least_stride && stride_bytes == 0) return no_room(stride, ranks, "`ulimit -v` leaves too little");
+  if (stride < k_least_region_bytes && stride_bytes == 0)
+    return no_room(stride, ranks, "`ulimit -v` leaves too little");
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 

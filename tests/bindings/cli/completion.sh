@@ -27,6 +27,12 @@ expect "allreduce" show allr
 expect "allreduce" list allr
 expect "sparse_allreduce" verify sp
 expect "f16 f32 f64" list --dtype f
+expect "f16 f32 f64" verify --dtype f
+expect "band bor bxor" show allreduce --op b
+for command in show simulate verify; do
+  expect "ring" $command allreduce --algorithm rin
+  expect "oktopk" $command sparse_allreduce --algorithm ok
+done
 expect "--ranks --ranks-per-node --rank" show allreduce --rank
 expect "" list --dtype q
 [[ " $(offers show --s) " == *" --svg "* ]]

@@ -46,6 +46,35 @@ TEST(run, works_where_a_rank_has_closed_its_standard_streams) {
   EXPECT_EQ(what.status, 0) << what.output;
 }
 
+/// Starts three ranks of an executable file with this text.
+ended run_script(const std::string& text) {
+  return shell("file=$(mktemp); printf '" + text +
+               "' >$file; chmod +x $file; $LSCHED run -n 3 $file; status=$?; rm $file; exit $status");
+}
+
+TEST(run, refuses_a_script_without_an_interpreter_with_the_status_of_a_shell) {
+  const ended without = run_script("echo hello\\n");
+  EXPECT_EQ(without.status, 126) << without.output;
+  EXPECT_EQ(without.count("the first line of a script is #! and the path of an interpreter\n"), 1u) << without.output;
+  const ended unknown = run_script("#!/no/such/interpreter\\n");
+  EXPECT_EQ(unknown.status, 127) << unknown.output;
+  EXPECT_EQ(unknown.count("the interpreter that it names does not exist\n"), 1u) << unknown.output;
+  const ended proper = run_script("#!/bin/sh\\nexit 5\\n");
+  EXPECT_EQ(proper.status, 5) << proper.output;
+}
+
+// UCX, which MPI brings along, prints an error as soon as it is loaded where it cannot read /proc.
+TEST(run, works_where_proc_is_hidden) {
+  const std::string hide = "export UCX_LOG_LEVEL=fatal; unshare -rm sh -c 'mount -t tmpfs none /proc && ";
+  if (shell(hide + "true'").status != 0) GTEST_SKIP() << "this user may not mount a file system";
+  for (const std::string command :
+       {"$LSCHED run -n 3 --timeout 50 $RANK plain", "$LSCHED soak -n 3 --iterations 100"}) {
+    const ended what = shell("export LSCHED RANK; " + hide + command + "'");
+    EXPECT_EQ(what.status, 0) << what.output;
+    EXPECT_EQ(what.count("ERROR") + what.count("lsched: "), 0u) << what.output;
+  }
+}
+
 TEST(run, names_the_limit_that_is_too_low) {
   const ended what = shell("ulimit -n 8; $LSCHED run -n 1 $RANK plain");
   EXPECT_NE(what.status, 0);

@@ -1,0 +1,31 @@
+// Cancellation of threads (pthread_cancel) inside the library.
+//
+// A thread that is cancelled while it owns the engine would own the engine for ever. So the library has no cancellation
+// point: it disables cancellation around each call that may be one. Those are the cold calls of the C interface, the
+// search for dead ranks, and the steps of an engine that calls MPI, a GPU's driver or the program's own arithmetic. All
+// other steps have no cancellation point, so a round over shared memory pays nothing.
+#pragma once
+
+#include <pthread.h>
+
+namespace lsched {
+
+/// While the object exists, requests to cancel this thread stay pending. Requests of the asynchronous type are not
+/// supported outside of such objects.
+class no_cancellation {
+ public:
+  explicit no_cancellation(bool applies = true) : applies_(applies) {
+    if (applies_) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_);
+  }
+  ~no_cancellation() {
+    if (applies_) pthread_setcancelstate(before_, nullptr);
+  }
+  no_cancellation(const no_cancellation&) = delete;
+  no_cancellation& operator=(const no_cancellation&) = delete;
+
+ private:
+  const bool applies_;
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
+}  // namespace lsched
