@@ -79,6 +79,13 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     return Memory(address, count, number, keeps, is_on_device, kind)
 
 
+def look_at_given(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
+    """The same of an array that must be there. Raises ArgumentError for None."""
+    if array is None:
+        raise ArgumentError(f"{name} is None: give an array", "LSCHED_ERR_ARGUMENT")
+    return look(array, is_written, dtype, name)
+
+
 def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """The same where the library reads and writes by the host. Raises Unsupported for memory of a device."""
     memory = look(array, is_written, dtype, name)

@@ -10,7 +10,7 @@ from ._errors import ArgumentError, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
-                     reduction_number)
+                     reduction_number, text_of, whole_number)
 
 if TYPE_CHECKING:
     from ._world import World
@@ -115,7 +115,7 @@ class Partial(Schedule):
 
     def skip(self, last: int) -> int:
         """Count the rounds up to `last` that are over as called for; returns their number. rounds() does so."""
-        return _core.skip(self, last)
+        return _core.skip(self, whole_number(last, "last"))
 
     def _begin_offer(self) -> None:
         self._steps += 1
@@ -269,14 +269,19 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
         wanted = request_of(**options)
-    handle = _core.partial(world, collective, count, list(buckets or ()), number,
-                           0 if op is None else reduction_number(op, kind), activation, seed,
-                           number_of(LAGS, lag, "lag"), history, number_of(DIVISORS, divisor, "divisor"), algorithm,
-                           averages_weights, [int(each) for pair in tensors or () for each in pair], wanted)
+    count = whole_number(count, "count")
+    sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
+    cuts = [whole_number(each, "an entry of tensors") for pair in tensors or () for each in pair]
+    reduction = 0 if op is None else reduction_number(op, kind)
+    start = text_of(activation, "activation") or ""
+    handle = _core.partial(world, text_of(collective, "collective"), count, sizes, number, reduction, start,
+                           whole_number(seed, "seed"), number_of(LAGS, lag, "lag"),
+                           whole_number(history, "history", 0, 2**32 - 1), number_of(DIVISORS, divisor, "divisor"),
+                           text_of(algorithm, "algorithm"), averages_weights, cuts, wanted)
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count
-    made._buckets = list(buckets) if buckets else [count]
+    made._buckets = sizes or [count]
     if collective == "reduce_scatter_block":
         made._count = count * world.size
     if collective == "allgather":
