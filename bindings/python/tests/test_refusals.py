@@ -195,6 +195,10 @@ def refused_text(world, body):
     ("seed is -1: give a whole number", lambda w: w.partial(4, seed=-1)),
     ("k is '2': give a whole number", lambda w: w.sparse_allreduce(some(4), some(4), "2")),
     ("scale is 'x': give a number", lambda w: w.sparse_allreduce(some(4), some(4), 2, scale="x")),
+    ("input: the dtype '>f8' is not in the byte order of this machine: give array.astype('<f8')",
+     lambda w: w.allreduce(some(4, ">f8"))),
+    ("is structured: give each field as an array of its own", lambda w: w.allreduce(some(4, [("a", "f8")]))),
+    ("input: the dtype <U1 is none of int8", lambda w: w.allreduce(some(4, "U1"))),
 ])
 def test_the_reason_is_a_plain_sentence(text, body):
     def of_rank(world):
