@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from array import array
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, StateError
+from ._collective import collective_call
+from ._errors import ArgumentError, Mismatch, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
@@ -85,9 +87,27 @@ class Partial(Schedule):
         makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes)
         of the sampler or batch sampler of `batches`, if that exists (torch's DistributedSampler has it).
 
-        Raises ArgumentError if a pass has no batch (an iterator can be read once only), and StateError if no offer was
-        made in a whole pass.
+        Collective: all ranks call it with the same `until`, and wait for each other before the first batch, at most
+        `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if `until` is no whole number on one of
+        them, and Mismatch if it differs. Raises ArgumentError if a pass has no batch (an iterator can be read once
+        only), and StateError if no offer was made in a whole pass.
         """
+        return self._rounds(batches, self._agreed_until(until))
+
+    @collective_call
+    def _agreed_until(self, until: Any) -> int:
+        """Returns `until` if all ranks give the same number."""
+        mine = array("q", [whole_number(until, "until", -2**63, 2**63 - 1)])
+        all_ranks = array("q", [0] * self.world.size)
+        with self.world.allgather(mine, all_ranks) as gather:
+            gather.run(self.world._commit_timeout)
+        other = next((rank for rank, each in enumerate(all_ranks) if each != all_ranks[0]), None)
+        if other is not None:
+            raise Mismatch(f"rounds: until is {all_ranks[0]} on rank 0 and {all_ranks[other]} on rank {other}: give "
+                           "the same round on all ranks", "LSCHED_ERR_MISMATCH", other)
+        return mine[0]
+
+    def _rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
         self._final_round = until
         try:
             while self.round < until:
