@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from . import _core
 from ._collective import collective_call
-from ._errors import ArgumentError, Mismatch, StateError
+from ._errors import ArgumentError, Error, Mismatch, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ._world import World
 
 _Batch = TypeVar("_Batch")
+_Looked = TypeVar("_Looked")
 
 
 class Report(NamedTuple):
@@ -147,6 +148,7 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Deposit a copy of an array and call for my next round; None: call without a contribution. Does not block.
 
+        Local: if the array is refused, this rank has not called, and the other ranks do not hear of that. Offer again.
         Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")
@@ -203,19 +205,25 @@ class Partial(Schedule):
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
+    # If the arrays of a rank are refused, the rank cannot take part, so the other ranks would wait until their timeout.
+
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
-        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again."""
-        memory = self._looked_at(result, self._result_count, True, "result")
+        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again.
+
+        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        memory = self._or_cancelled(lambda: self._looked_at(result, self._result_count, True, "result"))
         return self._reported(_core.flush(self, memory.address, timeout))
 
     def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
         """The same into arrays of the buckets."""
-        memories = self._looked_at_buckets(buckets, True)
+        memories = self._or_cancelled(lambda: self._looked_at_buckets(buckets, True))
         return self._reported(_core.flush_buckets(self, [each.address for each in memories], timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
-        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending."""
-        memory = self._looked_at(weights, self._count, True, "weights")
+        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending.
+
+        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        memory = self._or_cancelled(lambda: self._looked_at(weights, self._count, True, "weights"))
         return self._reported(_core.model_sync(self, memory.address, timeout))
 
     def carry(self, survivors: World) -> None:
@@ -247,6 +255,17 @@ class Partial(Schedule):
     @property
     def _item_bytes(self) -> int:
         return ITEM_BYTES[self._dtype]
+
+    def _or_cancelled(self, look: Callable[[], _Looked]) -> _Looked:
+        """Returns look(). If that raises, cancels the schedule first."""
+        try:
+            return look()
+        except Exception:
+            try:
+                self.cancel()
+            except Error:
+                pass  # the schedule has failed all the same, and the first error is the cause
+            raise
 
     def _expect_mine(self, ticket: Ticket) -> None:
         if ticket.schedule is not self:

@@ -126,6 +126,24 @@ def test_a_loop_ends_with_the_same_number_on_all_ranks(activation):
     as_threads(3, body)
 
 
+@pytest.mark.parametrize("call", ["flush", "flush_buckets", "model_sync"])
+def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
+    """Seconds before the timeout of the other ranks."""
+
+    def body(world):
+        sums = world.partial(4, "f4", averages_weights=True)
+        with world.barrier() as all_have_made_it:
+            all_have_made_it.run(LIMIT)
+        array = np.zeros(5 if world.rank == 1 else 4, "f4")
+        wanted = libsched.ArgumentError if world.rank == 1 else libsched.Cancelled
+        with pytest.raises(wanted) as caught:
+            getattr(sums, call)([array] if call == "flush_buckets" else array, timeout=LIMIT)
+        assert caught.value.rank == (None if world.rank == 1 else 1)
+        sums.close(LIMIT)
+
+    as_threads(3, body)
+
+
 def test_calls_without_a_contribution_buckets_and_what_is_pending():
     def body(world):
         with world.partial(5, "f8", activation="full", buckets=[2, 0, 3]) as sums:
