@@ -52,6 +52,22 @@ def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, A
     return _core.look(given, is_written)
 
 
+def _flaw_of_dtype(array: Any) -> str | None:
+    """Returns why numpy does not export elements of this dtype, and what to do; None if numpy does."""
+    dtype = getattr(array, "dtype", None)
+    kind = getattr(dtype, "kind", None)  # which dtypes of torch and others do not have
+    if getattr(dtype, "names", None):
+        return f"the dtype {dtype} is structured: give each field as an array of its own"
+    if getattr(dtype, "isnative", True) is False:
+        return f"the dtype {dtype.str!r} is not in the byte order of this machine: give array.astype(" \
+               f"{dtype.newbyteorder('=').str!r})"
+    if kind == "V":
+        return f"numpy does not export the dtype {dtype}: give a view of integers of the same size, and name the dtype"
+    if kind is not None and kind not in "biufc":
+        return f"the dtype {dtype} is none of {', '.join(DTYPES)}"
+    return None
+
+
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """The memory of an array, of anything with __dlpack__, the buffer protocol or __cuda_array_interface__; None:
     nothing. No stream is waited for: see Schedule.start_on_stream().
@@ -64,7 +80,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     try:
         address, count, number, factor, item, keeps, is_on_device, is_bool = _looked_at(array, is_written)
     except ArgumentError as error:
-        raise ArgumentError(f"{name}: {error.text}", error.status) from None
+        raise ArgumentError(f"{name}: {_flaw_of_dtype(array) or error.text}", error.status) from None
     kind = "bool" if is_bool else "complex" if factor == 2 else ""
     if dtype is not None:
         number, kind = dtype_number(dtype), dtype_kind(dtype)
@@ -77,6 +93,13 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
         raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
                             "LSCHED_ERR_ARGUMENT")
     return Memory(address, count, number, keeps, is_on_device, kind)
+
+
+def look_at_given(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
+    """The same of an array that must be there. Raises ArgumentError for None."""
+    if array is None:
+        raise ArgumentError(f"{name} is None: give an array", "LSCHED_ERR_ARGUMENT")
+    return look(array, is_written, dtype, name)
 
 
 def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:

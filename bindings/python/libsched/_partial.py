@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, NamedTuple, Sequence, TypeVar
+from array import array
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from . import _core
-from ._errors import ArgumentError, StateError
+from ._collective import collective_call
+from ._errors import ArgumentError, Error, Mismatch, StateError
 from ._memory import NOTHING, Memory, look_at_host
 from ._schedule import Schedule, Ticket
 from ._words import (DIVISORS, DTYPE_NAMES, ITEM_BYTES, LAGS, dtype_kind, dtype_number, number_of,
-                     reduction_number)
+                     reduction_number, text_of, whole_number)
 
 if TYPE_CHECKING:
     from ._world import World
 
 _Batch = TypeVar("_Batch")
+_Looked = TypeVar("_Looked")
 
 
 class Report(NamedTuple):
@@ -85,9 +88,27 @@ class Partial(Schedule):
         makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes)
         of the sampler or batch sampler of `batches`, if that exists (torch's DistributedSampler has it).
 
-        Raises ArgumentError if a pass has no batch (an iterator can be read once only), and StateError if no offer was
-        made in a whole pass.
+        Collective: all ranks call it with the same `until`, and wait for each other before the first batch, at most
+        `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if `until` is no whole number on one of
+        them, and Mismatch if it differs. Raises ArgumentError if a pass has no batch (an iterator can be read once
+        only), and StateError if no offer was made in a whole pass.
         """
+        return self._rounds(batches, self._agreed_until(until))
+
+    @collective_call
+    def _agreed_until(self, until: Any) -> int:
+        """Returns `until` if all ranks give the same number."""
+        mine = array("q", [whole_number(until, "until", -2**63, 2**63 - 1)])
+        all_ranks = array("q", [0] * self.world.size)
+        with self.world.allgather(mine, all_ranks) as gather:
+            gather.run(self.world._commit_timeout)
+        other = next((rank for rank, each in enumerate(all_ranks) if each != all_ranks[0]), None)
+        if other is not None:
+            raise Mismatch(f"rounds: until is {all_ranks[0]} on rank 0 and {all_ranks[other]} on rank {other}: give "
+                           "the same round on all ranks", "LSCHED_ERR_MISMATCH", other)
+        return mine[0]
+
+    def _rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
         self._final_round = until
         try:
             while self.round < until:
@@ -115,7 +136,7 @@ class Partial(Schedule):
 
     def skip(self, last: int) -> int:
         """Count the rounds up to `last` that are over as called for; returns their number. rounds() does so."""
-        return _core.skip(self, last)
+        return _core.skip(self, whole_number(last, "last"))
 
     def _begin_offer(self) -> None:
         self._steps += 1
@@ -127,6 +148,7 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Deposit a copy of an array and call for my next round; None: call without a contribution. Does not block.
 
+        Local: if the array is refused, this rank has not called, and the other ranks do not hear of that. Offer again.
         Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")
@@ -183,19 +205,25 @@ class Partial(Schedule):
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
+    # If the arrays of a rank are refused, the rank cannot take part, so the other ranks would wait until their timeout.
+
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
-        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again."""
-        memory = self._looked_at(result, self._result_count, True, "result")
+        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again.
+
+        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        memory = self._or_cancelled(lambda: self._looked_at(result, self._result_count, True, "result"))
         return self._reported(_core.flush(self, memory.address, timeout))
 
     def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
         """The same into arrays of the buckets."""
-        memories = self._looked_at_buckets(buckets, True)
+        memories = self._or_cancelled(lambda: self._looked_at_buckets(buckets, True))
         return self._reported(_core.flush_buckets(self, [each.address for each in memories], timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
-        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending."""
-        memory = self._looked_at(weights, self._count, True, "weights")
+        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending.
+
+        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        memory = self._or_cancelled(lambda: self._looked_at(weights, self._count, True, "weights"))
         return self._reported(_core.model_sync(self, memory.address, timeout))
 
     def carry(self, survivors: World) -> None:
@@ -227,6 +255,17 @@ class Partial(Schedule):
     @property
     def _item_bytes(self) -> int:
         return ITEM_BYTES[self._dtype]
+
+    def _or_cancelled(self, look: Callable[[], _Looked]) -> _Looked:
+        """Returns look(). If that raises, cancels the schedule first."""
+        try:
+            return look()
+        except Exception:
+            try:
+                self.cancel()
+            except Error:
+                pass  # the schedule has failed all the same, and the first error is the cause
+            raise
 
     def _expect_mine(self, ticket: Ticket) -> None:
         if ticket.schedule is not self:
@@ -269,14 +308,19 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     if sparse is not None:
         options = dict(sparse) if isinstance(sparse, dict) else {"k": sparse}
         wanted = request_of(**options)
-    handle = _core.partial(world, collective, count, list(buckets or ()), number,
-                           0 if op is None else reduction_number(op, kind), activation, seed,
-                           number_of(LAGS, lag, "lag"), history, number_of(DIVISORS, divisor, "divisor"), algorithm,
-                           averages_weights, [int(each) for pair in tensors or () for each in pair], wanted)
+    count = whole_number(count, "count")
+    sizes = [whole_number(each, "an entry of buckets") for each in buckets or ()]
+    cuts = [whole_number(each, "an entry of tensors") for pair in tensors or () for each in pair]
+    reduction = 0 if op is None else reduction_number(op, kind)
+    start = text_of(activation, "activation") or ""
+    handle = _core.partial(world, text_of(collective, "collective"), count, sizes, number, reduction, start,
+                           whole_number(seed, "seed"), number_of(LAGS, lag, "lag"),
+                           whole_number(history, "history", 0, 2**32 - 1), number_of(DIVISORS, divisor, "divisor"),
+                           text_of(algorithm, "algorithm"), averages_weights, cuts, wanted)
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count
-    made._buckets = list(buckets) if buckets else [count]
+    made._buckets = sizes or [count]
     if collective == "reduce_scatter_block":
         made._count = count * world.size
     if collective == "allgather":

@@ -8,7 +8,8 @@ from . import _core
 from ._errors import ArgumentError, Unsupported
 from ._memory import NOTHING, look, look_at_host, numbers, real_dtype
 from ._schedule import Schedule
-from ._words import BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of
+from ._words import (BALANCES, BOUNDARIES, CAPACITIES, ITEM_BYTES, NANS, REGIONS, SELECTIONS, number_of, text_of,
+                     whole_number)
 
 if TYPE_CHECKING:
     from ._world import World
@@ -51,23 +52,36 @@ class Sparse(Schedule):
         return _core.sparse_stats(self)
 
 
+_MOST_UINT32 = 2**32 - 1
+
+
+def _real_number(given: Any, what: str) -> float:
+    try:
+        return float(given)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{what} is {given!r}: give a number", "LSCHED_ERR_ARGUMENT") from None
+
+
 def request_of(k: int, *, algorithm: str | None = None, scale: float = 0.0, nans: str = "propagate",
                capacity: str = "strict", period: int = 0, boundaries: str = "pooled", balance: str = "cost",
                selection: str = "exact", reuse: int = 0, bucket: int = 0,
                image: bytes | None = None) -> _core.SparseRequest:
     request = _core.SparseRequest()
-    request.k = k
-    request.algorithm = algorithm
-    request.scale = scale
+    request.k = whole_number(k, "k")
+    request.algorithm = text_of(algorithm, "algorithm")
+    request.scale = _real_number(scale, "scale")
     request.nans = number_of(NANS, nans, "nans")
     request.capacity = number_of(CAPACITIES, capacity, "capacity")
-    request.period = period
+    request.period = whole_number(period, "period", 0, _MOST_UINT32)
     request.boundaries = number_of(BOUNDARIES, boundaries, "boundaries")
     request.balance = number_of(BALANCES, balance, "balance")
     request.selection = number_of(SELECTIONS, selection, "selection")
-    request.reuse = reuse
-    request.bucket = bucket
+    request.reuse = whole_number(reuse, "reuse", 0, _MOST_UINT32)
+    request.bucket = whole_number(bucket, "bucket", 0, _MOST_UINT32)
     if image is not None:
+        if not isinstance(image, bytes):
+            raise ArgumentError(f"image is of type {type(image).__name__}: give the bytes of save()",
+                                "LSCHED_ERR_ARGUMENT")
         request.image = image
     return request
 
@@ -95,6 +109,6 @@ def make_coo(world: World, indices: Any, values: Any, item_count: Any, out_indic
     vector = look_at_host(dense, True, name="dense") if dense is not None else NOTHING
     handle = _core.coo(world, places.address, items.address, given.address, min(places.count, items.count),
                        found.address, sums.address, number.address, min(found.count, sums.count), vector.address,
-                       count, real_dtype("a sparse sum", items, sums, vector),
+                       whole_number(count, "count"), real_dtype("a sparse sum", items, sums, vector),
                        number_of(REGIONS, regions, "regions") == 1)
     return Schedule(world, handle, [places, items, given], [found, sums, number, vector])

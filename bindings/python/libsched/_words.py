@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import operator
+from typing import Any
+
 from ._errors import ArgumentError
 
 # By their names in Python; "i8" and "u8" are one byte to C and eight to numpy, so nobody means them here.
@@ -41,6 +44,27 @@ def number_of(words: dict, word, what: str) -> int:
         return words[word]
     known = ", ".join(repr(each) for each in words)
     raise ArgumentError(f"{what} is {word!r}: choose one of {known}", "LSCHED_ERR_ARGUMENT")
+
+
+def whole_number(given: Any, what: str, least: int = 0, most: int = 2**64 - 1) -> int:
+    """The value of an int, or of anything that Python takes for an index, such as numpy.int64.
+
+    Raises ArgumentError for other values, floats among them, and for a number that is not from `least` to `most`.
+    """
+    try:
+        number = operator.index(given)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise ArgumentError(f"{what} is {given!r}: give a whole number from {least} to {most}", "LSCHED_ERR_ARGUMENT")
+    return number
+
+
+def text_of(given: Any, what: str) -> str | None:
+    """The text, or None. Raises ArgumentError for other values."""
+    if given is not None and not isinstance(given, str):
+        raise ArgumentError(f"{what} is {given!r}: give a text, or None", "LSCHED_ERR_ARGUMENT")
+    return given
 
 
 def reduction_number(op, kind: str) -> int:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence, TypeVar
 from . import _core
 from ._collective import collective_call
 from ._errors import ArgumentError, Error, Unsupported
-from ._memory import NOTHING, Memory, expect_declared, look, look_all, real_dtype, same_dtype
+from ._memory import NOTHING, Memory, expect_declared, look, look_all, look_at_given, real_dtype, same_dtype
 from ._partial import Partial, make_partial
 from ._schedule import Schedule
 from ._schedule_file import declared_buffers
 from ._sparse import Sparse, make_coo, make_sparse
-from ._words import DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number
+from ._words import (DIVISORS, IDLE, LANES, PROGRESS, dtype_kind, dtype_number, number_of, reduction_number, text_of,
+                     whole_number)
 
 if TYPE_CHECKING:
     from ._builder import Builder
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made", bound=Schedule)
 _ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # arithmetic of their own
+_MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
+_LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
+            "depth": _MOST_INT32}  # the largest values of members of lsched_collective_desc
 _open_worlds: set[World] = set()
 _at_end: list[Callable[[], None]] = []  # what to do when the interpreter ends, after all worlds were given up
 
@@ -184,7 +188,8 @@ class World(_core.World):
     @collective_call
     def split(self, color: int | None, key: int = 0) -> World | None:
         """The world of the ranks with my `color`, in the order of `key`; None: of none. Collective; blocks."""
-        handle = self._split(-1 if color is None else color, key)
+        number = -1 if color is None else whole_number(color, "color", -_MOST_INT32 - 1, _MOST_INT32)
+        handle = self._split(number, whole_number(key, "key", -_MOST_INT32 - 1, _MOST_INT32))
         return World(handle, self._wishes, self) if handle else None
 
     def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
@@ -259,6 +264,7 @@ class World(_core.World):
     def reduce(self, input: Any, output: Any = None, op: str = "sum", *, root: int = 0, divisor: str | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The same at the root alone; `output` is looked at there."""
+        root = self._root(root)
         if self.rank != root:
             output = None
         elif output is None:
@@ -278,7 +284,7 @@ class World(_core.World):
                        divisor: str | None = None, algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Block r of the reduction over all ranks to rank r. The input has a block for each rank, of `counts[r]`
         elements or all of one length; without `output` the result is in the input's first elements."""
-        source = look(input, output is None, dtype, "input")
+        source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
         name = "reduce_scatter_block" if counts is None else "reduce_scatter"
         count = self._share(source, "input") if counts is None else 0
@@ -288,7 +294,8 @@ class World(_core.World):
     @collective_call
     def bcast(self, buffer: Any, root: int = 0, *, algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """The root's array, to all others."""
-        memory = look(buffer, self.rank != root, dtype, "buffer")
+        root = self._root(root)
+        memory = look_at_given(buffer, self.rank != root, dtype, "buffer")
         return self._collective("bcast", NOTHING, memory, count=memory.count, root=root, algorithm=algorithm)
 
     @collective_call
@@ -296,16 +303,18 @@ class World(_core.World):
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """All ranks' blocks, one after the other, to the root; of `counts[r]` elements or all of one length. At the
         root `input` may be its own block in the output."""
-        source = look(input, False, dtype, "input")
-        target = look(output, True, dtype, "output") if self.rank == root else NOTHING
+        root = self._root(root)
+        source = look_at_given(input, False, dtype, "input")
+        target = look_at_given(output, True, dtype, "output") if self.rank == root else NOTHING
         return self._blocks("gather", source, target, counts, source.count, root=root, algorithm=algorithm)
 
     @collective_call
     def scatter(self, input: Any, output: Any, root: int = 0, *, counts: Sequence[int] | None = None,
                 algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """Block r of the root's array to rank r. At the root `output` may be its own block in the input."""
-        source = look(input, False, dtype, "input") if self.rank == root else NOTHING
-        target = look(output, True, dtype, "output")
+        root = self._root(root)
+        source = look_at_given(input, False, dtype, "input") if self.rank == root else NOTHING
+        target = look_at_given(output, True, dtype, "output")
         return self._blocks("scatter", source, target, counts, target.count, root=root, algorithm=algorithm)
 
     @collective_call
@@ -313,7 +322,8 @@ class World(_core.World):
                   algorithm: str | None = None, dtype: Any = None) -> Schedule:
         """All ranks' blocks, one after the other, to all; of `counts[r]` elements or all of one length. `input` may be
         this rank's own block in the output."""
-        source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
+        source = look_at_given(input, False, dtype, "input")
+        target = look_at_given(output, True, dtype, "output")
         return self._blocks("allgather", source, target, counts, source.count, algorithm=algorithm)
 
     @collective_call
@@ -322,7 +332,7 @@ class World(_core.World):
                  dtype: Any = None) -> Schedule:
         """Block s of this rank's input to rank s. `counts`: elements of the blocks to each rank, and `recv_counts` of
         those from each; without them all blocks have one length, and without `output` the result replaces the input."""
-        source = look(input, output is None, dtype, "input")
+        source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
         if counts is None:
             return self._collective("alltoall", source, target, count=self._share(source, "input"),
@@ -334,7 +344,8 @@ class World(_core.World):
     def neighbor_exchange(self, input: Any, output: Any, *, destinations: Sequence[int], counts: Sequence[int],
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
         """A block for each of `destinations` and one from each of `sources`, one after the other."""
-        source, target = look(input, False, dtype, "input"), look(output, True, dtype, "output")
+        source = look_at_given(input, False, dtype, "input")
+        target = look_at_given(output, True, dtype, "output")
         return self._collective("neighbor_exchange", source, target, counts=counts, recv_counts=recv_counts,
                                 destinations=destinations, sources=sources)
 
@@ -419,7 +430,7 @@ class World(_core.World):
     def _elementwise(self, name: str, input: Any, output: Any, op: str | None, *, in_place: bool = True, dtype: Any,
                      **members: Any) -> Schedule:
         is_in_place = output is None and in_place
-        source = look(input, is_in_place, dtype, "input")
+        source = look_at_given(input, is_in_place, dtype, "input")
         target = source if is_in_place else look(output, True, dtype, "output")
         return self._collective(name, source, target, op=op, count=source.count, **members)
 
@@ -450,23 +461,34 @@ class World(_core.World):
                               ("sources", sources)):
             if given is None:
                 continue
-            numbers = [int(each) for each in given]
+            numbers = [whole_number(each, f"an entry of {member}") for each in given]
             wanted = self._entries(name, member, destinations, sources)
             if wanted is not None and len(numbers) != wanted:
                 raise _bad(f"{member} has {len(numbers)} entries: {wanted} are wanted")
             setattr(request, member, numbers)
         if tensors is not None:
-            request.tensors = [int(each) for pair in tensors for each in pair]
+            request.tensors = [whole_number(each, "an entry of tensors") for pair in tensors for each in pair]
         for member, given in members.items():
-            if not hasattr(request, member):
-                raise TypeError(f"a collective has no {member!r}")
             if given is not None:
-                setattr(request, member, given)
+                setattr(request, member, self._member(member, given))
         self._expect_lengths(name, request, source, target)
         made = Schedule(self, _core.collective(self, name, source.address, target.address, request), [source], [target])
         made._dtype, made._kind = request.dtype, kind
         made._blocks = self._blocks_of_rounds(name, request)
         return self._agreed(made)
+
+    def _root(self, given: Any) -> int:
+        return whole_number(given, "root", 0, self.size - 1)
+
+    def _member(self, name: str, given: Any) -> Any:
+        """The value of a member of lsched_collective_desc that is a number or a text."""
+        if name == "algorithm":
+            return text_of(given, name)
+        if name == "root":
+            return self._root(given)
+        if name not in _LARGEST:
+            raise TypeError(f"a collective has no {name!r}")
+        return whole_number(given, name, 0, _LARGEST[name])
 
     def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
         """By the table of lsched.h. Memory is as long as the collective reads and writes, or in place."""

@@ -98,6 +98,52 @@ def test_a_loop_needs_batches_and_steps():
     as_threads(3, body)
 
 
+@pytest.mark.parametrize("until", [2.5, None, "3", 2**63])
+def test_a_loop_ends_with_a_whole_number_on_all_ranks(until):
+    def body(world):
+        with world.partial(1, "f4", activation="full") as sums:
+            with pytest.raises(libsched.ArgumentError, match="until is .*: give a whole number"):
+                for _ in sums.rounds([1], until=until if world.rank == 1 else 3):
+                    raise AssertionError("a batch was yielded")
+            for _ in sums.rounds([1], until=np.int64(2)):
+                sums.collect(sums.offer(np.ones(1, "f4")), None, LIMIT)
+            assert sums.round == 2
+
+    as_threads(3, body)
+
+
+@pytest.mark.parametrize("activation", ["full", "solo"])
+def test_a_loop_ends_with_the_same_number_on_all_ranks(activation):
+    def body(world):
+        with world.partial(1, "f4", activation=activation) as sums:
+            with pytest.raises(libsched.Mismatch, match="until is 3 on rank 0 and 5 on rank 2") as caught:
+                for _ in sums.rounds([1], until=5 if world.rank == 2 else 3):
+                    raise AssertionError("a batch was yielded")
+            assert caught.value.rank == 2
+            for _ in sums.rounds([1], until=2):
+                sums.collect(sums.offer(np.ones(1, "f4")), None, LIMIT)
+
+    as_threads(3, body)
+
+
+@pytest.mark.parametrize("call", ["flush", "flush_buckets", "model_sync"])
+def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
+    """Seconds before the timeout of the other ranks."""
+
+    def body(world):
+        sums = world.partial(4, "f4", averages_weights=True)
+        with world.barrier() as all_have_made_it:
+            all_have_made_it.run(LIMIT)
+        array = np.zeros(5 if world.rank == 1 else 4, "f4")
+        wanted = libsched.ArgumentError if world.rank == 1 else libsched.Cancelled
+        with pytest.raises(wanted) as caught:
+            getattr(sums, call)([array] if call == "flush_buckets" else array, timeout=LIMIT)
+        assert caught.value.rank == (None if world.rank == 1 else 1)
+        sums.close(LIMIT)
+
+    as_threads(3, body)
+
+
 def test_calls_without_a_contribution_buckets_and_what_is_pending():
     def body(world):
         with world.partial(5, "f8", activation="full", buckets=[2, 0, 3]) as sums:

@@ -169,6 +169,67 @@ def test_the_reason_reaches_the_other_ranks():
     as_threads(RANKS, body)
 
 
+def refused_text(world, body):
+    """The text that this rank gets if rank 1 makes `body` and the other ranks an allreduce."""
+    with pytest.raises(libsched.ArgumentError) as caught:
+        body() if world.rank == 1 else world.allreduce(some(4))
+    return caught.value.text
+
+
+@pytest.mark.parametrize("text, body", [
+    ("root is 0.5: give a whole number from 0 to 2", lambda w: w.bcast(some(4), root=0.5)),
+    ("root is 0.5: give a whole number from 0 to 2", lambda w: w.reduce(some(4), root=0.5)),
+    ("root is None: give a whole number from 0 to 2", lambda w: w.gather(some(4), some(12), root=None)),
+    ("root is 3: give a whole number from 0 to 2", lambda w: w.scatter(some(12), some(4), root=3)),
+    ("root is -1: give a whole number from 0 to 2", lambda w: w.collective("bcast", None, some(4), count=4, root=-1)),
+    ("depth is 1.0: give a whole number from 0 to", lambda w: w.allreduce(some(4), depth=1.0)),
+    ("algorithm is 7: give a text, or None", lambda w: w.allreduce(some(4), algorithm=7)),
+    ("an entry of counts is 1.5: give a whole number", lambda w: w.allgather(some(4), some(12), counts=[1.5, 2, 3])),
+    ("input is None: give an array", lambda w: w.allreduce(None)),
+    ("input is None: give an array", lambda w: w.alltoall(None)),
+    ("input is None: give an array", lambda w: w.reduce_scatter(None)),
+    ("output is None: give an array", lambda w: w.allgather(some(4), None)),
+    ("buffer is None: give an array", lambda w: w.bcast(None)),
+    ("color is 0.5: give a whole number", lambda w: w.split(0.5)),
+    ("count is 4.0: give a whole number", lambda w: w.partial(4.0)),
+    ("seed is -1: give a whole number", lambda w: w.partial(4, seed=-1)),
+    ("k is '2': give a whole number", lambda w: w.sparse_allreduce(some(4), some(4), "2")),
+    ("scale is 'x': give a number", lambda w: w.sparse_allreduce(some(4), some(4), 2, scale="x")),
+    ("input: the dtype '>f8' is not in the byte order of this machine: give array.astype('<f8')",
+     lambda w: w.allreduce(some(4, ">f8"))),
+    ("is structured: give each field as an array of its own", lambda w: w.allreduce(some(4, [("a", "f8")]))),
+    ("input: the dtype <U1 is none of int8", lambda w: w.allreduce(some(4, "U1"))),
+])
+def test_the_reason_is_a_plain_sentence(text, body):
+    def of_rank(world):
+        told = refused_text(world, lambda: body(world))
+        expect_right_sum(world, 1)
+        return told
+
+    for told in as_threads(RANKS, of_rank):
+        assert text in told
+
+
+@pytest.mark.parametrize("root", [np.int64(1), np.uint8(1), np.argmax([0, 1, 0]), True])
+def test_a_root_is_anything_that_python_takes_for_an_index(root):
+    def body(world):
+        array, blocks, mine = np.full(2, float(world.rank)), np.zeros(6), np.zeros(2)
+        with world.bcast(array, root) as step:
+            step.run(LIMIT)
+        assert (array == 1).all()
+        with world.reduce(array, root=root) as step:
+            step.run(LIMIT)
+        assert (array == (3 if world.rank == 1 else 1)).all()
+        with world.gather(np.full(2, float(world.rank)), blocks, root) as step:
+            step.run(LIMIT)
+        assert list(blocks) == ([0, 0, 1, 1, 2, 2] if world.rank == 1 else [0] * 6)
+        with world.scatter(blocks, mine, root) as step:
+            step.run(LIMIT)
+        assert (mine == world.rank).all()
+
+    as_threads(RANKS, body)
+
+
 def test_a_refusal_before_creates_that_do_not_wait():
     def body(world):
         world.nonblocking = True
