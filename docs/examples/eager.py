@@ -26,7 +26,7 @@ loader = DataLoader(data, batch_size=16, sampler=DistributedSampler(data))
 model = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 1))
 lst.broadcast_parameters(model)
 opt = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-opt = lst.PartialOptimizer(opt, model.named_parameters(), activation="quorum(3)", lag="history")
+opt = lst.PartialOptimizer(opt, model.named_parameters())
 
 steps, begin = 0, time.monotonic()
 for x, y in opt.rounds(loader, until=ROUNDS):

@@ -18,8 +18,7 @@ _Batch = TypeVar("_Batch")
 class PartialOptimizer(Wrapper):
     """An optimizer that combines gradients by a partial allreduce: step() does not wait for the slowest rank.
 
-        opt = libsched.torch.PartialOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(),
-                                              activation="quorum(3)", lag="history")
+        opt = libsched.torch.PartialOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
         libsched.torch.broadcast_parameters(model)
         for x, y in opt.rounds(loader, until=1000):
             opt.zero_grad()
@@ -28,8 +27,9 @@ class PartialOptimizer(Wrapper):
         opt.close()
 
     Made by all ranks, with the same arguments but for lag and divisor:
-        activation     who starts a round: "full", "solo", "majority", "quorum(K)",
-                       "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"
+        activation     what starts a round: "full", "solo", "majority", "quorum(K)",
+                       "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
+                       quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
         lag            what becomes of results this rank was too late for: "latest": the newest alone counts, as in the
                        paper; "accumulate": their sum; "history": an inner step for each of the last 60
         divisor        what sums are divided by: "ranks", "contributors" or "offers"
@@ -48,7 +48,7 @@ class PartialOptimizer(Wrapper):
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
-                 activation: str = "majority", lag: str = "history", divisor: str = "ranks",
+                 activation: str | None = None, lag: str = "history", divisor: str = "ranks",
                  process_group: Any = None, timeout: float | None = None, seed: int = 0,
                  on_round: Callable[[Report], None] | None = None) -> None:
         self.world, self._limit = world_and_limit(process_group, timeout)
@@ -65,6 +65,8 @@ class PartialOptimizer(Wrapper):
         self._rounds_before = 0
         self._has_left = False
         self._differs = False  # from replicas that have made a step for each round
+        if activation is None:
+            activation = f"quorum({max(1, 3 * self.world.size // 4)})"
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
                              seed=seed, averages_weights=True)
         self._open(passes=0)
