@@ -267,10 +267,7 @@ class whole_result {
 
 /// Reports a failed offer to lsched_last_failure(), and returns its status.
 lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
-  constexpr const char k_reason[] =
-      "no contribution is accepted after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or while "
-      "buckets of lsched_offer_bucket are missing";
-  if (answer == status::state) return refuse(&schedule, k_reason, kept_diagnostic());
+  if (answer == status::state) return refuse(&schedule, schedule.session->why_no_offer(), kept_diagnostic());
   return explain_start(schedule, *schedule.instance, answer);
 }
 
