@@ -91,6 +91,16 @@ inline result<bool> switch_in_environment(const char* variable) {
   return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither 1 nor 0"};
 }
 
+/// The number of the GPU to attach, from LSCHED_CUDA_DEVICE.
+inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
+  return number_in_environment("LSCHED_CUDA_DEVICE");
+}
+
+/// Whether a GPU's stream may wait for rounds by itself, from LSCHED_CUDA_STREAMS; if not, the host waits.
+inline result<bool> cuda_streams_in_environment() {
+  return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
+}
+
 /// How the local launcher started this process.
 struct launch {
   int descriptor = -1;

@@ -286,7 +286,8 @@ result<creation> describe(lsched_world& world, const result<lsched_collective_de
   if (request->buffers.output) memory.outputs.push_back(request->output);
   if (has_lists) memory.input_lists.resize(memory.inputs.size()), memory.output_lists.resize(memory.outputs.size());
   const std::size_t depth = std::max<std::size_t>(1, static_cast<std::size_t>(desc->depth));
-  std::string agreement = agreement_of(*request->kind, request->data, made->chosen.how->name);
+  std::string agreement = agreement_of(*request->kind, request->data, made->chosen.how->name,
+                                       desc->elements == nullptr ? "" : desc->elements);
   if (depth > 1) agreement += " depth " + std::to_string(depth);
   return creation{.request = {.agreement = std::move(agreement),
                               .program = made->program,

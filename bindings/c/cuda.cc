@@ -10,12 +10,9 @@ namespace {
 constexpr std::int32_t k_misspelt_device = -2, k_misspelt_streams = -1;
 constexpr std::uint64_t k_staging_bytes = std::uint64_t{64} << 20;
 
-result<std::optional<std::int32_t>> device_in_environment() { return number_in_environment("LSCHED_CUDA_DEVICE", 0); }
-result<bool> streams_in_environment() { return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host"); }
-
 lsched_cuda_config default_cuda_config() {
-  const auto number = device_in_environment();
-  const auto streams = streams_in_environment();
+  const auto number = cuda_device_in_environment();
+  const auto streams = cuda_streams_in_environment();
   return {.struct_size = sizeof(lsched_cuda_config),
           .device = !number ? k_misspelt_device : number->value_or(-1),
           .host_waits = !streams   ? k_misspelt_streams
@@ -27,12 +24,12 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
   const auto known = config == nullptr ? default_cuda_config() : read_struct(config, default_cuda_config());
   if (!known) return known.error();
   if (known->device == k_misspelt_device)
-    if (const auto said = device_in_environment(); !said) return said.error();
+    if (const auto said = cuda_device_in_environment(); !said) return said.error();
   if (known->device < -1)
     return failure{status::argument,
                    "device (lsched_cuda_config) is " + std::to_string(known->device) + ", no number from 0 on"};
   if (known->host_waits == k_misspelt_streams)
-    if (const auto said = streams_in_environment(); !said) return said.error();
+    if (const auto said = cuda_streams_in_environment(); !said) return said.error();
   if (known->host_waits != 0 && known->host_waits != 1)
     return failure{status::argument,
                    "host_waits (lsched_cuda_config) is " + std::to_string(known->host_waits) + ", neither 0 nor 1"};

@@ -531,6 +531,8 @@ typedef struct lsched_collective_desc {
   int32_t depth;     /* rounds that may be outstanding at once, up to 8, the same on all ranks; 0: one. With more than
                         one, memory comes with each round, in place if it was at create */
   lsched_divisor divisor; /* allreduce, reduce, reduce_scatter(_block): LSCHED_DIVIDE_BY_RANKS makes means of sums */
+  const char* elements;   /* what the elements are to the caller if dtype does not say it, such as "complex". The same
+                             text on all ranks, or the create returns MISMATCH. NULL or "": what dtype says */
 } lsched_collective_desc;
 
 /** Any that a message may have: 2^32. */
@@ -972,6 +974,7 @@ typedef struct lsched_partial_desc {
       sparse; /* of a sparse_allreduce, which NULL for `collective` then means; NULL for others. Its
                                        gradient and update are NULL, its count and dtype those above; the algorithm is
                                        named in it, not above. LSCHED_SUM, no divisor (an update is divided by P) */
+  const char* elements; /* as in lsched_collective_desc; not of a sparse_allreduce */
 } lsched_partial_desc;
 
 /** What a round was: the same bytes on every rank that has collected just up to it. */

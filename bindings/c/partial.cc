@@ -115,6 +115,7 @@ struct dense_request {
   activation starts;
   lag_rule lag;
   std::optional<shape> weights;  ///< that are averaged
+  std::string elements;          ///< as lsched_partial_desc::elements
 
   result<creation> make(lsched_world& world) const;
   result<creation> make_for_survivors(lsched_world& world) const;
@@ -125,8 +126,8 @@ struct dense_request {
 result<creation> dense_request::make(lsched_world& world) const {
   const auto made = world.schedules_made.get(kind->name, algorithm, data, starts);
   if (!made) return made.error();
-  creation all{{agreement_of(*kind, data, made->chosen.how->name) + text_of(starts) + (weights ? " averages" : "") +
-                    text_of_buckets(data),
+  creation all{{agreement_of(*kind, data, made->chosen.how->name, elements) + text_of(starts) +
+                    (weights ? " averages" : "") + text_of_buckets(data),
                 made->program,
                 {},
                 {.lag = lag, .tensors = data.tensors}}};
@@ -151,8 +152,13 @@ result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& 
   if (!data) return data.error();
   const auto starts = read_start(world, desc);
   if (!starts) return starts.error();
-  const dense_request request{
-      kind, desc.algorithm == nullptr ? "auto" : desc.algorithm, *data, *starts, lag_of(desc), weights_of(desc)};
+  const dense_request request{kind,
+                              desc.algorithm == nullptr ? "auto" : desc.algorithm,
+                              *data,
+                              *starts,
+                              lag_of(desc),
+                              weights_of(desc),
+                              desc.elements == nullptr ? "" : desc.elements};
   auto made = request.make(world);
   if (made && request.survives_ranks())
     made->extras.anew = [request](lsched_world& survivors) { return request.make_for_survivors(survivors); };
@@ -172,7 +178,8 @@ std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const ls
                        {desc.buckets != nullptr || desc.bucket_count != 0, "has no buckets"},
                        {desc.tensors != nullptr || desc.tensor_count != 0, "has no tensors"},
                        {sparse.nans == LSCHED_NAN_ERROR, "that is partial has no rounds to refuse: LSCHED_NAN_ERROR"},
-                       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"}},
+                       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"},
+                       {desc.elements != nullptr && *desc.elements != 0, "is of real numbers: leave elements NULL"}},
                       "a sparse allreduce ");
 }
 
@@ -260,10 +267,7 @@ class whole_result {
 
 /// Reports a failed offer to lsched_last_failure(), and returns its status.
 lsched_status explain_offer(const lsched_schedule& schedule, status answer) {
-  constexpr const char k_reason[] =
-      "no contribution is accepted after lsched_leave, in the middle of lsched_flush or lsched_model_sync, or while "
-      "buckets of lsched_offer_bucket are missing";
-  if (answer == status::state) return refuse(&schedule, k_reason, kept_diagnostic());
+  if (answer == status::state) return refuse(&schedule, schedule.session->why_no_offer(), kept_diagnostic());
   return explain_start(schedule, *schedule.instance, answer);
 }
 

@@ -132,7 +132,8 @@ std::string text_of_tensors(std::span<const tensor> tensors) {
 
 }  // namespace
 
-std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm) {
+std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
+                         std::string_view elements) {
   std::string text = std::string(kind.name) + " " + std::string(algorithm);
   if (data.radix != 0) text += " radix " + std::to_string(data.radix);
   if (!kind.moves_data) return text;
@@ -140,6 +141,7 @@ std::string agreement_of(const collective& kind, const shape& data, std::string_
   if (data.is_mean) text += " divided by ranks";
   if (data.what == kernel::user)
     text += std::string(data.commutes ? " commutative" : " ordered") + " unit " + std::to_string(data.unit);
+  if (!elements.empty()) text += " " + std::string(elements) + " as";
   text += " " + std::string(name_of(data.type));
   if (data.room != 0) text += " capacity " + std::to_string(data.room);
   if (!kind.has_blocks && !kind.has_counts && data.room == 0) text += " count " + std::to_string(data.count);

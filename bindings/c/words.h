@@ -52,8 +52,10 @@ result<user_kernel> read_user_op(const lsched_user_op& user_op);
 /// An activation that is not none.
 result<activation> read_activation(const char* words, std::uint64_t seed);
 
-/// All that ranks have to agree about, in words.
-std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm);
+/// Returns the text of everything that ranks must agree on. `elements`: what the elements are to the caller; empty: what
+/// their dtype says.
+std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
+                         std::string_view elements);
 
 /// Why a create has failed. Where one of two ranks has segments (agreement_of), it says what to do about that.
 failure with_advice(failure why);

@@ -12,6 +12,7 @@
 #include "bindings/c/words.h"
 #include "bindings/environment.h"
 #include "bindings/environment_names.h"
+#include "bindings/foreign_launcher.h"
 #include "bindings/log.h"
 #include "bindings/selection_environment.h"
 #include "collectives/algorithm/nodes.h"
@@ -179,6 +180,9 @@ result<open_options> read_config(const lsched_config* config) {
   if (!choose_by) return choose_by.error();
   if (!ranks_per_node) return ranks_per_node.error();
   if (!start_seconds) return start_seconds.error();
+  if (const auto is_alone = wants_world_of_one(); !is_alone) return is_alone.error();
+  if (const auto device = cuda_device_in_environment(); !device) return device.error();
+  if (const auto streams = cuda_streams_in_environment(); !streams) return streams.error();
   const char* const prefix = text_in_environment("LSCHED_TRACE");
   if (auto why = validate_trace(prefix == nullptr ? "" : prefix)) return *why;
   constexpr auto k_most = static_cast<std::uint64_t>(std::chrono::nanoseconds::max().count()) / 4;

@@ -53,7 +53,7 @@ std::vector<std::string> warnings_about_environment() {
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
   if (const auto ranks = number_in_environment("LSCHED_RANKS_PER_NODE", 1); !ranks)
     warnings.push_back(ranks.error().text);
-  if (const auto gpu = number_in_environment("LSCHED_CUDA_DEVICE"); !gpu) warnings.push_back(gpu.error().text);
+  if (const auto gpu = cuda_device_in_environment(); !gpu) warnings.push_back(gpu.error().text);
   if (const auto region = region_in_environment(k_least_region_bytes); !region) warnings.push_back(region.error().text);
   if (const auto launched = find_launch(); !launched) warnings.push_back(launched.error().text);
   const char* trace = text_in_environment("LSCHED_TRACE");

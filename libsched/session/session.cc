@@ -55,6 +55,16 @@ status session::may_offer() const {
   return all_.rounds->offers->has_left() || is_in_common_call() ? status::state : status::ok;
 }
 
+const char* session::why_no_offer() const {
+  if (all_.rounds->offers->has_left()) return "this rank has left by lsched_leave, so no contribution is accepted";
+  if (is_in_common_call())
+    return call_ == common_call::flush
+               ? "lsched_flush has not ended on this rank: call lsched_flush again before the next offer"
+               : "lsched_model_sync has not ended on this rank: call lsched_model_sync again before the next offer";
+  return "a contribution in buckets is incomplete: give all buckets by lsched_offer_bucket and call lsched_offer_end, "
+         "or call lsched_withdraw";
+}
+
 // Answers whether it has posted: the round is not over yet.
 bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
@@ -150,7 +160,8 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
     return failure{status::mismatch, "an image of another dtype or count"};
   if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))
     return failure{status::argument, "an image that is too short or too long"};
-  if (const status why = may_offer(); why != status::ok) return failure{why, "nothing can be offered now"};
+  if (const status why = may_offer(); why != status::ok)
+    return failure{why, why == status::state ? why_no_offer() : "the schedule has failed"};
   if (all_.rounds->offers->is_prepared()) return failure{status::state, "a contribution is being put together"};
   if (head.offers > 0) all_.rounds->offers->load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
   return std::nullopt;

@@ -93,6 +93,9 @@ class session {
   /// over yet: *is_posted. STATE after leave(), or in the middle of flush or model_sync.
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
 
+  /// Returns why an offer, or a call beside offers, was refused with STATE.
+  const char* why_no_offer() const;
+
   /// The rounds up to `last` that are over count as called for; *skipped = the number of these rounds. The next offer
   /// calls for a round after them. STATE as offer().
   status skip(round_no last, std::uint64_t* skipped);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "bindings/c/private_calls.h"
+#include "bindings/cli/common/executable.h"
 #include "bindings/cli/common/launcher.h"
 #include "bindings/cli/doctor/child.h"
 #include "bindings/cli/doctor/finding.h"

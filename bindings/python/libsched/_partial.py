@@ -316,7 +316,7 @@ def make_partial(world: World, count: int, dtype: Any, *, collective: str | None
     handle = _core.partial(world, text_of(collective, "collective"), count, sizes, number, reduction, start,
                            whole_number(seed, "seed"), number_of(LAGS, lag, "lag"),
                            whole_number(history, "history", 0, 2**32 - 1), number_of(DIVISORS, divisor, "divisor"),
-                           text_of(algorithm, "algorithm"), averages_weights, cuts, wanted)
+                           text_of(algorithm, "algorithm"), averages_weights, cuts, wanted, kind)
     made = Partial(world, handle)
     made._dtype, made._kind = number, kind
     made._count = made._result_count = count

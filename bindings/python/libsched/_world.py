@@ -471,6 +471,7 @@ class World(_core.World):
         for member, given in members.items():
             if given is not None:
                 setattr(request, member, self._member(member, given))
+        request.elements = kind
         self._expect_lengths(name, request, source, target)
         made = Schedule(self, _core.collective(self, name, source.address, target.address, request), [source], [target])
         made._dtype, made._kind = request.dtype, kind

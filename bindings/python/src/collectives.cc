@@ -23,7 +23,8 @@ struct request {
   std::int32_t root = 0, radix = 0, depth = 0;
   words algorithm;
   std::uint64_t segment_bytes = 0, capacity = 0;
-  numbers tensors;  ///< begin and count, one after the other
+  numbers tensors;       ///< begin and count, one after the other
+  std::string elements;  ///< "complex", "bool", or empty for real numbers
 
   std::vector<lsched_tensor> table() const {
     std::vector<lsched_tensor> all;
@@ -63,7 +64,8 @@ address collective(const world& in, const std::string& name, address input, addr
       .tensor_count = table.size(),
       .capacity = what.capacity,
       .depth = what.depth,
-      .divisor = static_cast<lsched_divisor>(what.divisor)};
+      .divisor = static_cast<lsched_divisor>(what.divisor),
+      .elements = what.elements.c_str()};
   lsched_schedule* made = nullptr;
   blocking(
       [&, all = committing(in)](lsched_diagnostic* why) { return lsched_collective_create(all, &desc, &made, why); });
@@ -155,7 +157,8 @@ void add_collectives(nb::module_& module) {
       .def_rw("algorithm", &request::algorithm, nb::arg().none())
       .def_rw("segment_bytes", &request::segment_bytes)
       .def_rw("capacity", &request::capacity)
-      .def_rw("tensors", &request::tensors);
+      .def_rw("tensors", &request::tensors)
+      .def_rw("elements", &request::elements);
   module.attr("ANY_COUNT") = LSCHED_ANY_COUNT;
   module.def("collective", collective);
   module.def("barrier", barrier);

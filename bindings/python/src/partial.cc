@@ -15,7 +15,8 @@ using limit = std::optional<double>;
 address create(const world& in, std::optional<std::string> collective, std::uint64_t count,
                const std::vector<std::uint64_t>& buckets, int dtype, int reduction, const std::string& activation,
                std::uint64_t seed, int lag, std::uint32_t history, int divisor, std::optional<std::string> algorithm,
-               bool averages_weights, const std::vector<std::uint64_t>& tensors, const lsched_sparse_desc* sparse) {
+               bool averages_weights, const std::vector<std::uint64_t>& tensors, const lsched_sparse_desc* sparse,
+               const std::string& elements) {
   std::vector<lsched_tensor> table;
   for (std::size_t i = 0; i + 1 < tensors.size(); i += 2) table.push_back({tensors[i], tensors[i + 1]});
   const lsched_partial_desc desc{.struct_size = sizeof desc,
@@ -34,7 +35,8 @@ address create(const world& in, std::optional<std::string> collective, std::uint
                                  .averages_weights = averages_weights ? 1 : 0,
                                  .tensors = table.empty() ? nullptr : table.data(),
                                  .tensor_count = table.size(),
-                                 .sparse = sparse};
+                                 .sparse = sparse,
+                                 .elements = elements.c_str()};
   lsched_schedule* made = nullptr;
   blocking([&, all = committing(in)](lsched_diagnostic* why) { return lsched_partial_create(all, &desc, &made, why); });
   return adopted(made);
@@ -148,7 +150,8 @@ std::string stats(const schedule& of) {
 
 void add_partial(nb::module_& module) {
   module.def("partial", create, nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none());
+             nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg().none(),
+             nb::arg());
   module.def("offer", offer);
   module.def("offer_buckets", offer_buckets);
   module.def("offer_bucket", [](const schedule& of, std::uint32_t index, address bucket) {

@@ -160,3 +160,32 @@ def test_schedules_by_hand_combine_bools_as_bools():
         assert out.view("u1").tolist() == [0, 1, 1, 1]
 
     as_threads(1, body)
+
+
+# Arrays of the odd rank and of the other ranks, with the same elements of the C interface.
+KINDS = [("c16", "f8", 2, "complex as f64", " f64 "), ("c8", "f4", 2, "complex as f32", " f32 "),
+         ("u1", "?", 1, " u8 ", "bool as u8")]
+
+
+@pytest.mark.parametrize("odd, even, factor, odd_text, even_text", KINDS)
+@pytest.mark.parametrize("way", ["allreduce", "bcast", "allgather", "collective", "partial"])
+@pytest.mark.parametrize("count", [4, 0])
+def test_kinds_that_differ_between_ranks_are_refused(way, odd, even, factor, odd_text, even_text, count):
+    def body(world):
+        is_odd = world.rank == 1
+        mine = np.zeros(count if is_odd else factor * count, odd if is_odd else even)
+        all_ranks = np.zeros(RANKS * mine.size, mine.dtype)
+        make = {"allreduce": lambda: world.allreduce(mine, op="sum" if factor == 2 else "lor"),
+                "bcast": lambda: world.bcast(mine),
+                "allgather": lambda: world.allgather(mine, all_ranks),
+                "collective": lambda: world.collective("bcast", None, mine, count=factor * count),
+                "partial": lambda: world.partial(mine.size, mine.dtype, op="lor")}[way]
+        with pytest.raises(libsched.Mismatch) as caught:
+            make()
+        assert odd_text in caught.value.text and even_text in caught.value.text
+        with world.allreduce(np.ones(2)) as step:
+            step.run(LIMIT)
+
+    if way == "partial" and factor == 2:
+        pytest.skip("no word names a complex dtype")
+    as_threads(RANKS, body)

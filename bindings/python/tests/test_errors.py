@@ -232,3 +232,22 @@ def test_ranks_on_several_hosts_are_refused():
 
     with pytest.raises(libsched.Unsupported, match="ranks 0 and 1 are on the hosts .*Python package reaches one"):
         libsched.open_with(0, 2, exchange)
+
+
+@pytest.mark.parametrize("has_memory", [False, True])
+def test_a_world_names_what_is_open(has_memory):
+    def body(world):
+        memory = world.empty(8) if has_memory else None
+        barrier, sums, box = world.barrier(), world.allreduce(np.zeros(4)), world.mailbox()
+        with pytest.raises(libsched.Busy, match="barrier.*allreduce.*a mailbox"):
+            world.close()
+        box.close()
+        barrier.close()
+        with pytest.raises(libsched.Busy, match="allreduce") as caught:
+            world.close()
+        assert "barrier" not in caught.value.text
+        sums.close()
+        world.close()
+        del memory
+
+    as_threads(3, body)

@@ -144,6 +144,31 @@ def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
     as_threads(3, body)
 
 
+def test_an_offer_says_why_it_is_refused_now():
+    def body(world):
+        one = np.ones(5, "f8")
+        with world.partial(5, "f8", activation="full", buckets=[2, 3], averages_weights=True) as sums, \
+                world.barrier() as all_know:
+            sums.offer_bucket(0, one[:2])
+            with pytest.raises(libsched.StateError, match="a contribution in buckets is incomplete"):
+                sums.offer_end()
+            assert sums.withdraw() == 0
+            for call, name in ((sums.flush, "lsched_flush"), (sums.model_sync, "lsched_model_sync")):
+                if world.rank != 1:
+                    with pytest.raises(libsched.Timeout):
+                        call(one, timeout=0.01)
+                    for refused in (lambda: sums.offer(one), lambda: sums.skip(1), sums.withdraw):
+                        with pytest.raises(libsched.StateError, match=f"{name} has not ended on this rank"):
+                            refused()
+                all_know.run(LIMIT)
+                call(one, timeout=LIMIT)
+            sums.leave()
+            with pytest.raises(libsched.StateError, match="this rank has left"):
+                sums.offer(one)
+
+    as_threads(3, body)
+
+
 def test_calls_without_a_contribution_buckets_and_what_is_pending():
     def body(world):
         with world.partial(5, "f8", activation="full", buckets=[2, 0, 3]) as sums:

@@ -46,7 +46,7 @@ std::array<char, 40> boot_of_machine() {
 }
 
 failure file_failure(status code, const std::string& path, const std::string& why) {
-  return {code, "the recorder's file " + path + ": " + why};
+  return {code, "the recorder's file " + path + " (LSCHED_RECORDER): " + why};
 }
 
 /// Whether the file may go: it is not there, empty, or a recording.

@@ -129,7 +129,8 @@ result<recorder_file> create_recorder(const std::string& name, std::int64_t rank
   recorder_file made{};
   if (error || path.native().size() >= made.path.size())
     return failure{status::argument,
-                   "the recorder's file " + name + ": " + (error ? error.message() : "the path is too long")};
+                   "the recorder's file " + name +
+                       " (LSCHED_RECORDER): " + (error ? error.message() : "the path is too long")};
   const auto file = create_recording(path, ranks);
   if (!file) return file.error();
   struct stat info {};
