@@ -96,7 +96,7 @@ inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
   return number_in_environment("LSCHED_CUDA_DEVICE");
 }
 
-/// Whether a GPU's stream may wait for rounds by itself, from LSCHED_CUDA_STREAMS; if not, the host waits.
+/// Returns false if LSCHED_CUDA_STREAMS asks that the host waits, and not the stream of a GPU.
 inline result<bool> cuda_streams_in_environment() {
   return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
 }

@@ -52,8 +52,8 @@ result<user_kernel> read_user_op(const lsched_user_op& user_op);
 /// An activation that is not none.
 result<activation> read_activation(const char* words, std::uint64_t seed);
 
-/// Returns the text of everything that ranks must agree on. `elements`: what the elements are to the caller; empty: what
-/// their dtype says.
+/// Returns the text on which all ranks must agree.
+/// `elements`: as in lsched_collective_desc, or empty.
 std::string agreement_of(const collective& kind, const shape& data, std::string_view algorithm,
                          std::string_view elements);
 

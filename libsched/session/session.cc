@@ -59,8 +59,8 @@ const char* session::why_no_offer() const {
   if (all_.rounds->offers->has_left()) return "this rank has left by lsched_leave, so no contribution is accepted";
   if (is_in_common_call())
     return call_ == common_call::flush
-               ? "lsched_flush has not ended on this rank: call lsched_flush again before the next offer"
-               : "lsched_model_sync has not ended on this rank: call lsched_model_sync again before the next offer";
+               ? "lsched_flush is incomplete on this rank: call lsched_flush again before the next offer"
+               : "lsched_model_sync is incomplete on this rank: call lsched_model_sync again before the next offer";
   return "a contribution in buckets is incomplete: give all buckets by lsched_offer_bucket and call lsched_offer_end, "
          "or call lsched_withdraw";
 }

@@ -64,7 +64,7 @@ def _flaw_of_dtype(array: Any) -> str | None:
     if kind == "V":
         return f"numpy does not export the dtype {dtype}: give a view of integers of the same size, and name the dtype"
     if kind is not None and kind not in "biufc":
-        return f"the dtype {dtype} is none of {', '.join(DTYPES)}"
+        return f"the dtype {dtype} is not supported: use one of {', '.join(DTYPES)}"
     return None
 
 
@@ -96,9 +96,9 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
 
 
 def look_at_given(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """The same of an array that must be there. Raises ArgumentError for None."""
+    """Returns look(), but raises ArgumentError for None."""
     if array is None:
-        raise ArgumentError(f"{name} is None: give an array", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"{name} must be an array, not None", "LSCHED_ERR_ARGUMENT")
     return look(array, is_written, dtype, name)
 
 

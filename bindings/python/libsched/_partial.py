@@ -89,9 +89,9 @@ class Partial(Schedule):
         of the sampler or batch sampler of `batches`, if that exists (torch's DistributedSampler has it).
 
         Collective: all ranks call it with the same `until`, and wait for each other before the first batch, at most
-        `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if `until` is no whole number on one of
-        them, and Mismatch if it differs. Raises ArgumentError if a pass has no batch (an iterator can be read once
-        only), and StateError if no offer was made in a whole pass.
+        `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is not
+        a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator can
+        be read once only), and StateError if no offer was made in a whole pass.
         """
         return self._rounds(batches, self._agreed_until(until))
 
@@ -148,7 +148,7 @@ class Partial(Schedule):
     def offer(self, contribution: Any = None) -> Ticket:
         """Deposit a copy of an array and call for my next round; None: call without a contribution. Does not block.
 
-        Local: if the array is refused, this rank has not called, and the other ranks do not hear of that. Offer again.
+        If the array is refused, this rank makes no call, and no other rank raises. Offer again.
         Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")

@@ -158,7 +158,7 @@ def test_an_offer_says_why_it_is_refused_now():
                     with pytest.raises(libsched.Timeout):
                         call(one, timeout=0.01)
                     for refused in (lambda: sums.offer(one), lambda: sums.skip(1), sums.withdraw):
-                        with pytest.raises(libsched.StateError, match=f"{name} has not ended on this rank"):
+                        with pytest.raises(libsched.StateError, match=f"{name} is incomplete on this rank"):
                             refused()
                 all_know.run(LIMIT)
                 call(one, timeout=LIMIT)

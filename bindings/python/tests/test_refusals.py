@@ -185,11 +185,11 @@ def refused_text(world, body):
     ("depth is 1.0: give a whole number from 0 to", lambda w: w.allreduce(some(4), depth=1.0)),
     ("algorithm is 7: give a text, or None", lambda w: w.allreduce(some(4), algorithm=7)),
     ("an entry of counts is 1.5: give a whole number", lambda w: w.allgather(some(4), some(12), counts=[1.5, 2, 3])),
-    ("input is None: give an array", lambda w: w.allreduce(None)),
-    ("input is None: give an array", lambda w: w.alltoall(None)),
-    ("input is None: give an array", lambda w: w.reduce_scatter(None)),
-    ("output is None: give an array", lambda w: w.allgather(some(4), None)),
-    ("buffer is None: give an array", lambda w: w.bcast(None)),
+    ("input must be an array, not None", lambda w: w.allreduce(None)),
+    ("input must be an array, not None", lambda w: w.alltoall(None)),
+    ("input must be an array, not None", lambda w: w.reduce_scatter(None)),
+    ("output must be an array, not None", lambda w: w.allgather(some(4), None)),
+    ("buffer must be an array, not None", lambda w: w.bcast(None)),
     ("color is 0.5: give a whole number", lambda w: w.split(0.5)),
     ("count is 4.0: give a whole number", lambda w: w.partial(4.0)),
     ("seed is -1: give a whole number", lambda w: w.partial(4, seed=-1)),
@@ -198,7 +198,7 @@ def refused_text(world, body):
     ("input: the dtype '>f8' is not in the byte order of this machine: give array.astype('<f8')",
      lambda w: w.allreduce(some(4, ">f8"))),
     ("is structured: give each field as an array of its own", lambda w: w.allreduce(some(4, [("a", "f8")]))),
-    ("input: the dtype <U1 is none of int8", lambda w: w.allreduce(some(4, "U1"))),
+    ("input: the dtype <U1 is not supported: use one of int8", lambda w: w.allreduce(some(4, "U1"))),
 ])
 def test_the_reason_is_a_plain_sentence(text, body):
     def of_rank(world):
