@@ -117,6 +117,7 @@ class Group(ProcessGroup):
             return
         try:
             self._schedules.close()
+            self._calls.expect_agreed(self._calls.agreements)
             self._calls.forget_messages()
             self._box.close()
             self.world.close()
@@ -136,25 +137,26 @@ class Group(ProcessGroup):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
                   op: Any = None) -> Work:
-        kind = None
+        place = None
         try:
             tensor = tensors[0]
             # Hashing an enum of torch takes a microsecond.
             key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
             is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
             is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
-            if is_plain and is_alone and len(tensors) == 1 and not opts.asyncOp:
+            is_usual = tensors.__class__ is list and len(tensors) == 1 and op is None and timeout is None
+            if is_plain and is_alone and is_usual and not opts.asyncOp:
+                where, limit = tensor.data_ptr(), self._limit_of(opts)
                 kind = self._known(key)
+                if kind is not None and (where != 0 or key[0] == 0):
+                    place = kind.ready_place()
         except Exception:
             pass  # raised again on the way for other calls, which refuses the call on all ranks
-        if kind is None or tensors.__class__ is not list or op is not None or timeout is not None:
+        if place is None:
             return self._other_allreduce(tensors, opts, timeout, op)
-        where = tensor.data_ptr()
         calls = self._calls
         calls.number = calls.number + 1 if calls.is_under_way else (calls.number | _calls.PARTS) + 1
         try:
-            place = kind.place(where, where)
-            limit = self._limit_of(opts)
             try:
                 self._finish_run(place.schedule._run_at(where, where, limit), limit)
             except BaseException as error:
@@ -523,9 +525,11 @@ class Group(ProcessGroup):
         return _DONE
 
     def _finish_run(self, ticket: Any, limit: float) -> None:
-        """Waits for a round that has not ended in its first slice."""
+        """Waits for a round that has not ended in its first slice. `ticket`: None if the round has ended."""
         if ticket is not None:
-            self._calls.wait(ticket, limit - _calls.SLICE, self._calls.number)
+            Round(self._calls, ticket).wait(limit - _calls.SLICE)
+        elif self._calls.agreements:
+            self._calls.expect_agreed(self._calls.agreements)
 
     def _placed(self, kind: Kind, input: int, output: int) -> Any:
         """The place of a round. A call of several parts waits for each create: if a part was refused, no rank makes the
@@ -560,6 +564,7 @@ class Group(ProcessGroup):
             raise
         try:
             place = self._placed(kind, input, output)
+            self._calls.expect_agreed(self._calls.agreements)
             try:
                 ticket = place.start(input, output, stream.cuda_stream, keeps)
             except (ArgumentError, Unsupported):

@@ -122,6 +122,20 @@ class Kind:
         self._next = after
         return place
 
+    def ready_place(self) -> Place | None:
+        """The next place, if its schedule exists and its last round has ended; taking that place cannot fail. None: the
+        caller must use place()."""
+        number = self._next
+        if number == len(self._places):
+            return None
+        place = self._places[number]
+        if place.work is not None:
+            if not place.work.has_ended():
+                return None
+            place.work = None
+        self._next = (number + 1) % RING
+        return place
+
     def expect_no_failure(self) -> None:
         """Raises the error of a work whose wait has failed, a timeout included."""
         for place in self._places:

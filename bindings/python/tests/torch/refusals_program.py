@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 import libsched.torch
+from libsched.torch._calls import Calls
 from libsched.torch._group import Group
 
 LIMIT = 60
@@ -48,6 +49,12 @@ def sparse_integers():
     return torch.sparse_coo_tensor([[0]], torch.ones(1, dtype=torch.int64), (4,))
 
 
+def summed(tensor):
+    """Within a transform of torch, where tensors have no memory."""
+    dist.all_reduce(tensor)
+    return tensor.sum()
+
+
 SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
 
 # For each method of the group: the call that is made well, and calls that are refused. `at` is the rank that is
@@ -59,7 +66,8 @@ CALLS = {
         lambda at: dist.all_reduce(torch.ones(4, dtype=torch.bool), AVG), lambda at: dist.all_reduce(Meta(4)),
         lambda at: dist.all_reduce(sparse_integers()), lambda at: world().allreduce(["x"]),
         lambda at: world().allreduce([ones(4)], "plus"), lambda at: world().allreduce([]),
-        lambda at: world().allreduce([ones(4)], timeout="x", op=3)]),
+        lambda at: world().allreduce([ones(4)], timeout="x", op=3), lambda at: dist.all_reduce(ones(4).to_mkldnn()),
+        lambda at: torch.func.vmap(summed)(ones(2, 4)), lambda at: torch.func.grad(summed)(ones(4))]),
     "allreduce_coalesced": (lambda at: world().allreduce_coalesced([ones(4), ones(3)]), [
         lambda at: world().allreduce_coalesced([ones(4), Meta(3)]), lambda at: world().allreduce_coalesced(3)]),
     "reduce": (lambda at: dist.reduce(ones(4), at), [
@@ -123,6 +131,10 @@ CALLS = {
 # A rank's part of these calls may end well before the root comes.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
+# These calls are refused once more with ranks that come at different times.
+TIMED = {"allreduce", "allreduce_coalesced", "broadcast", "all_to_all_single"}
+DELAY = 0.3  # seconds, in which a round that waits looks for messages twice
+
 
 def scatter_options(root):
     options = dist.distributed_c10d.ScatterOptions()
@@ -144,12 +156,31 @@ def expect_right_sums(number):
         assert torch.equal(mine, torch.full((count,), float(size * (size - 1) // 2 + size * number))), mine
 
 
-def refused(name, number, good, bad, is_known):
-    """One call that a rank refuses. `is_known`: its schedules are there from an earlier call."""
+class SlowRefusal:
+    """Between the messages of a refusal and its commit, the rank loses its core."""
+
+    def __enter__(self):
+        self.tell_all = Calls._tell_all
+
+        def slowly(calls):
+            self.tell_all(calls)
+            time.sleep(DELAY)
+
+        Calls._tell_all = slowly
+
+    def __exit__(self, *_):
+        Calls._tell_all = self.tell_all
+
+
+def refused(name, number, good, bad, is_known, late_rank=None):
+    """One call that a rank refuses. `is_known`: its schedules are there from an earlier call. `late_rank`: comes late to
+    the call."""
     rank, size = dist.get_rank(), dist.get_world_size()
     at = number % size
     for _ in range(5 if is_known else 0):
         good(at)
+    if rank == late_rank:
+        time.sleep(DELAY)
     try:
         answer = (bad if rank == at else good)(at)
         if answer is not None and answer is not False:
@@ -180,6 +211,11 @@ def main(names):
         for number, bad in enumerate(cases):
             for is_known in (False,) if name in ROOTED else (False, True):
                 refused(name, number, good, bad, is_known)
+        for is_known in (False, True) if name in TIMED else ():
+            if name not in ROOTED or not is_known:
+                refused(name, 0, good, cases[0], is_known, late_rank=dist.get_world_size() - 1)
+                with SlowRefusal():
+                    refused(name, 0, good, cases[0], is_known)
     dist.destroy_process_group()
 
 
