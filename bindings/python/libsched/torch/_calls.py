@@ -212,6 +212,10 @@ class Calls:
         later ones."""
         if error.round is None and error.status in _OF_CREATES and _create_has_failed(schedule):
             with self._lock:
+                try:
+                    self.expect_agreed(self.agreements, 0.0)
+                except Error:
+                    pass  # that is not known yet, or the group was given up, and the next call raises the reason
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
@@ -244,19 +248,22 @@ class Calls:
         made._memory = memory
         self.agreements = (*self.agreements, made)
 
-    def expect_agreed(self, agreements: tuple[Schedule, ...]) -> None:
+    def expect_agreed(self, agreements: tuple[Schedule, ...], limit: float | None = None) -> None:
         """Raises Error, and gives the group up, if ranks do not agree which call was refused. Does not block after a
-        round of a later create, because creates are agreed upon in their order."""
+        round of a later create, because creates are agreed upon in their order. `limit`: seconds; None: the group's."""
         with self._lock:
             for made in agreements:
                 if made not in self.agreements:
                     continue
                 try:
-                    made._create_wait(self._limit)
+                    made._create_wait(self._limit if limit is None else limit)
+                except Timeout:
+                    raise
                 except Error as error:
-                    self._schedules.give_up(error)
-                    raise Error(f"the ranks do not agree which call was refused: {error.text}", error.status,
-                                error.rank) from error
+                    reason = Error(f"the ranks do not agree which call was refused: {error.text}", error.status,
+                                   error.rank)
+                    self._schedules.give_up(reason)
+                    raise reason from error
                 self.agreements = tuple(each for each in self.agreements if each is not made)
                 made._abandon()
 

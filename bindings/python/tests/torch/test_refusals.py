@@ -33,16 +33,18 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
         gather(3 if rank == 0 else 2)
     except RuntimeError as error:
         say(f"gather: {error}")
-    mine = torch.ones(2)
-    try:
-        dist.all_reduce(mine)
-        say(f"sum {mine.tolist()}")
-    except RuntimeError as error:
-        say(f"all_reduce: {error}")
+    for step in range(4):  # ranks that are one call apart add numbers of different steps
+        mine = torch.full((2,), 10.0 ** step)
+        try:
+            dist.all_reduce(mine)
+            say(f"step {step}: " + ("right" if mine[0] == 3 * 10.0 ** step else "wrong"))
+        except RuntimeError as error:
+            say(f"step {step}: {error}")
     os._exit(0)
     """)
     assert said.count("gather: gather_list has tensors of other sizes") == 1, said
-    assert "sum" not in said.replace("sum [3.0, 3.0]", ""), said
+    assert "wrong" not in said, said
+    assert said.count("step 3: ") == 3, said
 
 
 def test_conjugated_and_negated_tensors_are_resolved():
