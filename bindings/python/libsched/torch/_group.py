@@ -20,8 +20,8 @@ from ._compile import is_not_compiled
 from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
-from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_together, joined,
-                       overlap, scattered_to, side_by_side, staged)
+from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_memory,
+                       expect_together, joined, overlap, scattered_to, side_by_side, staged)
 from ._work import FutureOrder, Several, Work, as_torch_error, saturated, seconds
 from ._worlds import forget, opened
 
@@ -204,17 +204,15 @@ class Group(ProcessGroup):
         if isinstance(tensors, torch.Tensor):
             tensors, opts = [tensors], _filled(ReduceOptions(), timeout, rootRank=opts, reduceOp=_reduce_op(op))
         (tensor,) = tensors
-        flat, finish = staged(tensor)
+        is_root = self._my_rank == opts.rootRank
+        flat, finish = staged(tensor) if is_root else (side_by_side(tensor), None)
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
-            flat, finish = _scaled(tensor, opts), None
-            if self._my_rank == opts.rootRank:
-                finish = copied_to(tensor, flat)
+            flat = _scaled(tensor, opts)
+            finish = copied_to(tensor, flat) if is_root else None
             op = "sum"
         kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
                           dtype=dtype, op=op, divisor=divisor, root=opts.rootRank)
-        if self._my_rank != opts.rootRank:
-            finish = None
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
@@ -223,13 +221,13 @@ class Group(ProcessGroup):
         if isinstance(tensors, torch.Tensor):
             tensors, opts = [tensors], _filled(BroadcastOptions(), timeout, rootRank=opts)
         (tensor,) = tensors
-        flat, finish = staged(tensor)
+        is_root = self._my_rank == opts.rootRank
+        flat, finish = (side_by_side(tensor), None) if is_root else staged(tensor)
         bytes = flat.nbytes
         kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", flat, count=bytes, dtype=_BYTES,
                           root=opts.rootRank)
         where = flat.data_ptr()
-        return self._run(kind, where, where, tensors, opts, None if self._my_rank == opts.rootRank else finish,
-                         keeps=flat)
+        return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
     @collective_call
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
@@ -341,6 +339,8 @@ class Group(ProcessGroup):
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
             raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
+        for each in input:
+            expect_memory(each)
         joined = torch.cat([each.reshape(-1) for each in input])
         return self._reduce_scatter(output, joined, None if len(set(counts)) == 1 else counts, opts)
 
@@ -659,7 +659,7 @@ class Group(ProcessGroup):
             if rows % self._ranks:
                 raise _bad(f"{what} has {rows} rows, which are no {self._ranks} equal parts")
             return [tensor.nbytes // self._ranks] * self._ranks
-        if len(splits) != self._ranks or sum(splits) != rows:
+        if len(splits) != self._ranks or sum(splits) != rows or min(splits) < 0:
             raise _bad(f"{what} has {rows} rows, and its split sizes are {list(splits)}")
         row = tensor.nbytes // rows if rows else 0
         return [row * each for each in splits]

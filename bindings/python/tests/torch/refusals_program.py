@@ -38,6 +38,33 @@ def mixed():
     return [ones(2)] * (dist.get_world_size() - 1) + [ones(2, dtype=torch.int32)]
 
 
+def freed(*shape):
+    """A tensor whose storage has been freed, as FSDP does."""
+    tensor = torch.ones(*shape)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+def last_is(tensor):
+    return [*several()[1:], tensor]
+
+
+def same_memory():
+    """The same elements in two shapes."""
+    first = ones(2)
+    return [first, first.view(2, 1), *several()[2:]]
+
+
+def partly_same_memory():
+    whole = ones(2 + dist.get_world_size())
+    return [whole[i:i + 2] for i in range(dist.get_world_size())]
+
+
+def expanded(count):
+    """Elements that share memory."""
+    return ones(1).expand(count)
+
+
 class Meta:
     """A tensor on a device that the library does not know."""
 
@@ -67,24 +94,33 @@ CALLS = {
         lambda at: dist.all_reduce(sparse_integers()), lambda at: world().allreduce(["x"]),
         lambda at: world().allreduce([ones(4)], "plus"), lambda at: world().allreduce([]),
         lambda at: world().allreduce([ones(4)], timeout="x", op=3), lambda at: dist.all_reduce(ones(4).to_mkldnn()),
-        lambda at: torch.func.vmap(summed)(ones(2, 4)), lambda at: torch.func.grad(summed)(ones(4))]),
+        lambda at: torch.func.vmap(summed)(ones(2, 4)), lambda at: torch.func.grad(summed)(ones(4)),
+        lambda at: dist.all_reduce(freed(4)), lambda at: dist.all_reduce(expanded(4))]),
     "allreduce_coalesced": (lambda at: world().allreduce_coalesced([ones(4), ones(3)]), [
         lambda at: world().allreduce_coalesced([ones(4), Meta(3)]), lambda at: world().allreduce_coalesced(3)]),
     "reduce": (lambda at: dist.reduce(ones(4), at), [
         lambda at: dist.reduce(ones(4), at, BAND), lambda at: dist.reduce(Meta(4), at),
-        lambda at: world().reduce([ones(4)], "x"), lambda at: world().reduce(ones(4), 99)]),
+        lambda at: world().reduce([ones(4)], "x"), lambda at: world().reduce(ones(4), 99),
+        lambda at: dist.reduce(freed(4), at), lambda at: dist.reduce(expanded(4), at)]),
     "broadcast": (lambda at: dist.broadcast(ones(4), at), [
         lambda at: dist.broadcast(Meta(4), at), lambda at: world().broadcast(ones(4), 99),
-        lambda at: world().broadcast([ones(4), ones(4)])]),
+        lambda at: world().broadcast([ones(4), ones(4)]), lambda at: dist.broadcast(freed(4), at),
+        lambda at: dist.broadcast(expanded(4), (at + 1) % dist.get_world_size())]),
     "allgather": (lambda at: dist.all_gather(several(), ones(2)), [
         lambda at: dist.all_gather(several()[1:], ones(2)), lambda at: dist.all_gather(several(3), ones(2)),
         lambda at: dist.all_gather(same_tensor(), ones(2)), lambda at: dist.all_gather(several(), Meta(2)),
         lambda at: world().allgather([several(dtype=torch.int32)], [ones(2)]),
-        lambda at: world().allgather([mixed()], [ones(2)])]),
+        lambda at: world().allgather([mixed()], [ones(2)]), lambda at: dist.all_gather(several(), freed(2)),
+        lambda at: dist.all_gather(last_is(freed(2)), ones(2)),
+        lambda at: dist.all_gather(last_is(expanded(2)), ones(2)),
+        lambda at: dist.all_gather(same_memory(), ones(2)),
+        lambda at: dist.all_gather(partly_same_memory(), ones(2))]),
     "all_gather_single": (lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size()), ones(2)), [
         lambda at: dist.all_gather_into_tensor(ones(5), ones(2)),
         lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size(), dtype=torch.int32), ones(2)),
-        lambda at: dist.all_gather_into_tensor(Meta(2 * dist.get_world_size()), ones(2))]),
+        lambda at: dist.all_gather_into_tensor(Meta(2 * dist.get_world_size()), ones(2)),
+        lambda at: dist.all_gather_into_tensor(freed(2 * dist.get_world_size()), ones(2)),
+        lambda at: dist.all_gather_into_tensor(expanded(2 * dist.get_world_size()), ones(2))]),
     "allgather_coalesced": (lambda at: world().allgather_coalesced([[each] for each in several()], [ones(2)]), [
         lambda at: world().allgather_coalesced([[each] for each in several(3)], [ones(2)]),
         lambda at: world().allgather_coalesced(None, [ones(2)])]),
@@ -95,14 +131,20 @@ CALLS = {
     "gather": (lambda at: dist.gather(ones(2), several() if dist.get_rank() == at else None, at), [
         lambda at: dist.gather(ones(2), several(3), at), lambda at: dist.gather(ones(2), several()[1:], at),
         lambda at: dist.gather(ones(2), same_tensor(), at), lambda at: world().gather([several()], [ones(2)], "x"),
-        lambda at: dist.gather(Meta(2), several(), at)]),
+        lambda at: dist.gather(Meta(2), several(), at), lambda at: dist.gather(freed(2), several(), at),
+        lambda at: dist.gather(ones(2), last_is(freed(2)), at),
+        lambda at: dist.gather(ones(2), partly_same_memory(), at)]),
     "scatter": (lambda at: dist.scatter(ones(2), several() if dist.get_rank() == at else None, at), [
         lambda at: dist.scatter(ones(2), several(3), at), lambda at: dist.scatter(ones(2), several()[1:], at),
         lambda at: world().scatter([ones(2)], [several(dtype=torch.int32)], scatter_options(at)),
-        lambda at: dist.scatter(Meta(2), several(), at)]),
+        lambda at: dist.scatter(Meta(2), several(), at), lambda at: dist.scatter(freed(2), several(), at),
+        lambda at: dist.scatter(ones(2), last_is(freed(2)), at),
+        lambda at: dist.scatter(expanded(2), several(), at)]),
     "reduce_scatter": (lambda at: dist.reduce_scatter(ones(2), several()), [
         lambda at: dist.reduce_scatter(ones(3), several()), lambda at: dist.reduce_scatter(ones(2), several()[1:]),
         lambda at: dist.reduce_scatter(ones(2), several(), BAND),
+        lambda at: dist.reduce_scatter(ones(2), last_is(freed(2))),
+        lambda at: dist.reduce_scatter(expanded(2), several()),
         lambda at: world().reduce_scatter([ones(2)], [several(dtype=torch.float64)])]),
     "reduce_scatter_single": (lambda at: dist.reduce_scatter_tensor(ones(2), ones(2 * dist.get_world_size())), [
         lambda at: dist.reduce_scatter_tensor(ones(2), ones(5)),
@@ -114,12 +156,17 @@ CALLS = {
     "alltoall": (lambda at: dist.all_to_all(several(), several()), [
         lambda at: dist.all_to_all(several()[1:], several()), lambda at: dist.all_to_all(several(), several(3)),
         lambda at: dist.all_to_all(same_tensor(), several()),
+        lambda at: dist.all_to_all(partly_same_memory(), several()),
+        lambda at: dist.all_to_all(several(), last_is(freed(2))),
         lambda at: world().alltoall(several(dtype=torch.int32), several())]),
     "all_to_all_single": (lambda at: dist.all_to_all_single(ones(2 * dist.get_world_size()),
                                                             ones(2 * dist.get_world_size())), [
         lambda at: dist.all_to_all_single(torch.tensor(1.0), torch.tensor(1.0)),
         lambda at: dist.all_to_all_single(ones(5), ones(2 * dist.get_world_size())),
         lambda at: dist.all_to_all_single(ones(6), ones(6), [1, 2], [3, 3]),
+        lambda at: dist.all_to_all_single(freed(2 * dist.get_world_size()), ones(2 * dist.get_world_size())),
+        lambda at: dist.all_to_all_single(ones(3), ones(3), [4, -1, *[0] * (dist.get_world_size() - 2)],
+                                          [3, *[0] * (dist.get_world_size() - 1)]),
         lambda at: world().all_to_all_single(ones(2 * dist.get_world_size(), dtype=torch.int32),
                                              ones(2 * dist.get_world_size()), [], [])]),
     "barrier": (lambda at: dist.barrier(), [lambda at: world().barrier(3)]),
