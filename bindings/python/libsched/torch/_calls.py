@@ -1,26 +1,26 @@
 """The collective calls of a group, and how a call is refused on all ranks.
 
 The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
-one create if its schedule is new, and none if its kind is known; all ranks agree which. A rank that refuses call k sends
-the number k to all other ranks, and commits a failing create, the refusal. If the library has refused the create of the
-call, that create is the refusal. Every other rank must pair exactly one commit with the refusal:
+one create if its schedule is new, and none if its kind is known; all ranks agree which. A rank that refuses call k
+sends the number k to all other ranks, and commits a failing create, the refusal. If the library has refused the create
+of the call, that create is the refusal. Every other rank must pair exactly one commit with the refusal:
 
     state of the other rank                             commit that is paired with the refusal
     the rank has not come to call k                     keeps the message until the rank has come to call k
     call k: its create is not agreed upon               that create; the rank does not look for messages
     call k: its create has failed                       that create has been paired: the call is settled
-    call k: its schedule stands, the round waits        a barrier's create, once the rank finds the message (the rank joins)
+    call k: its schedule stands, the round waits        the create of a barrier, once the rank finds the message
     later calls: without a commit since call k          the same; the later rounds are void
     later calls: with one commit since call k           the create of that later call, which fails
     later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
 A create that is not agreed upon is the reason not to look: a third rank that is late keeps that create open, and a
-second commit would be paired with the next commit of the refusing rank. A round only looks every SLICE seconds.
+second commit would be paired with the next commit of the refusing rank. A round looks every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
-commit: the create of a schedule whose count is the number of the refused call (_commit_agreement). The create fails if
-ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and the
-group is given up. So no mistake in the pairing of commits can lead to a wrong result.
+commit (_commit_agreement): the create of a schedule whose capacity is the number of the refused call. That create fails
+if ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and
+the group is given up. So no mistake in the pairing of commits can lead to a wrong result.
 """
 
 from __future__ import annotations
@@ -233,20 +233,22 @@ class Calls:
         return True
 
     def _commit_agreement(self) -> None:
-        """Commits the create of a schedule that is never started, to compare the number of the refused call between ranks:
-        the count of a schedule must be the same on all of them."""
+        """Compares the number of the refused call between ranks."""
         self._must_agree = False
-        memory = array("q", [0])
-        where, _ = memory.buffer_info()
-        request = _core.Request()
-        request.count, request.dtype, request.algorithm = self._settled // (PARTS + 1) + 1, DTYPES["uint8"], "flat"
         try:
-            made = Schedule(self._world, _core.collective(self._world, "bcast", where, where, request))
+            made = self.committed_number(self._settled // (PARTS + 1))
         except Error as error:
             self._schedules.give_up(error)
             return
-        made._memory = memory
         self.agreements = (*self.agreements, made)
+
+    def committed_number(self, number: int) -> Schedule:
+        """Commits the create of a schedule that is never started. The create fails if `number` differs between ranks,
+        because the capacity of a schedule must be the same on all of them; a capacity takes no memory. `number`: at
+        least 0; its low 32 bits are compared."""
+        request = _core.Request()
+        request.capacity, request.dtype = number % 2**32 + 1, DTYPES["uint8"]
+        return Schedule(self._world, _core.collective(self._world, "gatherv", 0, 0, request))
 
     def expect_agreed(self, agreements: tuple[Schedule, ...], limit: float | None = None) -> None:
         """Raises Error, and gives the group up, if ranks do not agree which call was refused. Does not block after a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import timedelta
 from typing import Any, Callable, Sequence
 
@@ -25,10 +26,8 @@ from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expec
 from ._work import FutureOrder, Several, Work, as_torch_error, saturated, seconds
 from ._worlds import forget, opened
 
-_DTYPES = {
-    **{getattr(torch, name): number for name, number in DTYPES.items()},
-    torch.bool: DTYPES["uint8"],
-}
+_OWN_DTYPES = {getattr(torch, name): number for name, number in DTYPES.items()}
+_DTYPES = {**_OWN_DTYPES, torch.bool: DTYPES["uint8"]}
 _OPS = {
     ReduceOp.SUM: "sum", ReduceOp.AVG: "avg", ReduceOp.PRODUCT: "prod", ReduceOp.MIN: "min", ReduceOp.MAX: "max",
     ReduceOp.BAND: "band", ReduceOp.BOR: "bor", ReduceOp.BXOR: "bxor", ReduceOp.PREMUL_SUM: "premul_sum",
@@ -191,7 +190,8 @@ class Group(ProcessGroup):
         where = flat.data_ptr()
         if kind is None:  # every call has a factor of its own
             flat.mul_(_factor_of(opts))
-            kind = self._kind(("premultiplied", count, dtype), "allreduce", flat, count=count, dtype=dtype, op="sum")
+            kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
+                              op="sum")
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
 
     @collective_call
@@ -211,7 +211,7 @@ class Group(ProcessGroup):
             flat = _scaled(tensor, opts)
             finish = copied_to(tensor, flat) if is_root else None
             op = "sum"
-        kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
+        kind = self._kind(("reduce", count, flat.dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
                           dtype=dtype, op=op, divisor=divisor, root=opts.rootRank)
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
@@ -223,9 +223,7 @@ class Group(ProcessGroup):
         (tensor,) = tensors
         is_root = self._my_rank == opts.rootRank
         flat, finish = (side_by_side(tensor), None) if is_root else staged(tensor)
-        bytes = flat.nbytes
-        kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", flat, count=bytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        kind = self._rooted_kind("bcast", flat, opts.rootRank)
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
@@ -290,8 +288,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(GatherOptions(), timeout, rootRank=opts)
         (input,) = inputs
         source = side_by_side(input)
-        kind = self._kind(("gather", source.nbytes, opts.rootRank), "gather", source, count=source.nbytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        kind = self._rooted_kind("gather", source, opts.rootRank)
         if self._my_rank != opts.rootRank:
             return self._run(kind, source.data_ptr(), 0, inputs, opts, keeps=source)
         (output,) = outputs
@@ -312,8 +309,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(ScatterOptions(), timeout, rootRank=opts)
         (output,) = outputs
         flat, finish = staged(output)
-        kind = self._kind(("scatter", flat.nbytes, opts.rootRank), "scatter", flat, count=flat.nbytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        kind = self._rooted_kind("scatter", flat, opts.rootRank)
         source = None
         if self._my_rank == opts.rootRank:
             (input,) = inputs
@@ -365,11 +361,11 @@ class Group(ProcessGroup):
         elif overlap(source, flat):
             source = source.clone()
         if counts is None:
-            kind = self._kind(("reduce_scatter", count, dtype, op, divisor), "reduce_scatter_block", source,
+            kind = self._kind(("reduce_scatter", count, flat.dtype, op, divisor), "reduce_scatter_block", source,
                               count=count, dtype=dtype, op=op, divisor=divisor)
         else:
             counts = [factor * each for each in counts]
-            kind = self._kind(("reduce_scatter", *counts, dtype, op, divisor), "reduce_scatter", source,
+            kind = self._kind(("reduce_scatter", *counts, flat.dtype, op, divisor), "reduce_scatter", source,
                               counts=counts, dtype=dtype, op=op, divisor=divisor)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
@@ -410,8 +406,9 @@ class Group(ProcessGroup):
         if overlap(source, target):
             source = source.clone()
         self._futures.expect_kept()
-        kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
-        counts = torch.tensor([sent, received], dtype=torch.int64)
+        dtype, width = _moved_as(tensors[0])
+        kind = self._kind(("exchange", tensors[0].dtype), "alltoallv", tensors[0], dtype=dtype, capacity=2**64 - 1)
+        counts = torch.tensor([sent, received], dtype=torch.int64) // width
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
         place = None
@@ -431,7 +428,7 @@ class Group(ProcessGroup):
                                              f"{source.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
         if overlap(source, target):
             source = source.clone()
-        kind = self._kind(("exchange", sent[0]), "alltoall", source, count=sent[0], dtype=_BYTES)
+        kind = self._blocks_kind("alltoall", [sent[0]] * self._ranks, tensors[0])
         return self._run(kind, source.data_ptr(), target.data_ptr(), tensors, opts, finish, keeps=(source, target))
 
     @collective_call
@@ -491,13 +488,44 @@ class Group(ProcessGroup):
                 _device.attach(self.world, device)
             except Error as error:
                 raise as_torch_error(error)
-        return self._known(key) or self._schedules.add(key, name, device, **members)
+        kind = self._known(key)
+        if kind is not None:
+            return kind
+        self._schedules.expect_in_use()
+        if near is not None and near.dtype not in _OWN_DTYPES:
+            self._expect_same_dtype(near.dtype)
+        return self._schedules.add(key, name, device, **members)
+
+    def _rooted_kind(self, name: str, flat: torch.Tensor, root: int) -> Kind:
+        """Of a block that is moved from the root, or to the root."""
+        dtype, width = _moved_as(flat)
+        count = flat.nbytes // width
+        return self._kind((name, count, flat.dtype, root), name, flat, count=count, dtype=dtype, root=root)
 
     def _blocks_kind(self, name: str, sizes: list[int], near: torch.Tensor) -> Kind:
         """Of blocks of so many bytes, by rank."""
-        if len(set(sizes)) == 1:
-            return self._kind((name, sizes[0]), name, near, count=sizes[0], dtype=_BYTES)
-        return self._kind((name, *sizes), name + "v", near, counts=sizes, dtype=_BYTES)
+        dtype, width = _moved_as(near)
+        counts = [each // width for each in sizes]
+        if len(set(counts)) == 1:
+            return self._kind((name, counts[0], near.dtype), name, near, count=counts[0], dtype=dtype)
+        return self._kind((name, *counts, near.dtype), name + "v", near, counts=counts, dtype=dtype)
+
+    def _expect_same_dtype(self, dtype: torch.dtype) -> None:
+        """Compares a dtype that the library does not have between ranks, before the create of the first schedule of its
+        kind: to the library, complex numbers are pairs of real ones. Waits for all ranks."""
+        calls = self._calls
+        made = calls.committed_number(zlib.crc32(str(dtype).encode()))
+        try:
+            made._create_wait(self._limit)
+        except Error as error:
+            calls.settle_failed_create(error, made, calls.number)
+            if calls.may_refuse:  # that was the commit of this call, and it is not settled
+                calls.may_refuse = False
+                self._schedules.give_up(error)
+            raise as_torch_error(error)
+        finally:
+            made._abandon()
+        calls.begin_part()
 
     def _run(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
              finish: Callable[[], None] | None = None, keeps: Any = None) -> Work:
@@ -686,6 +714,12 @@ def _factor_of(opts: Any) -> Any:
     """Of a premultiplied sum: what every rank's tensor is multiplied by first."""
     _, state = opts.reduceOp.__getstate__()
     return state
+
+
+def _moved_as(tensor: torch.Tensor) -> tuple[int, int]:
+    """The number of the dtype as which the library moves elements of a tensor, and its bytes."""
+    dtype = _OWN_DTYPES.get(tensor.dtype)
+    return (_BYTES, 1) if dtype is None else (dtype, tensor.element_size())
 
 
 def _scaled(tensor: torch.Tensor, opts: Any) -> torch.Tensor:

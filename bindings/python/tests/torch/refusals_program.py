@@ -5,6 +5,7 @@ one rank. All ranks raise, and the next call is right.
 """
 
 import faulthandler
+import functools
 import os
 import sys
 import time
@@ -175,6 +176,36 @@ CALLS = {
 }
 
 
+RANKS = dist.get_world_size
+
+
+def gathered_to(at, dtype):
+    dist.gather(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
+
+
+def scattered_from(at, dtype):
+    dist.scatter(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
+
+
+# Calls of as many bytes on each rank, with a dtype that differs between ranks.
+OF_A_DTYPE = {
+    "allreduce": lambda at, dtype: dist.all_reduce(ones(4, dtype=dtype)),
+    "reduce": lambda at, dtype: dist.reduce(ones(4, dtype=dtype), at),
+    "broadcast": lambda at, dtype: dist.broadcast(ones(4, dtype=dtype), at),
+    "allgather": lambda at, dtype: dist.all_gather(several(dtype=dtype), ones(2, dtype=dtype)),
+    "all_gather_single": lambda at, dtype: dist.all_gather_into_tensor(ones(2 * RANKS(), dtype=dtype),
+                                                                       ones(2, dtype=dtype)),
+    "gather": gathered_to,
+    "scatter": scattered_from,
+    "reduce_scatter": lambda at, dtype: dist.reduce_scatter(ones(2, dtype=dtype), several(dtype=dtype)),
+    "alltoall": lambda at, dtype: dist.all_to_all(several(dtype=dtype), several(dtype=dtype)),
+    "all_to_all_single": lambda at, dtype: dist.all_to_all_single(ones(RANKS(), dtype=dtype),
+                                                                  ones(RANKS(), dtype=dtype)),
+}
+# The library has no number for bool and complex.
+PAIRS_OF_DTYPES = [(torch.float32, torch.int32), (torch.uint8, torch.bool), (torch.int64, torch.complex64),
+                   (torch.complex64, torch.int64)]
+
 # A rank's part of these calls may end well before the root comes.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
@@ -258,6 +289,10 @@ def main(names):
         for number, bad in enumerate(cases):
             for is_known in (False,) if name in ROOTED else (False, True):
                 refused(name, number, good, bad, is_known)
+        for number, dtypes in enumerate(PAIRS_OF_DTYPES if name in OF_A_DTYPE else ()):
+            good, bad = (functools.partial(OF_A_DTYPE[name], dtype=each) for each in dtypes)
+            refused(name, number, good, bad, is_known=False)
+        good, cases = CALLS[name]
         for is_known in (False, True) if name in TIMED else ():
             if name not in ROOTED or not is_known:
                 refused(name, 0, good, cases[0], is_known, late_rank=dist.get_world_size() - 1)
