@@ -41,9 +41,9 @@ from ._work import as_torch_error, waiter
 PARTS = 2**20 - 1  # the bits of a number that count the parts of a call
 TAG = 2**31 - 1  # of the messages about refused calls
 SLICE = 0.1  # seconds for which a wait does not look for messages
-# Statuses of a failed create.
-_OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_BOUNDS", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED",
-               "LSCHED_ERR_CONSTRAINT", "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
+# Statuses of a failed create. BOUNDS is not one of them, because rounds fail with it.
+_OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED", "LSCHED_ERR_CONSTRAINT",
+               "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -123,12 +123,14 @@ class Calls:
         if not self.has_begun:
             self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first one
         cause = error if isinstance(error, Error) else error.__cause__
-        is_ours = isinstance(cause, Error)
-        text = cause.text if is_ours else f"{type(error).__name__}: {error}"
+        text = cause.text if isinstance(cause, Error) else f"{type(error).__name__}: {error}"
+        status = cause.status if isinstance(cause, Error) else "LSCHED_ERR_ARGUMENT"
+        if status == "LSCHED_ERR_BOUNDS":
+            status = "LSCHED_ERR_ARGUMENT"  # other ranks would not take it for a failed create
         try:
             self._tell_all()
             if self._world._commits == self._commits:
-                self._world._refuse(status_number(cause.status if is_ours else "LSCHED_ERR_ARGUMENT"), text)
+                self._world._refuse(status_number(status), text)
         except Error:
             pass  # the group was closed: no rank waits for this one
         self._settle(self.number)
@@ -287,6 +289,17 @@ def _create_has_failed(schedule: Any) -> bool:
         schedule._create_wait(0.0)
     except Error as error:
         return error.status in _OF_CREATES
+    return False
+
+
+def has_failed(schedule: Any) -> bool:
+    """Returns true if the create of a schedule has failed, or a round, perhaps on another rank."""
+    try:
+        schedule._create_wait(0.0)
+    except Timeout:
+        return False
+    except Error:
+        return True
     return False
 
 

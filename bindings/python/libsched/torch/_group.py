@@ -578,6 +578,9 @@ class Group(ProcessGroup):
         """The exception for a round that could not be started, or that has failed."""
         if place is not None:
             self._calls.settle_failed_create(error, place.schedule, self._calls.number)
+            if self._calls.may_refuse and _calls.has_failed(place.schedule):  # by the round, on another rank
+                self._calls.may_refuse = False
+                self._schedules.give_up(error)
         return as_torch_error(error)
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,

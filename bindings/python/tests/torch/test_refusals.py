@@ -47,14 +47,18 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
     assert said.count("step 3: ") == 3, said
 
 
-def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks():
-    """Rank 2 has received what it expects. The others must not take the failure for that of a create."""
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
+    """Rank 2 has received what it expects. The others must not take the failure for that of a create. A rank that is
+    late finds a schedule that has failed before its own round has begun."""
     said = run(3, """
     import time
     for _ in range(5):
         dist.all_to_all_single(torch.zeros(3), torch.ones(3))
         dist.all_reduce(torch.ones(2))
     splits = [3, 0, 0] if rank == 1 else [1, 1, 1]
+    if rank == 2 and %d:
+        time.sleep(0.3)
     try:
         dist.all_to_all_single(torch.zeros(3), torch.ones(3), splits, splits)
     except RuntimeError as error:
@@ -69,8 +73,8 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks():
     say("in time" if time.monotonic() - begun < 10 else "late")
     time.sleep(1)  # other ranks would hear of the end of this process
     os._exit(0)
-    """)
-    assert said.count("exchange: ") == 2, said
+    """ % is_late)
+    assert said.count("exchange: ") >= 1, said
     assert said.count("given up") == 9 and "went on" not in said, said
     assert said.count("in time") == 3, said
 
