@@ -1,15 +1,26 @@
 """The collective calls of a group, and how a call is refused on all ranks.
 
-Ranks wait for each other in two places: in the create of a schedule, and in a round of a schedule that an earlier call
-has created. A rank that refuses a call does not know where the others are, so it does two things:
+The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
+one create if its schedule is new, and none if its kind is known; all ranks agree which. A rank that refuses call k
+sends the number k to all other ranks, and commits a failing create, the refusal. If the library has refused the create
+of the call, that create is the refusal. Every other rank must pair exactly one commit with the refusal:
 
-    refusing rank                                  other ranks
-      sends the number of the call   ──────►    in a round: find the message after a slice, and commit a create
-      commits a failing create       ◄──────
-                                     ◄──────    in a create: that create is the one
+    state of the other rank                             commit that is paired with the refusal
+    the rank has not come to call k                     keeps the message until the rank has come to call k
+    call k: its create is not agreed upon               that create; the rank does not look for messages
+    call k: its create has failed                       that create has been paired: the call is settled
+    call k: its schedule stands, the round waits        the create of a barrier, once the rank finds the message
+    later calls: without a commit since call k          the same; the later rounds are void
+    later calls: with one commit since call k           the create of that later call, which fails
+    later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
-The create fails on all ranks with the reason. It also proves that all ranks have come to the refused call, so earlier
-rounds are over on all of them. Then each rank drops all schedules, and the next call creates its schedule again.
+A create that is not agreed upon is the reason not to look: a third rank that is late keeps that create open, and a
+second commit would be paired with the next commit of the refusing rank. A round looks every SLICE seconds.
+
+A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
+commit (_commit_agreement): the create of a schedule whose capacity is the number of the refused call. That create fails
+if ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and
+the group is given up. So no mistake in the pairing of commits can lead to a wrong result.
 """
 
 from __future__ import annotations
@@ -17,22 +28,22 @@ from __future__ import annotations
 import functools
 import threading
 import time
+from array import array
 from typing import Any, Callable, TypeVar
 
-import torch
-
 from .. import _core
-from .._errors import Error, Timeout, status_number
+from .._errors import Cancelled, Error, Timeout, status_number
 from .._messages import ANY_RANK
 from .._schedule import Schedule
+from .._words import DTYPES
 from ._work import as_torch_error, waiter
 
 PARTS = 2**20 - 1  # the bits of a number that count the parts of a call
 TAG = 2**31 - 1  # of the messages about refused calls
 SLICE = 0.1  # seconds for which a wait does not look for messages
-# Statuses of a failed create. They do not come from rounds.
-_OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_BOUNDS", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED",
-               "LSCHED_ERR_CONSTRAINT", "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
+# Statuses of a failed create. BOUNDS is not one of them, because rounds fail with it.
+_OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED", "LSCHED_ERR_CONSTRAINT",
+               "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -65,8 +76,8 @@ class Calls:
     """Numbers the collective calls of a group, and their parts, in the same way on all ranks.
 
     number        the last call that this rank has made, and in the low bits a part of that call
-    is_under_way  whether this rank is in a call
-    may_refuse    whether an exception refuses that call: this rank has not started the round that belongs to the call
+    is_under_way  true while this rank is in a call
+    may_refuse    true if an exception refuses that call: this rank has not started the round that belongs to the call
     """
 
     def __init__(self, world: Any, box: Any, schedules: Any, limit: float) -> None:
@@ -81,10 +92,14 @@ class Calls:
         self._commits = 0  # of this rank, when the present part of the call began
         self._settled = 0  # the last refused call
         self._heard: set[int] = set()  # numbers of refused calls that this rank has not come to
+        self._must_agree = False  # on the last refused call, before the next commit
+        self.agreements: tuple[Schedule, ...] = ()  # must stand before a result of the present call may be reported
         self._lock = threading.RLock()
 
     def begin(self) -> None:
         """Begins the next call, or a part of the present one."""
+        if self._must_agree:
+            self._commit_agreement()
         self.number = self.number + 1 if self.is_under_way else (self.number | PARTS) + 1
         self.begin_part()
 
@@ -92,6 +107,10 @@ class Calls:
         """From here on an exception refuses the call. Creates of earlier parts stand."""
         self.may_refuse = True
         self._commits = self._world._commits
+
+    def commits(self) -> int:
+        """Returns the number of commits that this rank has made."""
+        return self._world._commits
 
     def round_has_begun(self) -> None:
         self.may_refuse = False
@@ -104,41 +123,30 @@ class Calls:
         if not self.has_begun:
             self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first one
         cause = error if isinstance(error, Error) else error.__cause__
-        is_ours = isinstance(cause, Error)
-        text = cause.text if is_ours else f"{type(error).__name__}: {error}"
+        text = cause.text if isinstance(cause, Error) else f"{type(error).__name__}: {error}"
+        status = cause.status if isinstance(cause, Error) else "LSCHED_ERR_ARGUMENT"
+        if status == "LSCHED_ERR_BOUNDS":
+            status = "LSCHED_ERR_ARGUMENT"  # other ranks would not take it for a failed create
         try:
             self._tell_all()
             if self._world._commits == self._commits:
-                self._world._refuse(status_number(cause.status if is_ours else "LSCHED_ERR_ARGUMENT"), text)
+                self._world._refuse(status_number(status), text)
         except Error:
             pass  # the group was closed: no rank waits for this one
         self._settle(self.number)
 
     def _tell_all(self) -> None:
-        payload = torch.tensor([self.number])
+        payload = array("q", [self.number])  # a tensor that is made under a transform of torch has no memory
+        where, _ = payload.buffer_info()
         for rank in range(self._world.size):
             if rank != self._world.rank:
-                self._box._send(rank, TAG, payload.data_ptr(), payload.nbytes, payload)
+                self._box._send(rank, TAG, where, payload.itemsize, payload)
 
     # --- on the other ranks --------------------------------------------------------------------------------------
 
-    def wait(self, ticket: Any, limit: float, number: int) -> None:
-        """Waits for a round of a call. Raises an Error of the wait, or DistBackendError if the call was refused."""
-        until = time.monotonic() + limit
-        while True:
-            left = max(0.0, until - time.monotonic())
-            try:
-                return ticket.wait(min(SLICE, left))
-            except Timeout:
-                self.look(number)
-                if left <= SLICE:
-                    raise
-            except Error as error:
-                self.settle_failed_create(error, ticket.schedule, number)
-                raise
-
-    def look(self, number: int) -> None:
-        """Raises DistBackendError if another rank has refused this call, or an earlier one."""
+    def look(self, number: int, commits: int) -> None:
+        """Raises DistBackendError if another rank has refused call `number`, or an earlier one. The schedule of the
+        call must stand. `commits`: those of this rank when the round of the call began."""
         if waiter.is_current():
             return  # joining is left to the threads that make calls
         with self._lock:
@@ -147,38 +155,48 @@ class Calls:
                     self._heard.add(heard)
             refused = min(self._heard, default=number + 1)
             if refused <= number:
-                self._join(refused, number)
+                self._join(refused, number, self._world._commits - commits)
 
     def _next_message(self) -> int | None:
         if not self._box.is_open:
             return None
-        payload = torch.tensor([0])
-        message = self._box._receive(ANY_RANK, TAG, payload.data_ptr(), payload.nbytes, payload)
+        payload = array("q", [0])
+        where, _ = payload.buffer_info()
+        message = self._box._receive(ANY_RANK, TAG, where, payload.itemsize, payload)
         if not message.test():
             try:
                 message.cancel()
                 return None
             except Error:  # the message has begun to move
                 message.wait(self._limit)
-        return int(payload)
+        return payload[0]
 
-    def _join(self, refused: int, number: int) -> None:
-        """Commits a create, which fails on all ranks, and raises its failure.
+    def _join(self, refused: int, number: int, later_commits: int) -> None:
+        """Takes part in the failing create of a refused call, and raises the failure.
 
-        If this rank's part of the refused call has ended well, its later calls cannot be paired with those of the other
-        ranks any more: then the group is given up.
+        Gives the group up if this rank's part of the refused call has ended well, because its later calls cannot be
+        paired with those of the other ranks any more.
         """
+        if later_commits == 0:
+            reason = self._failure_of_join()
+        else:
+            reason = Cancelled("another rank has refused this call", "LSCHED_ERR_CANCELLED")
+        self._settle(refused)
+        is_lost = refused < _call_of(number) or later_commits > 1
+        if is_lost or later_commits == 0 and reason.status not in _OF_CREATES:
+            self._schedules.give_up(reason)
+        raise as_torch_error(reason)
+
+    def _failure_of_join(self) -> Error:
+        """Commits a create, which fails on all ranks."""
         made = Schedule(self._world, _core.barrier(self._world))
         try:
             made._create_wait(self._limit)
-            reason = Error("a call was refused, and its create has not failed", "LSCHED_ERR_INTERNAL")
+            return Error("a call was refused, and its create has not failed", "LSCHED_ERR_INTERNAL")
         except Error as error:
-            reason = error
-        made._abandon()
-        self._settle(refused)
-        if refused < _call_of(number) or reason.status not in _OF_CREATES:
-            self._schedules.give_up(reason)
-        raise as_torch_error(reason)
+            return error
+        finally:
+            made._abandon()
 
     # --- on all ranks --------------------------------------------------------------------------------------------
 
@@ -186,15 +204,25 @@ class Calls:
         """Drops all schedules. Parts before the refused one end as usual; what this rank has begun since is void."""
         self.may_refuse = False
         self.number = self._settled = number | PARTS
+        self._must_agree = True
         self._heard = {each for each in self._heard if each > self._settled}
         self._schedules.drop(number)
 
-    def settle_failed_create(self, error: Error, schedule: Any, number: int) -> None:
-        """Settles a call whose create has failed, which is so on all ranks."""
-        if error.status in _OF_CREATES and _create_has_failed(schedule):
+    def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
+        """Settles a call whose create has failed, which is so on all ranks. A failure that names a round is not that of
+        a create: other ranks may not have it. `commits`: those of this rank when the round began; None: there are no
+        later ones."""
+        if error.round is None and error.status in _OF_CREATES and _create_has_failed(schedule):
             with self._lock:
+                try:
+                    self.expect_agreed(self.agreements, 0.0)
+                except Error:
+                    pass  # that is not known yet, or the group was given up, and the next call raises the reason
                 if number > self._settled:
+                    has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
+                    if has_later_commits:
+                        self._schedules.give_up(error)
 
     def has_settled(self, place: Any, error: BaseException, keeps: Any) -> bool:
         """Whether the failure of a round was that of its call on all ranks, after which the group goes on."""
@@ -205,6 +233,43 @@ class Calls:
             return False
         place.cancel(keeps)
         return True
+
+    def _commit_agreement(self) -> None:
+        """Compares the number of the refused call between ranks."""
+        self._must_agree = False
+        try:
+            made = self.committed_number(self._settled // (PARTS + 1))
+        except Error as error:
+            self._schedules.give_up(error)
+            return
+        self.agreements = (*self.agreements, made)
+
+    def committed_number(self, number: int) -> Schedule:
+        """Commits the create of a schedule that is never started. The create fails if `number` differs between ranks,
+        because the capacity of a schedule must be the same on all of them; a capacity takes no memory. `number`: at
+        least 0; its low 32 bits are compared."""
+        request = _core.Request()
+        request.capacity, request.dtype = number % 2**32 + 1, DTYPES["uint8"]
+        return Schedule(self._world, _core.collective(self._world, "gatherv", 0, 0, request))
+
+    def expect_agreed(self, agreements: tuple[Schedule, ...], limit: float | None = None) -> None:
+        """Raises Error, and gives the group up, if ranks do not agree which call was refused. Does not block after a
+        round of a later create, because creates are agreed upon in their order. `limit`: seconds; None: the group's."""
+        with self._lock:
+            for made in agreements:
+                if made not in self.agreements:
+                    continue
+                try:
+                    made._create_wait(self._limit if limit is None else limit)
+                except Timeout:
+                    raise
+                except Error as error:
+                    reason = Error(f"the ranks do not agree which call was refused: {error.text}", error.status,
+                                   error.rank)
+                    self._schedules.give_up(reason)
+                    raise reason from error
+                self.agreements = tuple(each for each in self.agreements if each is not made)
+                made._abandon()
 
     def forget_messages(self) -> None:
         """Takes the messages about refused calls that nobody has looked for."""
@@ -219,7 +284,7 @@ def _call_of(number: int) -> int:
 
 
 def _create_has_failed(schedule: Any) -> bool:
-    """Whether the ranks have not agreed upon the schedule."""
+    """Returns true if the ranks have not agreed upon the schedule."""
     try:
         schedule._create_wait(0.0)
     except Error as error:
@@ -227,28 +292,72 @@ def _create_has_failed(schedule: Any) -> bool:
     return False
 
 
-class Round:
-    """A round of a call, as a Work waits for it."""
+def has_failed(schedule: Any) -> bool:
+    """Returns true if the create of a schedule has failed, or a round, perhaps on another rank."""
+    try:
+        schedule._create_wait(0.0)
+    except Timeout:
+        return False
+    except Error:
+        return True
+    return False
 
-    __slots__ = ("_calls", "_ticket", "number", "_looks_at")
+
+def _stands(schedule: Any) -> bool:
+    """Returns true if the ranks have agreed upon the schedule, and the schedule has not failed."""
+    try:
+        schedule._create_wait(0.0)
+    except Error:
+        return False
+    return True
+
+
+class Round:
+    """A round of a call, as a Work waits for it. Made in the call, before a later commit."""
+
+    __slots__ = ("_calls", "_ticket", "number", "_commits", "_agreements", "_looks_at")
 
     def __init__(self, calls: Calls, ticket: Any) -> None:
         self._calls = calls
         self._ticket = ticket
         self.number = calls.number
+        self._commits = calls.commits()
+        self._agreements = calls.agreements
         self._looks_at = time.monotonic() + SLICE
 
     def wait(self, timeout: float) -> None:
-        self._calls.wait(self._ticket, timeout, self.number)
+        """Raises an Error of the wait, or DistBackendError if the call was refused."""
+        until = time.monotonic() + timeout
+        while True:
+            left = max(0.0, until - time.monotonic())
+            try:
+                self._ticket.wait(min(SLICE, left))
+                break
+            except Timeout:
+                self._look()
+                if left <= SLICE:
+                    raise
+            except Error as error:
+                self._settle(error)
+                raise
+        self._calls.expect_agreed(self._agreements)
 
     def test(self) -> bool:
         try:
-            if self._ticket.test():
-                return True
+            has_ended = self._ticket.test()
         except Error as error:
-            self._calls.settle_failed_create(error, self._ticket.schedule, self.number)
+            self._settle(error)
             raise
-        if time.monotonic() >= self._looks_at:
+        if has_ended:
+            self._calls.expect_agreed(self._agreements)
+        elif time.monotonic() >= self._looks_at:
             self._looks_at = time.monotonic() + SLICE
-            self._calls.look(self.number)
-        return False
+            self._look()
+        return has_ended
+
+    def _look(self) -> None:
+        if _stands(self._ticket.schedule):
+            self._calls.look(self.number, self._commits)
+
+    def _settle(self, error: Error) -> None:
+        self._calls.settle_failed_create(error, self._ticket.schedule, self.number, self._commits)

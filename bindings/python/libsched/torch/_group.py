@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import timedelta
 from typing import Any, Callable, Sequence
 
@@ -20,15 +21,13 @@ from ._compile import is_not_compiled
 from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
-from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_together, joined,
-                       overlap, scattered_to, side_by_side, staged)
+from ._tensors import (copied_to, empty_bytes, expect_apart, expect_dtype, expect_host, expect_memory,
+                       expect_together, joined, overlap, scattered_to, side_by_side, staged)
 from ._work import FutureOrder, Several, Work, as_torch_error, saturated, seconds
 from ._worlds import forget, opened
 
-_DTYPES = {
-    **{getattr(torch, name): number for name, number in DTYPES.items()},
-    torch.bool: DTYPES["uint8"],
-}
+_OWN_DTYPES = {getattr(torch, name): number for name, number in DTYPES.items()}
+_DTYPES = {**_OWN_DTYPES, torch.bool: DTYPES["uint8"]}
 _OPS = {
     ReduceOp.SUM: "sum", ReduceOp.AVG: "avg", ReduceOp.PRODUCT: "prod", ReduceOp.MIN: "min", ReduceOp.MAX: "max",
     ReduceOp.BAND: "band", ReduceOp.BOR: "bor", ReduceOp.BXOR: "bxor", ReduceOp.PREMUL_SUM: "premul_sum",
@@ -117,6 +116,7 @@ class Group(ProcessGroup):
             return
         try:
             self._schedules.close()
+            self._calls.expect_agreed(self._calls.agreements)
             self._calls.forget_messages()
             self._box.close()
             self.world.close()
@@ -136,25 +136,26 @@ class Group(ProcessGroup):
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
                   op: Any = None) -> Work:
-        kind = None
+        place = None
         try:
             tensor = tensors[0]
             # Hashing an enum of torch takes a microsecond.
             key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
             is_plain = tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous() and not tensor.is_neg()
             is_alone = FutureOrder.callbacks == 0 and not profiler._is_profiler_enabled
-            if is_plain and is_alone and len(tensors) == 1 and not opts.asyncOp:
+            is_usual = tensors.__class__ is list and len(tensors) == 1 and op is None and timeout is None
+            if is_plain and is_alone and is_usual and not opts.asyncOp:
+                where, limit = tensor.data_ptr(), self._limit_of(opts)
                 kind = self._known(key)
+                if kind is not None and (where != 0 or key[0] == 0):
+                    place = kind.ready_place()
         except Exception:
             pass  # raised again on the way for other calls, which refuses the call on all ranks
-        if kind is None or tensors.__class__ is not list or op is not None or timeout is not None:
+        if place is None:
             return self._other_allreduce(tensors, opts, timeout, op)
-        where = tensor.data_ptr()
         calls = self._calls
         calls.number = calls.number + 1 if calls.is_under_way else (calls.number | _calls.PARTS) + 1
         try:
-            place = kind.place(where, where)
-            limit = self._limit_of(opts)
             try:
                 self._finish_run(place.schedule._run_at(where, where, limit), limit)
             except BaseException as error:
@@ -189,7 +190,8 @@ class Group(ProcessGroup):
         where = flat.data_ptr()
         if kind is None:  # every call has a factor of its own
             flat.mul_(_factor_of(opts))
-            kind = self._kind(("premultiplied", count, dtype), "allreduce", flat, count=count, dtype=dtype, op="sum")
+            kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
+                              op="sum")
         return self._run(kind, where, where, [tensor], opts, finish, keeps=flat)
 
     @collective_call
@@ -202,17 +204,15 @@ class Group(ProcessGroup):
         if isinstance(tensors, torch.Tensor):
             tensors, opts = [tensors], _filled(ReduceOptions(), timeout, rootRank=opts, reduceOp=_reduce_op(op))
         (tensor,) = tensors
-        flat, finish = staged(tensor)
+        is_root = self._my_rank == opts.rootRank
+        flat, finish = staged(tensor) if is_root else (side_by_side(tensor), None)
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
-            flat, finish = _scaled(tensor, opts), None
-            if self._my_rank == opts.rootRank:
-                finish = copied_to(tensor, flat)
+            flat = _scaled(tensor, opts)
+            finish = copied_to(tensor, flat) if is_root else None
             op = "sum"
-        kind = self._kind(("reduce", count, dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
+        kind = self._kind(("reduce", count, flat.dtype, op, divisor, opts.rootRank), "reduce", flat, count=count,
                           dtype=dtype, op=op, divisor=divisor, root=opts.rootRank)
-        if self._my_rank != opts.rootRank:
-            finish = None
         where = flat.data_ptr()
         return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
@@ -221,13 +221,11 @@ class Group(ProcessGroup):
         if isinstance(tensors, torch.Tensor):
             tensors, opts = [tensors], _filled(BroadcastOptions(), timeout, rootRank=opts)
         (tensor,) = tensors
-        flat, finish = staged(tensor)
-        bytes = flat.nbytes
-        kind = self._kind(("broadcast", bytes, opts.rootRank), "bcast", flat, count=bytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        is_root = self._my_rank == opts.rootRank
+        flat, finish = (side_by_side(tensor), None) if is_root else staged(tensor)
+        kind = self._rooted_kind("bcast", flat, opts.rootRank)
         where = flat.data_ptr()
-        return self._run(kind, where, where, tensors, opts, None if self._my_rank == opts.rootRank else finish,
-                         keeps=flat)
+        return self._run(kind, where, where, tensors, opts, finish, keeps=flat)
 
     @collective_call
     def allgather(self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor],
@@ -290,8 +288,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(GatherOptions(), timeout, rootRank=opts)
         (input,) = inputs
         source = side_by_side(input)
-        kind = self._kind(("gather", source.nbytes, opts.rootRank), "gather", source, count=source.nbytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        kind = self._rooted_kind("gather", source, opts.rootRank)
         if self._my_rank != opts.rootRank:
             return self._run(kind, source.data_ptr(), 0, inputs, opts, keeps=source)
         (output,) = outputs
@@ -312,8 +309,7 @@ class Group(ProcessGroup):
             outputs, inputs, opts = [outputs], [inputs], _filled(ScatterOptions(), timeout, rootRank=opts)
         (output,) = outputs
         flat, finish = staged(output)
-        kind = self._kind(("scatter", flat.nbytes, opts.rootRank), "scatter", flat, count=flat.nbytes, dtype=_BYTES,
-                          root=opts.rootRank)
+        kind = self._rooted_kind("scatter", flat, opts.rootRank)
         source = None
         if self._my_rank == opts.rootRank:
             (input,) = inputs
@@ -339,6 +335,8 @@ class Group(ProcessGroup):
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
             raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
+        for each in input:
+            expect_memory(each)
         joined = torch.cat([each.reshape(-1) for each in input])
         return self._reduce_scatter(output, joined, None if len(set(counts)) == 1 else counts, opts)
 
@@ -363,11 +361,11 @@ class Group(ProcessGroup):
         elif overlap(source, flat):
             source = source.clone()
         if counts is None:
-            kind = self._kind(("reduce_scatter", count, dtype, op, divisor), "reduce_scatter_block", source,
+            kind = self._kind(("reduce_scatter", count, flat.dtype, op, divisor), "reduce_scatter_block", source,
                               count=count, dtype=dtype, op=op, divisor=divisor)
         else:
             counts = [factor * each for each in counts]
-            kind = self._kind(("reduce_scatter", *counts, dtype, op, divisor), "reduce_scatter", source,
+            kind = self._kind(("reduce_scatter", *counts, flat.dtype, op, divisor), "reduce_scatter", source,
                               counts=counts, dtype=dtype, op=op, divisor=divisor)
         return self._run(kind, source.data_ptr(), flat.data_ptr(), [output], opts, finish, keeps=(source, flat))
 
@@ -408,8 +406,9 @@ class Group(ProcessGroup):
         if overlap(source, target):
             source = source.clone()
         self._futures.expect_kept()
-        kind = self._kind(("exchange",), "alltoallv", dtype=_BYTES, capacity=2**64 - 1)
-        counts = torch.tensor([sent, received], dtype=torch.int64)
+        dtype, width = _moved_as(tensors[0])
+        kind = self._kind(("exchange", tensors[0].dtype), "alltoallv", tensors[0], dtype=dtype, capacity=2**64 - 1)
+        counts = torch.tensor([sent, received], dtype=torch.int64) // width
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
         place = None
@@ -429,7 +428,7 @@ class Group(ProcessGroup):
                                              f"{source.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
         if overlap(source, target):
             source = source.clone()
-        kind = self._kind(("exchange", sent[0]), "alltoall", source, count=sent[0], dtype=_BYTES)
+        kind = self._blocks_kind("alltoall", [sent[0]] * self._ranks, tensors[0])
         return self._run(kind, source.data_ptr(), target.data_ptr(), tensors, opts, finish, keeps=(source, target))
 
     @collective_call
@@ -489,13 +488,44 @@ class Group(ProcessGroup):
                 _device.attach(self.world, device)
             except Error as error:
                 raise as_torch_error(error)
-        return self._known(key) or self._schedules.add(key, name, device, **members)
+        kind = self._known(key)
+        if kind is not None:
+            return kind
+        self._schedules.expect_in_use()
+        if near is not None and near.dtype not in _OWN_DTYPES:
+            self._expect_same_dtype(near.dtype)
+        return self._schedules.add(key, name, device, **members)
+
+    def _rooted_kind(self, name: str, flat: torch.Tensor, root: int) -> Kind:
+        """Of a block that is moved from the root, or to the root."""
+        dtype, width = _moved_as(flat)
+        count = flat.nbytes // width
+        return self._kind((name, count, flat.dtype, root), name, flat, count=count, dtype=dtype, root=root)
 
     def _blocks_kind(self, name: str, sizes: list[int], near: torch.Tensor) -> Kind:
         """Of blocks of so many bytes, by rank."""
-        if len(set(sizes)) == 1:
-            return self._kind((name, sizes[0]), name, near, count=sizes[0], dtype=_BYTES)
-        return self._kind((name, *sizes), name + "v", near, counts=sizes, dtype=_BYTES)
+        dtype, width = _moved_as(near)
+        counts = [each // width for each in sizes]
+        if len(set(counts)) == 1:
+            return self._kind((name, counts[0], near.dtype), name, near, count=counts[0], dtype=dtype)
+        return self._kind((name, *counts, near.dtype), name + "v", near, counts=counts, dtype=dtype)
+
+    def _expect_same_dtype(self, dtype: torch.dtype) -> None:
+        """Compares a dtype that the library does not have between ranks, before the create of the first schedule of its
+        kind: to the library, complex numbers are pairs of real ones. Waits for all ranks."""
+        calls = self._calls
+        made = calls.committed_number(zlib.crc32(str(dtype).encode()))
+        try:
+            made._create_wait(self._limit)
+        except Error as error:
+            calls.settle_failed_create(error, made, calls.number)
+            if calls.may_refuse:  # that was the commit of this call, and it is not settled
+                calls.may_refuse = False
+                self._schedules.give_up(error)
+            raise as_torch_error(error)
+        finally:
+            made._abandon()
+        calls.begin_part()
 
     def _run(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
              finish: Callable[[], None] | None = None, keeps: Any = None) -> Work:
@@ -523,9 +553,11 @@ class Group(ProcessGroup):
         return _DONE
 
     def _finish_run(self, ticket: Any, limit: float) -> None:
-        """Waits for a round that has not ended in its first slice."""
+        """Waits for a round that has not ended in its first slice. `ticket`: None if the round has ended."""
         if ticket is not None:
-            self._calls.wait(ticket, limit - _calls.SLICE, self._calls.number)
+            Round(self._calls, ticket).wait(limit - _calls.SLICE)
+        elif self._calls.agreements:
+            self._calls.expect_agreed(self._calls.agreements)
 
     def _placed(self, kind: Kind, input: int, output: int) -> Any:
         """The place of a round. A call of several parts waits for each create: if a part was refused, no rank makes the
@@ -546,6 +578,9 @@ class Group(ProcessGroup):
         """The exception for a round that could not be started, or that has failed."""
         if place is not None:
             self._calls.settle_failed_create(error, place.schedule, self._calls.number)
+            if self._calls.may_refuse and _calls.has_failed(place.schedule):  # by the round, on another rank
+                self._calls.may_refuse = False
+                self._schedules.give_up(error)
         return as_torch_error(error)
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
@@ -560,6 +595,7 @@ class Group(ProcessGroup):
             raise
         try:
             place = self._placed(kind, input, output)
+            self._calls.expect_agreed(self._calls.agreements)
             try:
                 ticket = place.start(input, output, stream.cuda_stream, keeps)
             except (ArgumentError, Unsupported):
@@ -654,7 +690,7 @@ class Group(ProcessGroup):
             if rows % self._ranks:
                 raise _bad(f"{what} has {rows} rows, which are no {self._ranks} equal parts")
             return [tensor.nbytes // self._ranks] * self._ranks
-        if len(splits) != self._ranks or sum(splits) != rows:
+        if len(splits) != self._ranks or sum(splits) != rows or min(splits) < 0:
             raise _bad(f"{what} has {rows} rows, and its split sizes are {list(splits)}")
         row = tensor.nbytes // rows if rows else 0
         return [row * each for each in splits]
@@ -681,6 +717,12 @@ def _factor_of(opts: Any) -> Any:
     """Of a premultiplied sum: what every rank's tensor is multiplied by first."""
     _, state = opts.reduceOp.__getstate__()
     return state
+
+
+def _moved_as(tensor: torch.Tensor) -> tuple[int, int]:
+    """The number of the dtype as which the library moves elements of a tensor, and its bytes."""
+    dtype = _OWN_DTYPES.get(tensor.dtype)
+    return (_BYTES, 1) if dtype is None else (dtype, tensor.element_size())
 
 
 def _scaled(tensor: torch.Tensor, opts: Any) -> torch.Tensor:

@@ -122,6 +122,20 @@ class Kind:
         self._next = after
         return place
 
+    def ready_place(self) -> Place | None:
+        """The next place, if its schedule exists and its last round has ended; taking that place cannot fail. None: the
+        caller must use place()."""
+        number = self._next
+        if number == len(self._places):
+            return None
+        place = self._places[number]
+        if place.work is not None:
+            if not place.work.has_ended():
+                return None
+            place.work = None
+        self._next = (number + 1) % RING
+        return place
+
     def expect_no_failure(self) -> None:
         """Raises the error of a work whose wait has failed, a timeout included."""
         for place in self._places:
@@ -150,10 +164,6 @@ class Schedules:
 
     def add(self, key: tuple, name: str, device: Any = None, **members: Any) -> Kind:
         """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
-        if self._why is not None:
-            why = getattr(self._why, "text", str(self._why)) or type(self._why).__name__
-            raise as_torch_error(Cancelled(f"this process group was given up, since an earlier call has failed: {why}",
-                                           "LSCHED_ERR_CANCELLED"))
         request = None
         if name != "barrier":
             request = _core.Request()
@@ -166,6 +176,13 @@ class Schedules:
             self.kinds.pop(next(iter(self.kinds))).close()
         kind = self.kinds[key] = Kind(self._world, name, request, device)
         return kind
+
+    def expect_in_use(self) -> None:
+        """Raises DistBackendError if the group was given up."""
+        if self._why is not None:
+            why = getattr(self._why, "text", str(self._why)) or type(self._why).__name__
+            raise as_torch_error(Cancelled(f"this process group was given up, since an earlier call has failed: {why}",
+                                           "LSCHED_ERR_CANCELLED"))
 
     def give_up(self, why: BaseException) -> None:
         """Refuse all later calls. A schedule that was cancelled is in the way of every call that takes its place."""

@@ -28,34 +28,75 @@ def expect_host(tensor: torch.Tensor, what: str) -> None:
 
 def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
     if one.device != other.device:
-        raise ArgumentError(f"the tensors of a call are on {one.device} and on {other.device}", "LSCHED_ERR_ARGUMENT")
+        raise _refused(f"the tensors of a call are on {one.device} and on {other.device}")
 
 
 def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
     """Bytes are moved as they are, so all tensors of a call must be of one dtype."""
     for each in tensors:
         if each.dtype != dtype:
-            raise ArgumentError(f"the tensors of a call are of {dtype} and of {each.dtype}", "LSCHED_ERR_ARGUMENT")
+            raise _refused(f"the tensors of a call are of {dtype} and of {each.dtype}")
+
+
+def expect_memory(tensor: torch.Tensor) -> None:
+    """Refuses a tensor whose memory is missing: its storage was freed, or is that of another tensor (a wrapper)."""
+    if tensor.numel() and tensor.data_ptr() == 0:
+        raise _refused(f"a tensor of {tensor.numel()} elements has no memory")
+
+
+def expect_writable(tensor: torch.Tensor) -> None:
+    """Refuses an output of which several elements share memory, such as an expanded tensor: torch cannot copy to it."""
+    if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
+        raise _refused(f"elements of an output share memory: its shape is {tuple(tensor.shape)}, its strides are "
+                       f"{tensor.stride()}")
+
+
+_OVERLAPS = 1  # the answer of _debug_has_internal_overlap; 0: no, 2: not known
 
 
 def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
-    """Refuses a list in which a tensor occurs more than once, because each tensor of the list is written. Tensors
-    without memory (empty, fake, on the meta device) are left out."""
-    written = [each for each in tensors if each.numel() and each.data_ptr()]
-    if len({(each.data_ptr(), each.shape, each.stride()) for each in written}) < len(written):
-        raise ArgumentError(f"{what} has the same tensor more than once", "LSCHED_ERR_ARGUMENT")
+    """Refuses a list in which two tensors share memory, because each tensor of the list is written. All have one
+    dtype."""
+    written = sorted((each for each in tensors if each.numel() and each.data_ptr()), key=torch.Tensor.data_ptr)
+    ends = [each.data_ptr() + _span(each) * each.element_size() for each in written]
+    is_near = [each.data_ptr() < end for each, end in zip(written[1:], ends)]
+    if any(is_near) and _share_elements(written, max(ends)):
+        raise _refused(f"{what} has the same memory more than once")
+
+
+def _span(tensor: torch.Tensor) -> int:
+    """Returns the number of elements from the first one in memory to the last one."""
+    return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+
+
+def _share_elements(tensors: Sequence[torch.Tensor], end: int) -> bool:
+    """Counts for each element of the memory how many tensors have it. Strided tensors may lie between each other, such
+    as columns of a matrix. `tensors` are in the order of their addresses, and the memory ends at `end`."""
+    begin, width = tensors[0].data_ptr(), tensors[0].element_size()
+    if any((each.data_ptr() - begin) % width for each in tensors):
+        return True
+    uses = torch.zeros((end - begin) // width, dtype=torch.int32)
+    for each in tensors:
+        uses.as_strided(each.shape, each.stride(), (each.data_ptr() - begin) // width).add_(1)
+    return bool((uses > 1).any())
+
+
+def _refused(text: str) -> ArgumentError:
+    return ArgumentError(text, "LSCHED_ERR_ARGUMENT")
 
 
 def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
     """Its elements side by side, as they are: itself, or a copy. Torch computes conjugates and negatives when they are
     read, which the library does not know."""
     _expect_here(tensor)
+    expect_memory(tensor)
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def staged(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:
     """The same, to be written; and how the copy gets back into it."""
     flat = side_by_side(tensor)
+    expect_writable(tensor)
     return flat, None if flat.data_ptr() == tensor.data_ptr() else copied_to(tensor, flat)
 
 
@@ -72,6 +113,9 @@ def empty_bytes(bytes: int, device: torch.device) -> torch.Tensor:
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Their bytes, one after the other."""
+    for each in tensors:
+        _expect_here(each)
+        expect_memory(each)
     flat = empty_bytes(sum(each.nbytes for each in tensors), tensors[0].device)
     for part, each in zip(parts(tensors, flat), tensors):
         part.copy_(each.detach())
@@ -91,6 +135,12 @@ def parts(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Ten
 
 
 def scattered_to(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> Callable[[], None]:
+    for each in tensors:
+        _expect_here(each)
+        expect_memory(each)
+        expect_writable(each)
+        expect_together(each, flat)
+
     def finish() -> None:
         for part, each in zip(parts(tensors, flat), tensors):
             each.detach().copy_(part)

@@ -5,6 +5,7 @@ one rank. All ranks raise, and the next call is right.
 """
 
 import faulthandler
+import functools
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 import libsched.torch
+from libsched.torch._calls import Calls
 from libsched.torch._group import Group
 
 LIMIT = 60
@@ -37,6 +39,33 @@ def mixed():
     return [ones(2)] * (dist.get_world_size() - 1) + [ones(2, dtype=torch.int32)]
 
 
+def freed(*shape):
+    """A tensor whose storage has been freed, as FSDP does."""
+    tensor = torch.ones(*shape)
+    tensor.untyped_storage().resize_(0)
+    return tensor
+
+
+def last_is(tensor):
+    return [*several()[1:], tensor]
+
+
+def same_memory():
+    """The same elements in two shapes."""
+    first = ones(2)
+    return [first, first.view(2, 1), *several()[2:]]
+
+
+def partly_same_memory():
+    whole = ones(2 + dist.get_world_size())
+    return [whole[i:i + 2] for i in range(dist.get_world_size())]
+
+
+def expanded(count):
+    """Elements that share memory."""
+    return ones(1).expand(count)
+
+
 class Meta:
     """A tensor on a device that the library does not know."""
 
@@ -46,6 +75,12 @@ class Meta:
 
 def sparse_integers():
     return torch.sparse_coo_tensor([[0]], torch.ones(1, dtype=torch.int64), (4,))
+
+
+def summed(tensor):
+    """Within a transform of torch, where tensors have no memory."""
+    dist.all_reduce(tensor)
+    return tensor.sum()
 
 
 SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
@@ -59,24 +94,34 @@ CALLS = {
         lambda at: dist.all_reduce(torch.ones(4, dtype=torch.bool), AVG), lambda at: dist.all_reduce(Meta(4)),
         lambda at: dist.all_reduce(sparse_integers()), lambda at: world().allreduce(["x"]),
         lambda at: world().allreduce([ones(4)], "plus"), lambda at: world().allreduce([]),
-        lambda at: world().allreduce([ones(4)], timeout="x", op=3)]),
+        lambda at: world().allreduce([ones(4)], timeout="x", op=3), lambda at: dist.all_reduce(ones(4).to_mkldnn()),
+        lambda at: torch.func.vmap(summed)(ones(2, 4)), lambda at: torch.func.grad(summed)(ones(4)),
+        lambda at: dist.all_reduce(freed(4)), lambda at: dist.all_reduce(expanded(4))]),
     "allreduce_coalesced": (lambda at: world().allreduce_coalesced([ones(4), ones(3)]), [
         lambda at: world().allreduce_coalesced([ones(4), Meta(3)]), lambda at: world().allreduce_coalesced(3)]),
     "reduce": (lambda at: dist.reduce(ones(4), at), [
         lambda at: dist.reduce(ones(4), at, BAND), lambda at: dist.reduce(Meta(4), at),
-        lambda at: world().reduce([ones(4)], "x"), lambda at: world().reduce(ones(4), 99)]),
+        lambda at: world().reduce([ones(4)], "x"), lambda at: world().reduce(ones(4), 99),
+        lambda at: dist.reduce(freed(4), at), lambda at: dist.reduce(expanded(4), at)]),
     "broadcast": (lambda at: dist.broadcast(ones(4), at), [
         lambda at: dist.broadcast(Meta(4), at), lambda at: world().broadcast(ones(4), 99),
-        lambda at: world().broadcast([ones(4), ones(4)])]),
+        lambda at: world().broadcast([ones(4), ones(4)]), lambda at: dist.broadcast(freed(4), at),
+        lambda at: dist.broadcast(expanded(4), (at + 1) % dist.get_world_size())]),
     "allgather": (lambda at: dist.all_gather(several(), ones(2)), [
         lambda at: dist.all_gather(several()[1:], ones(2)), lambda at: dist.all_gather(several(3), ones(2)),
         lambda at: dist.all_gather(same_tensor(), ones(2)), lambda at: dist.all_gather(several(), Meta(2)),
         lambda at: world().allgather([several(dtype=torch.int32)], [ones(2)]),
-        lambda at: world().allgather([mixed()], [ones(2)])]),
+        lambda at: world().allgather([mixed()], [ones(2)]), lambda at: dist.all_gather(several(), freed(2)),
+        lambda at: dist.all_gather(last_is(freed(2)), ones(2)),
+        lambda at: dist.all_gather(last_is(expanded(2)), ones(2)),
+        lambda at: dist.all_gather(same_memory(), ones(2)),
+        lambda at: dist.all_gather(partly_same_memory(), ones(2))]),
     "all_gather_single": (lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size()), ones(2)), [
         lambda at: dist.all_gather_into_tensor(ones(5), ones(2)),
         lambda at: dist.all_gather_into_tensor(ones(2 * dist.get_world_size(), dtype=torch.int32), ones(2)),
-        lambda at: dist.all_gather_into_tensor(Meta(2 * dist.get_world_size()), ones(2))]),
+        lambda at: dist.all_gather_into_tensor(Meta(2 * dist.get_world_size()), ones(2)),
+        lambda at: dist.all_gather_into_tensor(freed(2 * dist.get_world_size()), ones(2)),
+        lambda at: dist.all_gather_into_tensor(expanded(2 * dist.get_world_size()), ones(2))]),
     "allgather_coalesced": (lambda at: world().allgather_coalesced([[each] for each in several()], [ones(2)]), [
         lambda at: world().allgather_coalesced([[each] for each in several(3)], [ones(2)]),
         lambda at: world().allgather_coalesced(None, [ones(2)])]),
@@ -87,14 +132,20 @@ CALLS = {
     "gather": (lambda at: dist.gather(ones(2), several() if dist.get_rank() == at else None, at), [
         lambda at: dist.gather(ones(2), several(3), at), lambda at: dist.gather(ones(2), several()[1:], at),
         lambda at: dist.gather(ones(2), same_tensor(), at), lambda at: world().gather([several()], [ones(2)], "x"),
-        lambda at: dist.gather(Meta(2), several(), at)]),
+        lambda at: dist.gather(Meta(2), several(), at), lambda at: dist.gather(freed(2), several(), at),
+        lambda at: dist.gather(ones(2), last_is(freed(2)), at),
+        lambda at: dist.gather(ones(2), partly_same_memory(), at)]),
     "scatter": (lambda at: dist.scatter(ones(2), several() if dist.get_rank() == at else None, at), [
         lambda at: dist.scatter(ones(2), several(3), at), lambda at: dist.scatter(ones(2), several()[1:], at),
         lambda at: world().scatter([ones(2)], [several(dtype=torch.int32)], scatter_options(at)),
-        lambda at: dist.scatter(Meta(2), several(), at)]),
+        lambda at: dist.scatter(Meta(2), several(), at), lambda at: dist.scatter(freed(2), several(), at),
+        lambda at: dist.scatter(ones(2), last_is(freed(2)), at),
+        lambda at: dist.scatter(expanded(2), several(), at)]),
     "reduce_scatter": (lambda at: dist.reduce_scatter(ones(2), several()), [
         lambda at: dist.reduce_scatter(ones(3), several()), lambda at: dist.reduce_scatter(ones(2), several()[1:]),
         lambda at: dist.reduce_scatter(ones(2), several(), BAND),
+        lambda at: dist.reduce_scatter(ones(2), last_is(freed(2))),
+        lambda at: dist.reduce_scatter(expanded(2), several()),
         lambda at: world().reduce_scatter([ones(2)], [several(dtype=torch.float64)])]),
     "reduce_scatter_single": (lambda at: dist.reduce_scatter_tensor(ones(2), ones(2 * dist.get_world_size())), [
         lambda at: dist.reduce_scatter_tensor(ones(2), ones(5)),
@@ -106,12 +157,17 @@ CALLS = {
     "alltoall": (lambda at: dist.all_to_all(several(), several()), [
         lambda at: dist.all_to_all(several()[1:], several()), lambda at: dist.all_to_all(several(), several(3)),
         lambda at: dist.all_to_all(same_tensor(), several()),
+        lambda at: dist.all_to_all(partly_same_memory(), several()),
+        lambda at: dist.all_to_all(several(), last_is(freed(2))),
         lambda at: world().alltoall(several(dtype=torch.int32), several())]),
     "all_to_all_single": (lambda at: dist.all_to_all_single(ones(2 * dist.get_world_size()),
                                                             ones(2 * dist.get_world_size())), [
         lambda at: dist.all_to_all_single(torch.tensor(1.0), torch.tensor(1.0)),
         lambda at: dist.all_to_all_single(ones(5), ones(2 * dist.get_world_size())),
         lambda at: dist.all_to_all_single(ones(6), ones(6), [1, 2], [3, 3]),
+        lambda at: dist.all_to_all_single(freed(2 * dist.get_world_size()), ones(2 * dist.get_world_size())),
+        lambda at: dist.all_to_all_single(ones(3), ones(3), [4, -1, *[0] * (dist.get_world_size() - 2)],
+                                          [3, *[0] * (dist.get_world_size() - 1)]),
         lambda at: world().all_to_all_single(ones(2 * dist.get_world_size(), dtype=torch.int32),
                                              ones(2 * dist.get_world_size()), [], [])]),
     "barrier": (lambda at: dist.barrier(), [lambda at: world().barrier(3)]),
@@ -120,8 +176,42 @@ CALLS = {
 }
 
 
+RANKS = dist.get_world_size
+
+
+def gathered_to(at, dtype):
+    dist.gather(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
+
+
+def scattered_from(at, dtype):
+    dist.scatter(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
+
+
+# Calls of as many bytes on each rank, with a dtype that differs between ranks.
+OF_A_DTYPE = {
+    "allreduce": lambda at, dtype: dist.all_reduce(ones(4, dtype=dtype)),
+    "reduce": lambda at, dtype: dist.reduce(ones(4, dtype=dtype), at),
+    "broadcast": lambda at, dtype: dist.broadcast(ones(4, dtype=dtype), at),
+    "allgather": lambda at, dtype: dist.all_gather(several(dtype=dtype), ones(2, dtype=dtype)),
+    "all_gather_single": lambda at, dtype: dist.all_gather_into_tensor(ones(2 * RANKS(), dtype=dtype),
+                                                                       ones(2, dtype=dtype)),
+    "gather": gathered_to,
+    "scatter": scattered_from,
+    "reduce_scatter": lambda at, dtype: dist.reduce_scatter(ones(2, dtype=dtype), several(dtype=dtype)),
+    "alltoall": lambda at, dtype: dist.all_to_all(several(dtype=dtype), several(dtype=dtype)),
+    "all_to_all_single": lambda at, dtype: dist.all_to_all_single(ones(RANKS(), dtype=dtype),
+                                                                  ones(RANKS(), dtype=dtype)),
+}
+# The library has no number for bool and complex.
+PAIRS_OF_DTYPES = [(torch.float32, torch.int32), (torch.uint8, torch.bool), (torch.int64, torch.complex64),
+                   (torch.complex64, torch.int64)]
+
 # A rank's part of these calls may end well before the root comes.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
+
+# These calls are refused once more with ranks that come at different times.
+TIMED = {"allreduce", "allreduce_coalesced", "broadcast", "all_to_all_single"}
+DELAY = 0.3  # seconds, in which a round that waits looks for messages twice
 
 
 def scatter_options(root):
@@ -144,12 +234,30 @@ def expect_right_sums(number):
         assert torch.equal(mine, torch.full((count,), float(size * (size - 1) // 2 + size * number))), mine
 
 
-def refused(name, number, good, bad, is_known):
-    """One call that a rank refuses. `is_known`: its schedules are there from an earlier call."""
+class SlowRefusal:
+    """Between the messages of a refusal and its commit, the rank loses its core."""
+
+    def __enter__(self):
+        self.tell_all = Calls._tell_all
+
+        def slowly(calls):
+            self.tell_all(calls)
+            time.sleep(DELAY)
+
+        Calls._tell_all = slowly
+
+    def __exit__(self, *_):
+        Calls._tell_all = self.tell_all
+
+
+def refused(name, number, good, bad, is_known, late_rank=None):
+    """One call that a rank refuses. `is_known`: an earlier call has created its schedules. `late_rank` calls late."""
     rank, size = dist.get_rank(), dist.get_world_size()
     at = number % size
     for _ in range(5 if is_known else 0):
         good(at)
+    if rank == late_rank:
+        time.sleep(DELAY)
     try:
         answer = (bad if rank == at else good)(at)
         if answer is not None and answer is not False:
@@ -180,6 +288,15 @@ def main(names):
         for number, bad in enumerate(cases):
             for is_known in (False,) if name in ROOTED else (False, True):
                 refused(name, number, good, bad, is_known)
+        for number, dtypes in enumerate(PAIRS_OF_DTYPES if name in OF_A_DTYPE else ()):
+            good, bad = (functools.partial(OF_A_DTYPE[name], dtype=each) for each in dtypes)
+            refused(name, number, good, bad, is_known=False)
+        good, cases = CALLS[name]
+        for is_known in (False, True) if name in TIMED else ():
+            if name not in ROOTED or not is_known:
+                refused(name, 0, good, cases[0], is_known, late_rank=dist.get_world_size() - 1)
+                with SlowRefusal():
+                    refused(name, 0, good, cases[0], is_known)
     dist.destroy_process_group()
 
 

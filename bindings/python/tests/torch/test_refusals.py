@@ -33,16 +33,51 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
         gather(3 if rank == 0 else 2)
     except RuntimeError as error:
         say(f"gather: {error}")
-    mine = torch.ones(2)
-    try:
-        dist.all_reduce(mine)
-        say(f"sum {mine.tolist()}")
-    except RuntimeError as error:
-        say(f"all_reduce: {error}")
+    for step in range(4):  # ranks that are one call apart add numbers of different steps
+        mine = torch.full((2,), 10.0 ** step)
+        try:
+            dist.all_reduce(mine)
+            say(f"step {step}: " + ("right" if mine[0] == 3 * 10.0 ** step else "wrong"))
+        except RuntimeError as error:
+            say(f"step {step}: {error}")
     os._exit(0)
     """)
     assert said.count("gather: gather_list has tensors of other sizes") == 1, said
-    assert "sum" not in said.replace("sum [3.0, 3.0]", ""), said
+    assert "wrong" not in said, said
+    assert said.count("step 3: ") == 3, said
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
+    """Rank 2 has received what it expects. The others must not take the failure for that of a create. A rank that is
+    late finds a schedule that has failed before its own round has begun."""
+    said = run(3, """
+    import time
+    for _ in range(5):
+        dist.all_to_all_single(torch.zeros(3), torch.ones(3))
+        dist.all_reduce(torch.ones(2))
+    splits = [3, 0, 0] if rank == 1 else [1, 1, 1]
+    if rank == 2 and %d:
+        time.sleep(0.3)
+    try:
+        dist.all_to_all_single(torch.zeros(3), torch.ones(3), splits, splits)
+    except RuntimeError as error:
+        say(f"exchange: {error}")
+    begun = time.monotonic()
+    for _ in range(3):
+        try:
+            dist.all_reduce(torch.ones(2))
+            say("went on")
+        except RuntimeError as error:
+            say(f"next: {error}")
+    say("in time" if time.monotonic() - begun < 10 else "late")
+    time.sleep(1)  # other ranks would hear of the end of this process
+    os._exit(0)
+    """ % is_late)
+    assert said.count("exchange: ") >= 1, said
+    answers = [line for line in said.splitlines() if line.startswith("next: ")]
+    assert len(answers) == 9 and all("given up" in each for each in answers), said
+    assert said.count("in time") == 3, said
 
 
 def test_conjugated_and_negated_tensors_are_resolved():
