@@ -95,7 +95,9 @@ outcome commit(lsched_world* world, const writer& write, const char* name = "pla
   lsched_schedule* made = nullptr;
   answer.code = to.commit(input.data(), output.data(), &made, answer.why);
   EXPECT_EQ(made != nullptr, answer.code == LSCHED_OK);
-  if (made != nullptr) EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &answer.why), LSCHED_OK);
+  if (made != nullptr) {
+    EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &answer.why), LSCHED_OK);
+  }
   return answer;
 }
 
@@ -269,8 +271,12 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
       lsched_schedule* made = nullptr;
       const lsched_status code = to.commit(memory.data(), memory.data() + (r == 1 ? 0 : k_count), &made, why);
       EXPECT_EQ(code, is_faulty ? LSCHED_ERR_ARGUMENT : LSCHED_OK) << why.text;
-      if (is_faulty) EXPECT_TRUE(why.says("hazard: rank 1 ")) << why.text;
-      if (made != nullptr) EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK);
+      if (is_faulty) {
+        EXPECT_TRUE(why.says("hazard: rank 1 ")) << why.text;
+      }
+      if (made != nullptr) {
+        EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, &why), LSCHED_OK);
+      }
     });
 }
 
@@ -289,7 +295,7 @@ TEST(verify_at_commit, proves_every_algorithm_of_the_library) {
     world_of_threads(ranks).each([&](lsched_world* mine, std::int32_t r) {
       ask_for_proofs(mine);
       for (const algorithm* how : exact_algorithms())
-        for (const std::uint64_t count : {0, 7, 40'000}) {
+        for (const std::uint64_t count : {0u, 7u, 40'000u}) {
           const world place{r, ranks};
           shape data = typical_shape(*how->of, ranks, count, dtype::i64, kernel::sum);
           if (how->of->is_rooted) data.root = ranks - 1;
