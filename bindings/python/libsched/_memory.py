@@ -117,10 +117,16 @@ def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "arra
 
 
 def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> None:
-    """Raises ArgumentError if arrays are not those that a schedule declares. Of each: elements, dtype and more."""
+    """Raises ArgumentError if arrays are not those that a schedule declares.
+
+    A tuple describes an array: its number of elements, its dtype, and what else must be equal.
+    """
+    lengths, wanted = [each[0] for each in given], [each[0] for each in declared]
+    if lengths != wanted:
+        raise ArgumentError(f"the {what} have {lengths} elements, and the schedule declares {wanted}",
+                            "LSCHED_ERR_ARGUMENT")
     if given != declared:
-        raise ArgumentError(f"{what} differ from those that the schedule declares: {len(declared)} arrays of "
-                            f"{[each[0] for each in declared]} elements", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"the {what} have other dtypes than the schedule declares", "LSCHED_ERR_ARGUMENT")
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:

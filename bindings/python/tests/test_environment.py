@@ -23,6 +23,7 @@ WRONG = {
     "LSCHED_REGION": ("x", {}),
     "LSCHED_START_TIMEOUT": ("x", {}),
     "LSCHED_TOUCH": ("x", {}),
+    "LSCHED_VERIFY": ("x", {}),
     "LSCHED_WORLD": ("x", {}),
     "LSCHED_CUDA_DEVICE": ("x", {}),
     "LSCHED_CUDA_STREAMS": ("x", {}),
