@@ -237,8 +237,8 @@ class Group(ProcessGroup):
         sizes = [each.nbytes for each in output]
         expect_dtype(output, input.dtype)
         expect_apart(output, "tensor_list")
+        expect_together(input, output[0])
         source = side_by_side(input)
-        expect_together(source, output[0])
         flat = empty_bytes(sum(sizes), source.device)
         if source.nbytes != sizes[self._my_rank]:
             raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
@@ -252,9 +252,9 @@ class Group(ProcessGroup):
     @collective_call
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         expect_dtype([output], input.dtype)
+        expect_together(input, output)
         source = side_by_side(input)
         flat, finish = staged(output)
-        expect_together(source, flat)
         if flat.nbytes != source.nbytes * self._ranks:
             raise _bad(f"output has {output.numel()} elements: {input.numel()} for each of {self._ranks} ranks are "
                        "wanted")
@@ -335,6 +335,7 @@ class Group(ProcessGroup):
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
             raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
+        expect_together(input[0], output)
         for each in input:
             expect_memory(each)
         joined = torch.cat([each.reshape(-1) for each in input])
@@ -346,12 +347,12 @@ class Group(ProcessGroup):
         if input.numel() != output.numel() * self._ranks:
             raise _bad(f"input has {input.numel()} elements: {output.numel()} for each of {self._ranks} ranks are "
                        "wanted")
+        expect_together(input, output)
         return self._reduce_scatter(output, side_by_side(input), None, opts)
 
     def _reduce_scatter(self, output: torch.Tensor, source: torch.Tensor, counts: list[int] | None,
                         opts: Any) -> Work:
         flat, finish = staged(output)
-        expect_together(source, flat)
         if source.dtype != flat.dtype:
             raise _bad(f"the input is of {source.dtype}, the output of {flat.dtype}")
         factor = 2 if flat.is_complex() else 1
@@ -383,26 +384,34 @@ class Group(ProcessGroup):
         self._expect_one_each(inputs, "input_tensor_list")
         expect_dtype([*outputs, *inputs], outputs[0].dtype)
         expect_apart(outputs, "output_tensor_list")
-        flat = empty_bytes(sum(each.nbytes for each in outputs), outputs[0].device)
-        return self._exchange(joined(inputs), [each.nbytes for each in inputs], flat,
-                              [each.nbytes for each in outputs], outputs, opts, scattered_to(outputs, flat))
+        sent, received = ([each.nbytes for each in tensors] for tensors in (inputs, outputs))
+        self._expect_exchange(inputs[0], sent, outputs[0], received)
+        flat = empty_bytes(sum(received), outputs[0].device)
+        return self._exchange(joined(inputs), sent, flat, received, outputs, opts, scattered_to(outputs, flat))
 
     @collective_call
     def all_to_all_single(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int],
                           input_splits: Sequence[int], opts: Any = AllToAllOptions()) -> Work:
         """Splits are rows; empty: all of one length."""
         expect_dtype([output], input.dtype)
+        sent = self._split_bytes(input, input_splits, "input")
+        received = self._split_bytes(output, output_splits, "output")
+        self._expect_exchange(input, sent, output, received)
         flat, finish = staged(output)
-        source = side_by_side(input)
-        return self._exchange(source, self._split_bytes(input, input_splits, "input"), flat,
-                              self._split_bytes(output, output_splits, "output"), [output], opts, finish)
+        return self._exchange(side_by_side(input), sent, flat, received, [output], opts, finish)
+
+    def _expect_exchange(self, input: torch.Tensor, sent: list[int], output: torch.Tensor, received: list[int]) -> None:
+        """Refuses blocks of several lengths on a device, where the lengths do not come with each round."""
+        expect_together(input, output)
+        if input.is_cuda and len({*sent, *received}) != 1:
+            raise as_torch_error(Unsupported(f"lsched has no all_to_all of blocks of several lengths for tensors of "
+                                             f"{input.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
 
     def _exchange(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
         """Blocks of so many bytes to each rank and from each. Only the schedule is the same on all ranks."""
-        expect_together(source, target)
         if source.is_cuda:
-            return self._exchange_even(source, sent, target, received, tensors, opts, finish)
+            return self._exchange_even(source, sent[0], target, tensors, opts, finish)
         if overlap(source, target):
             source = source.clone()
         self._futures.expect_kept()
@@ -420,15 +429,12 @@ class Group(ProcessGroup):
             raise self._failed(place, error)
         return self._begun(place, ticket, tensors, opts, finish)
 
-    def _exchange_even(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
-                       tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Any:
-        """Of a device: there counts do not come with each round, and so all blocks are of one length."""
-        if len({*sent, *received}) != 1:
-            raise as_torch_error(Unsupported(f"lsched has no all_to_all of blocks of several lengths for tensors of "
-                                             f"{source.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
+    def _exchange_even(self, source: torch.Tensor, length: int, target: torch.Tensor, tensors: list[torch.Tensor],
+                       opts: Any, finish: Callable[[], None] | None) -> Any:
+        """Exchanges blocks of `length` bytes between tensors of a device."""
         if overlap(source, target):
             source = source.clone()
-        kind = self._blocks_kind("alltoall", [sent[0]] * self._ranks, tensors[0])
+        kind = self._blocks_kind("alltoall", [length] * self._ranks, tensors[0])
         return self._run(kind, source.data_ptr(), target.data_ptr(), tensors, opts, finish, keeps=(source, target))
 
     @collective_call

@@ -16,12 +16,13 @@ from types import SimpleNamespace
 
 import cuda_double as double
 import numpy as np
+import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions
 
 COUNT = 1000
 FLOAT32 = 8  # LSCHED_F32
-near = SimpleNamespace(is_cuda=True, device=double.DEVICE)  # as a tensor of the device says it
+near = SimpleNamespace(is_cuda=True, device=double.DEVICE, dtype=torch.float32)  # as a tensor of the device has them
 
 
 def begin(limit=60):

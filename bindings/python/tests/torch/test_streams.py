@@ -91,7 +91,7 @@ def test_what_is_not_there_for_devices_is_refused_before_anything_is_sent():
         other = torch.zeros(4, device="meta")
     named = [("weight", torch.nn.Parameter(x))]
     inner = torch.optim.SGD([named[0][1]], 1.0)
-    near = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 0))
+    near = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 0), dtype=torch.float32)
     for number, (words, call) in enumerate([
             ("no messages for tensors of cuda:0", lambda: dist.isend(x, 0)),
             ("no messages for tensors of cuda:0", lambda: dist.irecv(x, 0)),
