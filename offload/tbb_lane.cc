@@ -4,9 +4,8 @@
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -22,13 +21,13 @@ namespace {
 // Workers of oneTBB start each other, and oneTBB ends the process if the system refuses one of these threads. So as
 // many threads are started here first, which only throws.
 void expect_threads(unsigned number) {
-  const auto wait_for_stop = [](const std::stop_token& stop) {
-    std::mutex guard;
-    std::unique_lock lock(guard);
-    std::condition_variable_any().wait(lock, stop, [] { return false; });
-  };
+  std::atomic_flag may_end;
   std::vector<std::jthread> threads;
-  for (unsigned i = 0; i < number; ++i) threads.emplace_back(wait_for_stop);
+  const struct release {
+    std::atomic_flag& flag;
+    ~release() { flag.test_and_set(), flag.notify_all(); }
+  } before_threads_are_joined{may_end};
+  for (unsigned i = 0; i < number; ++i) threads.emplace_back([&] { may_end.wait(false); });
 }
 
 }  // namespace
