@@ -29,7 +29,13 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-lockstep_world::~lockstep_world() { EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_; }
+// A job of one lane may read the memory of another rank, which goes with that rank's engine. Processes keep the memory
+// of other ranks mapped until their own lanes have ended.
+lockstep_world::~lockstep_world() {
+  EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
+  for (const auto& lane : lanes_)
+    if (lane != nullptr) lane->drain();
+}
 
 std::uint64_t lockstep_world::draw() { return mix(mix(seed_ + 1) ^ ++draws_); }
 
