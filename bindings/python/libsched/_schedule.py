@@ -107,7 +107,8 @@ class Schedule(_core.Schedule):
         """Start the next round over arrays of its own: of schedules with a `capacity` or a `depth`.
 
         Counts and displacements are elements, one for each block; lists, or arrays of 64-bit numbers, which belong to
-        the round until it has ended. `received`: such an array, to which the elements of each block are written.
+        the round until it has ended. `recv_counts`: the room of each block, of which a sender may fill less.
+        `received`: such an array, to which the elements of each block are written.
         """
         counts = [numbers(send_counts, name="send_counts"), numbers(send_displacements, name="send_displacements"),
                   numbers(recv_counts, name="recv_counts"), numbers(recv_displacements, name="recv_displacements"),

@@ -18,6 +18,7 @@ from .._words import DTYPES
 from . import _calls, _device, _sparse
 from ._calls import Calls, Round, collective_call
 from ._compile import is_not_compiled
+from ._lengths import ExpectedBlocks, ExpectedMessage
 from ._profile import has_events
 from ._schedules import Kind, Schedules
 from ._stream_work import SeveralInStreams, StreamWork, UnderWay
@@ -417,17 +418,19 @@ class Group(ProcessGroup):
         self._futures.expect_kept()
         dtype, width = _moved_as(tensors[0])
         kind = self._kind(("exchange", tensors[0].dtype), "alltoallv", tensors[0], dtype=dtype, capacity=2**64 - 1)
-        counts = torch.tensor([sent, received], dtype=torch.int64) // width
+        counts = torch.tensor([sent, received, [0] * self._ranks], dtype=torch.int64) // width
         where = counts.data_ptr()
         step = counts.element_size() * self._ranks
         place = None
         try:
             place = self._placed(kind, 0, 0)
             ticket = place.schedule._start_with([source.data_ptr()], [target.data_ptr()],
-                                                [where, 0, where + step, 0, 0], (source, target, counts))
+                                                [where, 0, where + step, 0, where + 2 * step],
+                                                (source, target, counts))
         except Error as error:
             raise self._failed(place, error)
-        return self._begun(place, ticket, tensors, opts, finish)
+        blocks = ExpectedBlocks(ticket, counts[1], counts[2], self._schedules.give_up)
+        return self._begun(place, blocks, tensors, opts, finish)
 
     def _exchange_even(self, source: torch.Tensor, length: int, target: torch.Tensor, tensors: list[torch.Tensor],
                        opts: Any, finish: Callable[[], None] | None) -> Any:
@@ -471,7 +474,8 @@ class Group(ProcessGroup):
         _expect_tag(tag)
         expect_host(tensor, "messages")
         flat, finish = staged(tensor)
-        return self._posted(self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat), tensors, finish)
+        message = self._box._receive(source, tag, flat.data_ptr(), flat.nbytes, flat)
+        return self._posted(ExpectedMessage(message, flat.nbytes), tensors, finish)
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
         return self.recv(tensors, ANY_RANK, tag)

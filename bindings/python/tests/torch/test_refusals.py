@@ -80,6 +80,62 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
     assert said.count("in time") == 3, said
 
 
+@pytest.mark.parametrize("dtype, sent, asynchronous", [("float32", 1, False), ("float32", 0, True), ("bool", 1, False)])
+def test_a_block_that_is_shorter_than_expected_is_an_error(asynchronous, dtype, sent):
+    """Without the error the tensor of rank 2 would keep old elements. The ranks that have not failed hear of the error
+    at their next call."""
+    said = run(3, """
+    import time
+    dtype, sent, asynchronous = torch.%s, %d, %d
+    for _ in range(5):
+        dist.all_to_all_single(torch.zeros(6, dtype=dtype), torch.ones(6, dtype=dtype))
+        dist.all_reduce(torch.ones(2))
+    splits = [2, 2, sent] if rank == 0 else [2, 2, 2]
+    try:
+        work = dist.all_to_all_single(torch.zeros(6, dtype=dtype), torch.ones(sum(splits), dtype=dtype), [2, 2, 2],
+                                      splits, async_op=bool(asynchronous))
+        if asynchronous:
+            work.wait()
+        say("exchange: right")
+    except RuntimeError as error:
+        say(f"exchange: {error}")
+    for _ in range(3):
+        try:
+            dist.all_reduce(torch.ones(2))
+            say("went on")
+        except RuntimeError as error:
+            say(f"next: {error}")
+    time.sleep(1)  # other ranks would hear of the end of this process
+    os._exit(0)
+    """ % (dtype, sent, asynchronous))
+    assert said.count("exchange: right") == 2, said
+    assert said.count(f"exchange: rank 0 has sent a block of {sent} elements to this rank, which expects 2 "
+                      "[LSCHED_ERR_BOUNDS]") == 1, said
+    answers = [line for line in said.splitlines() if "next: " in line]
+    assert len(answers) == 9 and all("given up" in each for each in answers), said
+
+
+def test_a_message_that_is_shorter_than_its_tensor_is_an_error():
+    said = run(2, """
+    for sent in (3, 2, 0, 3):
+        if rank == 0:
+            dist.send(torch.ones(sent), 1)
+            continue
+        into = torch.zeros(3)
+        try:
+            work = dist.irecv(into, 0) if sent == 2 else None
+            from_rank = work.wait() if work else dist.recv(into)
+            say(f"{from_rank}: {into.tolist()}")
+        except RuntimeError as error:
+            say(f"{sent}: {error}")
+    dist.barrier()
+    """)
+    assert said.count("0: [1.0, 1.0, 1.0]") == 2, said
+    for sent in (2, 0):
+        assert (f"{sent}: a message from rank 0 with tag 0 has {4 * sent} bytes, and the tensor for it has 12 "
+                "[LSCHED_ERR_BOUNDS]") in said, said
+
+
 def test_conjugated_and_negated_tensors_are_resolved():
     said = run(2, """
     mine = torch.full((4,), 1 + 2j).conj()

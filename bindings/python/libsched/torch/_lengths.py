@@ -1,0 +1,85 @@
+"""Rounds and messages that fail if another rank has sent less than this rank expects, because the rest of the tensor
+would keep old elements. The library itself refuses blocks and messages that are too long."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import torch
+
+from .._errors import BoundsError
+
+
+class _Expected:
+    """Stands for the ticket of a round, or for a message."""
+
+    __slots__ = ("_awaited",)
+
+    def __init__(self, awaited: Any) -> None:
+        self._awaited = awaited
+
+    def wait(self, timeout: float) -> None:
+        """Raises BoundsError, and the errors of the ticket or message."""
+        self._awaited.wait(timeout)
+        self._compare()
+
+    def test(self) -> bool:
+        """Raises as wait() does."""
+        if not self._awaited.test():
+            return False
+        self._compare()
+        return True
+
+    def _compare(self) -> None:
+        raise NotImplementedError
+
+
+class ExpectedBlocks(_Expected):
+    """The ticket of an all_to_all.
+
+    expected, received   elements from each rank; the library writes `received` before the round ends
+    give_up(error)       ends the group, because the other ranks do not know of the failure
+    """
+
+    __slots__ = ("_expected", "_received", "_give_up")
+
+    def __init__(self, ticket: Any, expected: torch.Tensor, received: torch.Tensor,
+                 give_up: Callable[[BaseException], None]) -> None:
+        super().__init__(ticket)
+        self._expected = expected
+        self._received = received
+        self._give_up = give_up
+
+    @property
+    def schedule(self) -> Any:
+        return self._awaited.schedule
+
+    def _compare(self) -> None:
+        if torch.equal(self._expected, self._received):
+            return
+        rank = int((self._expected != self._received).nonzero()[0])
+        error = BoundsError(f"rank {rank} has sent a block of {int(self._received[rank])} elements to this rank, which "
+                            f"expects {int(self._expected[rank])}", "LSCHED_ERR_BOUNDS", rank)
+        self._give_up(error)
+        raise error
+
+
+class ExpectedMessage(_Expected):
+    """A message that must fill a tensor of so many bytes."""
+
+    __slots__ = ("_bytes",)
+
+    def __init__(self, message: Any, bytes: int) -> None:
+        super().__init__(message)
+        self._bytes = bytes
+
+    @property
+    def rank(self) -> int:
+        """The rank that has sent the message."""
+        return self._awaited.rank
+
+    def _compare(self) -> None:
+        message = self._awaited
+        if message.bytes != self._bytes:
+            raise BoundsError(f"a message from rank {message.rank} with tag {message.tag} has {message.bytes} bytes, "
+                              f"and the tensor for it has {self._bytes}", "LSCHED_ERR_BOUNDS", message.rank)
