@@ -86,6 +86,8 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
       why.text += ": " + runs.device_words;
     } else if (answer == status::cancelled) {
       why.text += ": rank " + std::to_string(why.peer) + " has cancelled the schedule";
+    } else if (answer == status::bounds && why.peer != k_no_rank) {
+      why.text += ": the elements that rank " + std::to_string(why.peer) + " has sent do not fit into their block";
     } else if (answer == status::transport && why.peer != k_no_rank) {
       why.text +=
           ": a message of rank " + std::to_string(why.peer) +

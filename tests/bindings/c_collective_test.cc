@@ -594,5 +594,27 @@ TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
   });
 }
 
+TEST(c_collective, ranks_whose_elements_mean_different_things_learn_that) {
+  const threads ranks(3);
+  ranks.each([](lsched_world* runtime, rank r) {
+    numbers input(8, 1), output(8);
+    diagnostic why;
+    for (const char* differs : {"complex", ""}) {
+      lsched_collective_desc desc = allreduce_of(input, output);
+      desc.elements = r == 1 ? differs : "bool";
+      lsched_schedule* schedule = nullptr;
+      EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
+      EXPECT_TRUE(why.says("bool")) << why.text;
+    }
+    lsched_collective_desc desc = allreduce_of(input, output);
+    desc.elements = r == 1 ? nullptr : "";
+    lsched_schedule* schedule = nullptr;
+    ASSERT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
+    EXPECT_EQ(output, numbers(8, 3));
+    EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK);
+  });
+}
+
 }  // namespace
 }  // namespace lsched::testing

@@ -106,6 +106,7 @@ TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the
         may_cancel.count_down();
         EXPECT_EQ(answer, LSCHED_ERR_BOUNDS);
         EXPECT_EQ(some.why.rank, 1) << some.why.text;
+        EXPECT_TRUE(some.why.says("elements that rank 1 has sent do not fit")) << some.why.text;
         EXPECT_EQ(some.output[3], 0);
       }
       may_cancel.wait();
