@@ -1,19 +1,7 @@
 # The target lsched_headers_alone, `make headers`: every header of this configuration compiles alone and has a guard.
 #
-# A header with `#pragma once` that its own source includes first has been compiled alone there. Each other header gets a
-# source that includes the header twice and nothing else. So does each public header, with one more warning, because
-# programs choose their own warnings and may treat them as errors.
-function(lsched_is_first_of_own_source header answer)
-  set(${answer} FALSE PARENT_SCOPE)
-  string(REGEX REPLACE "\\.h(pp)?$" ".cc" source ${PROJECT_SOURCE_DIR}/${header})
-  if(EXISTS ${source})
-    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} guard REGEX "^#pragma once$")
-    file(STRINGS ${source} first REGEX "^#[ ]*include" LIMIT_COUNT 1)
-    if(guard AND first STREQUAL "#include \"${header}\"")
-      set(${answer} TRUE PARENT_SCOPE)
-    endif()
-  endif()
-endfunction()
+# Each header gets a source that includes the header twice and nothing else, and that no precompiled header helps. The
+# sources of public headers have one more warning, because programs choose their own warnings and may treat them as errors.
 set(public_name "^bindings/(c/lsched(_[a-z]+)?[.]h|cpp/[a-z_]+[.]hpp)$")
 set(header_folders ops libsched collectives offload bindings)
 set(header_libraries lsched_hwy)
@@ -54,10 +42,6 @@ foreach(folder IN LISTS header_folders)
   endif()
   list(FILTER headers EXCLUDE REGEX "^bindings/python/") # every source there begins with one of the two
   foreach(header IN LISTS headers)
-    lsched_is_first_of_own_source(${header} is_compiled)
-    if(is_compiled AND NOT header MATCHES "${public_name}")
-      continue()
-    endif()
     string(MAKE_C_IDENTIFIER ${header} name)
     set(source ${PROJECT_BINARY_DIR}/headers_alone/${name}.cc)
     file(CONFIGURE OUTPUT ${source} @ONLY CONTENT "#include \"@header@\"\n#include \"@header@\" // guarded\n")
