@@ -354,8 +354,8 @@ class world_launcher {
     // A death explains the exits of others, even of those that ended a moment before it could be collected.
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
+    if (exit_status_ > 0 && exit_status_ < 128) tell_unclosed();
     if (number == 0) return;
-    if (exit_status_ < 128) tell_unclosed();
     const std::string name = name_of(ended);
     if (is_signal)
       tell(name + " was killed by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
