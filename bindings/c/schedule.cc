@@ -28,8 +28,8 @@ round_of_flight round_of(const lsched_ticket& ticket) {
 }
 
 /// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
-bool is_unstarted(const lsched_schedule& schedule, const round_of_flight& asked) {
-  return !schedule.is_partial() && asked.round > asked.runs.called.load();
+bool is_unstarted(const lsched_ticket& ticket, const round_of_flight& asked) {
+  return !ticket.schedule->is_partial() && (ticket.round == 0 || asked.round > asked.runs.called.load());
 }
 
 // --- rounds that were refused --------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ lsched_status lsched_start(lsched_schedule* schedule, lsched_ticket* ticket) {
 lsched_status lsched_test(lsched_ticket ticket) {
   if (ticket.schedule == nullptr) return fail(status::argument, "the ticket names no schedule");
   const auto asked = round_of(ticket);
-  if (is_unstarted(*ticket.schedule, asked)) return fail(status::state, "the round of the ticket was not started");
+  if (is_unstarted(ticket, asked)) return fail(status::state, "the round of the ticket was not started");
   if (asked.runs.finished.load() < asked.round) (void)ticket.schedule->world->process.driver().progress();
   const status outcome = asked.runs.verdict.load();  // before `finished`: an instance may fail after the round
   const bool is_over = asked.runs.finished.load() >= asked.round;
@@ -292,7 +292,7 @@ lsched_status lsched_test(lsched_ticket ticket) {
 lsched_status lsched_wait(lsched_ticket ticket, uint64_t timeout_ns, lsched_diagnostic* diagnostic) {
   if (ticket.schedule == nullptr) return report(diagnostic, {status::argument, "the ticket names no schedule"});
   const auto asked = round_of(ticket);
-  if (is_unstarted(*ticket.schedule, asked))
+  if (is_unstarted(ticket, asked))
     return report(diagnostic, {status::state, ticket.schedule->instance->label + ": round " +
                                                   std::to_string(ticket.round) + " has not been started"});
   const status answer =
