@@ -68,6 +68,16 @@ def _flaw_of_dtype(array: Any) -> str | None:
     return None
 
 
+def _expect_plain_values(array: Any, name: str) -> None:
+    """Refuses arrays whose memory holds other values than the array."""
+    if hasattr(array, "is_conj") and (array.is_conj() or array.is_neg()):
+        raise ArgumentError(f"{name} is a conjugate or negative view of torch, whose memory holds other values: pass "
+                            "tensor.resolve_conj().resolve_neg()", "LSCHED_ERR_ARGUMENT")
+    if hasattr(array, "mask") and hasattr(array, "filled"):
+        raise ArgumentError(f"{name} is a masked array of numpy, and the mask would be ignored: pass "
+                            "array.filled(value) or array.data", "LSCHED_ERR_ARGUMENT")
+
+
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
     """The memory of an array, of anything with __dlpack__, the buffer protocol or __cuda_array_interface__; None:
     nothing. No stream is waited for: see Schedule.start_on_stream().
@@ -77,6 +87,7 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
     """
     if array is None:
         return NOTHING
+    _expect_plain_values(array, name)
     try:
         address, count, number, factor, item, keeps, is_on_device, is_bool = _looked_at(array, is_written)
     except ArgumentError as error:

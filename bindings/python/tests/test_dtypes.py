@@ -101,6 +101,22 @@ def test_dtypes_of_numpy_alone_are_refused(dtype):
     as_threads(2, body)
 
 
+def test_masked_arrays_are_refused():
+    """The memory of a masked array holds the elements behind the mask."""
+    masked = np.ma.masked_array(np.ones(3), mask=[0, 1, 0])
+
+    def program(world):
+        for arrays in ((masked,), (masked, np.zeros(3)), (np.ones(3), masked)):
+            with pytest.raises(libsched.ArgumentError, match="masked array"):
+                world.allreduce(*arrays)
+        mine = masked.filled(0)
+        with world.allreduce(mine) as step:
+            step.run(LIMIT)
+        assert mine.tolist() == [RANKS, 0, RANKS]
+
+    as_threads(RANKS, program)
+
+
 def test_bools_that_hold_other_bytes_count_as_true():
     def body(world):
         mine = np.array([0, 2, 0, 4], "u1").view("?") if world.rank == 0 else np.array([0, 2, 1, 0], "u1").view("?")
