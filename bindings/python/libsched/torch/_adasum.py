@@ -49,6 +49,7 @@ class AdasumOptimizer(Wrapper):
 
         Where gradients have overflowed under a GradScaler there is no inner step, and the rank's move is what it was.
         """
+        self._expect_known_parameters()
         with torch.enable_grad():
             answer = None if closure is None else closure()
         if not self._syncs:

@@ -442,7 +442,14 @@ class Group(ProcessGroup):
 
     @collective_call
     def barrier(self, opts: Any = BarrierOptions()) -> Work:
-        return self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
+        """Also waits for the collectives that this group has begun before, as Gloo does."""
+        earlier = self._schedules.works_under_way()
+        work = self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
+        if earlier:
+            work = Work(Several([*earlier, work]), [], self._limit_of(opts))
+            if not opts.asyncOp:
+                work.wait()
+        return work
 
     @collective_call
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:

@@ -87,9 +87,11 @@ class Vector:
 
     @torch.no_grad()
     def be_gradients(self) -> None:
-        """The parameters' gradients are its parts from now on, or copies where the dtype is another."""
+        """The parameters' gradients are its parts from now on. A parameter of another dtype, or whose elements lie in
+        another order, gets a copy that lies as the parameter does: fused optimizers expect the same order."""
         for part, each in zip(self.parts, self._of.tensors):
-            each.grad = part if part.dtype == each.dtype else part.to(each.dtype)
+            is_alike = part.dtype == each.dtype and part.stride() == each.stride()
+            each.grad = part if is_alike else torch.empty_like(each).copy_(part)
 
 
 class FlaggedVector(Vector):

@@ -56,6 +56,9 @@ class PartialOptimizer(Wrapper):
             if isinstance(inner, torch.optim.SparseAdam):
                 raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, "
                                  "and layers with sparse=False")
+            if isinstance(inner, torch.optim.LBFGS):
+                raise ValueError("LBFGS evaluates the loss several times in a step, and a round has one gradient from "
+                                 "each rank: take another optimizer")
             super().__init__(inner, named_parameters)
             self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._on_round = on_round
@@ -89,9 +92,10 @@ class PartialOptimizer(Wrapper):
             for x, y in opt.rounds(loader, until=1000): ...
 
         The job ends as soon as the quick ranks have made their rounds: a slow rank leaves out the rounds that it has
-        missed, and makes fewer steps. The loop ends with a flush(): all ranks are at the same round, `until` + 1, and
-        have the same weights. Weights that differ are averaged: after another lag than "history", or if a rank has
-        missed more than 60 rounds in one step. `round` shows the progress. A break leaves the ranks as they are.
+        missed, and makes fewer steps. The loop ends with a flush(), which is round `until` + 1: all ranks have the same
+        weights. Weights that differ are averaged, which is round `until` + 2: after another lag than "history", or if
+        a rank has missed more than 60 rounds in one step. `round` shows the progress. A break leaves the ranks as they
+        are.
 
         `batches` is a DataLoader or any other iterable that can be read repeatedly. Each pass calls set_epoch() of the
         sampler, if the sampler has that function. Learning rates must depend on `round`: the number of steps differs
@@ -111,9 +115,11 @@ class PartialOptimizer(Wrapper):
         """Contribute the gradients, and step by the results of rounds that are over. Returns the value of `closure`.
 
         If gradients have overflowed under a GradScaler, the rank calls without a contribution. Afterwards the gradients
-        are those of the result. Blocks until the round is over. Raises Timeout and PeerLost; then the contribution
-        was made, and shrink() or another step() goes on.
+        are those of the result, in memory that later steps overwrite. Blocks until the round is over. Raises Timeout
+        and PeerLost; then the contribution was made, and shrink() or another step() goes on. Raises ValueError, and
+        contributes nothing, if a parameter requires a gradient since the optimizer was made.
         """
+        self._expect_known_parameters()
         answer = None if closure is None else closure()
         if not self._syncs:
             self.sums._steps += 1

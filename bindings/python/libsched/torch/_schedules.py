@@ -99,15 +99,15 @@ class Kind:
         self._world = world
         self._name = name
         self._request = request
-        self._places: list[Place] = []
+        self.places: list[Place] = []
         self._next = 0
 
     def place(self, input: int, output: int) -> Place:
         """The next one; its memory is that of its last round, or at first these addresses."""
         number = self._next
         after = (number + 1) % RING
-        if number < len(self._places):
-            place = self._places[number]
+        if number < len(self.places):
+            place = self.places[number]
             self._next = after
             if place.work is not None:
                 place.settle()
@@ -118,7 +118,7 @@ class Kind:
             handle = _core.collective(self._world, self._name, input, output, self._request)
         made = Schedule(self._world, handle)
         place = Place(made) if self.device is None else StreamPlace(made, (input, output))
-        self._places.append(place)
+        self.places.append(place)
         self._next = after
         return place
 
@@ -126,9 +126,9 @@ class Kind:
         """The next place, if its schedule exists and its last round has ended; taking that place cannot fail. None: the
         caller must use place()."""
         number = self._next
-        if number == len(self._places):
+        if number == len(self.places):
             return None
-        place = self._places[number]
+        place = self.places[number]
         if place.work is not None:
             if not place.work.has_ended():
                 return None
@@ -138,17 +138,17 @@ class Kind:
 
     def expect_no_failure(self) -> None:
         """Raises the error of a work whose wait has failed, a timeout included."""
-        for place in self._places:
+        for place in self.places:
             error = None if place.work is None else place.work.exception()
             if error is not None:
                 raise error
 
     def cancel_from(self, number: int) -> None:
-        for place in self._places:
+        for place in self.places:
             place.cancel_from(number)
 
     def close(self) -> None:
-        for place in self._places:
+        for place in self.places:
             place.settle()
             place.schedule.close(0.0)
 
@@ -176,6 +176,11 @@ class Schedules:
             self.kinds.pop(next(iter(self.kinds))).close()
         kind = self.kinds[key] = Kind(self._world, name, request, device)
         return kind
+
+    def works_under_way(self) -> list[Any]:
+        """The works of rounds over memory of the host that have not been waited for."""
+        places = [place for kind in self.kinds.values() for place in kind.places]
+        return [place.work for place in places if place.work is not None and not place.work.has_ended()]
 
     def expect_in_use(self) -> None:
         """Raises DistBackendError if the group was given up."""

@@ -24,6 +24,8 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
     indices, values = mine.indices(), mine.values().contiguous()
     dense = tuple(values.shape[1:])
     inner = values[0].numel() if values.shape[0] else torch.Size(dense).numel()
+    if inner == 0:  # there are no elements to add
+        return Work(None, [tensor], limit)
     rows = _rows(indices, tensor.shape[:tensor.sparse_dim()])
     places = (rows[:, None] * inner + torch.arange(inner)).reshape(-1).contiguous()
     room = _most(group, places.numel(), opts)

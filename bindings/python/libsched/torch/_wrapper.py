@@ -25,7 +25,18 @@ class Wrapper(torch.optim.Optimizer):
         its = {id(each) for group in inner.param_groups for each in group["params"] if each.requires_grad}
         if its != {id(each) for each in self.parameters.tensors}:
             raise ValueError("named_parameters and the parameters of the optimizer are not the same")
+        self._ids = its
         self._syncs = True
+
+    def _expect_known_parameters(self) -> None:
+        """Raises ValueError if a parameter is trained that the other ranks would not hear of."""
+        for group in self.inner.param_groups:
+            for each in group["params"]:
+                if each.requires_grad and id(each) not in self._ids:
+                    name = type(self).__name__
+                    raise ValueError(f"a parameter of shape {tuple(each.shape)} requires a gradient since the {name} "
+                                     f"was made, and the ranks have not agreed upon that: make a new {name} after you "
+                                     "unfreeze parameters")
 
     def __getattr__(self, name: str) -> Any:
         """Reads the state, param_groups, defaults, tables of hooks and so on from the inner optimizer."""

@@ -175,6 +175,45 @@ def check_what_is_not_waited_for(ranks):
     dist.barrier()
 
 
+def check_a_barrier_waits_for_collectives_that_have_begun(ranks):
+    wanted = ranks.size * (ranks.size + 1) // 2
+    for is_async in (False, True):
+        for count in (6, 1 << 20):
+            for _ in range(5):
+                flat = torch.full((count,), ranks.rank + 1.0)
+                columns = torch.full((2, count // 2), ranks.rank + 1.0).t()  # a copy is reduced, and copied back
+                works = [dist.all_reduce(each, async_op=True) for each in (flat, columns)]
+                barrier = dist.barrier(async_op=is_async)
+                if is_async:
+                    barrier.wait()
+                assert (flat == wanted).all() and (columns == wanted).all()
+                del works
+
+
+def check_views_whose_memory_holds_other_values_are_refused_outside_the_backend(ranks):
+    world = libsched.torch.world_of(None)
+    plain = torch.ones(2, dtype=torch.complex64)
+    for view in (torch.full((2,), 1j, dtype=torch.complex64).conj(), torch._neg_view(torch.ones(2))):
+        for arrays in ((view,), (view, torch.ones_like(view)), (torch.ones_like(view), view)):
+            try:
+                world.allreduce(*arrays)
+            except libsched.Error as error:
+                assert error.status == "LSCHED_ERR_ARGUMENT" and "resolve_conj" in error.text, error
+            else:
+                raise AssertionError("was reduced")
+    world.allreduce(plain).run(60)
+    assert (plain == ranks.size).all()
+
+
+def check_sparse_sums_of_rows_without_elements(ranks):
+    rows = torch.sparse_coo_tensor([[ranks.rank]], torch.ones(1, 0), (ranks.size, 0))
+    dist.all_reduce(rows)
+    assert rows.to_dense().shape == (ranks.size, 0)
+    mine = torch.ones(2)
+    dist.all_reduce(mine)
+    assert (mine == ranks.size).all()
+
+
 def check_short_forms(ranks):
     group, r, size = dist.group.WORLD, ranks.rank, ranks.size
     mine = torch.ones(2)

@@ -103,6 +103,55 @@ def check_a_full_partial_optimizer_is_training_by_one(its):
             assert are_alike(model)
 
 
+def check_fused_optimizers_of_parameters_in_any_order_of_memory(its):
+    """Fused kernels go through weights and gradients in the order of memory."""
+    def net():
+        torch.manual_seed(5)
+        weight = torch.nn.Parameter(torch.randn(3, 5).t())
+        return torch.nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last), weight
+
+    def train(conv, weight, opt):
+        drawn = torch.Generator().manual_seed(7)  # the same numbers on all ranks, so the mean is the gradient of each
+        for _ in range(3):
+            opt.zero_grad()
+            image, row = torch.randn(2, 3, 6, 6, generator=drawn), torch.randn(4, 5, generator=drawn)
+            (conv(image).square().mean() + (row @ weight).square().mean()).backward()
+            opt.step()
+        return torch.cat([conv.weight.detach().flatten(), weight.detach().flatten()])
+
+    for make, is_fused in itertools.product((torch.optim.SGD, torch.optim.Adam), (False, True)):
+        trained = []
+        for is_partial in (False, True):
+            conv, weight = net()
+            named = [*conv.named_parameters(), ("weight", weight)]
+            opt = make([each for _, each in named], lr=0.1, fused=is_fused)
+            if is_partial:
+                opt = lst.PartialOptimizer(opt, named, activation="full")
+            trained.append(train(conv, weight, opt))
+        opt.close()
+        assert torch.allclose(*trained, atol=1e-5), (make, is_fused, (trained[0] - trained[1]).abs().max())
+
+
+def check_parameters_that_are_unfrozen_later_are_refused(its):
+    for wrapper, options in ((lst.PartialOptimizer, {"activation": "full"}), (lst.AdasumOptimizer, {})):
+        p, q = torch.nn.Parameter(torch.ones(1)), torch.nn.Parameter(torch.ones(3), requires_grad=False)
+        opt = wrapper(torch.optim.SGD([p, q], lr=1.0), [("p", p), ("q", q)], **options)
+        (p + q.sum()).backward()
+        opt.step()
+        q.requires_grad_()
+        before = p.item()
+        try:
+            opt.step()
+        except ValueError as error:
+            assert "shape (3,)" in str(error) and wrapper.__name__ in str(error), error
+        else:
+            raise AssertionError("a step was made")
+        q.requires_grad_(False)
+        assert p.item() == before
+        opt.step()
+        opt.close()
+
+
 def check_nothing_is_lost_without_waiting(its):
     """What ranks have offered is what rounds have taken, and a history gives all replicas the same bits."""
     for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
@@ -674,6 +723,7 @@ def check_what_is_refused(its):
                        (lambda: lst.PartialOptimizer(sgd(model), its.net().named_parameters()), "not the same"),
                        (lambda: lst.AdasumOptimizer(sgd(model), named, local_steps=0), "at least 1"),
                        (lambda: sparse.load_state_dict(others), "the state is of rank"),
+                       (lambda: lst.PartialOptimizer(torch.optim.LBFGS(model.parameters()), named), "LBFGS"),
                        (lambda: lst.PartialOptimizer(torch.optim.SGD([complex_one]), [("z", complex_one)]), "z is"),
                        (lambda: lst.PartialOptimizer(sgd(model), named, activation="none"), "none"),
                        (lambda: lst.PartialOptimizer(sgd(model), named, process_group=3), "no process group")):
