@@ -688,7 +688,7 @@ TEST(c_running, a_run_that_times_out_leaves_its_round_outstanding) {
 TEST(c_running, a_ticket_of_a_round_nobody_has_started_is_an_error) {
   half_started it;
   it.finish();
-  for (const std::uint64_t round : {std::uint64_t{2}, std::uint64_t{5}, UINT64_MAX}) {
+  for (const std::uint64_t round : {std::uint64_t{0}, std::uint64_t{2}, std::uint64_t{5}, UINT64_MAX}) {
     const lsched_ticket future{it.schedules[0], round};
     EXPECT_EQ(lsched_test(future), LSCHED_ERR_STATE);
     diagnostic why;
