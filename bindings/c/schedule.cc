@@ -27,7 +27,7 @@ round_of_flight round_of(const lsched_ticket& ticket) {
   return {*runs, (ticket.round - 1) / depth + 1};
 }
 
-/// A ticket that no start has given: the round would be waited for without anybody being asked to run it.
+/// Whether no start has returned this ticket. A wait would never end, because no rank would run the round.
 bool is_unstarted(const lsched_ticket& ticket, const round_of_flight& asked) {
   return !ticket.schedule->is_partial() && (ticket.round == 0 || asked.round > asked.runs.called.load());
 }
@@ -43,7 +43,7 @@ lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   return LSCHED_OK;
 }
 
-/// What was wrong with a round of a sum of users' sparse vectors.
+/// The reason why a round of a sum of sparse vectors was refused.
 failure failure_of(const coo_status& verdict, const coo_problem& problem) {
   const std::string culprit = "rank " + std::to_string(verdict.culprit);
   if (verdict.flaw == coo_flaw::many_items)

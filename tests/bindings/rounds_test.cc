@@ -28,7 +28,7 @@ TEST(counts_of_a_round, reach_processes_that_cannot_be_read) {
   unsetenv("LSCHED_READ_PEERS");
 }
 
-/// An exchange of one element with everybody.
+/// An exchange of one element with each rank.
 struct exchange {
   explicit exchange(lsched_world* world, std::uint64_t capacity = LSCHED_ANY_COUNT, std::int32_t depth = 1)
       : ranks(static_cast<std::size_t>(lsched_size(world))) {
@@ -93,7 +93,7 @@ TEST(counts_of_a_round, that_are_wrong_start_nothing) {
 
 TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the_sender) {
   for (const std::uint64_t length : {2u, 5000u, 100'000u}) {
-    // Who cancels sooner than another has started takes that start away: three have started, one has seen.
+    // A cancel before the start of another rank would fail that start: three ranks start, and rank 2 sees the error.
     std::latch may_cancel(4);
     as_ranks(3, [&may_cancel, length](lsched_world* mine, std::int32_t r) {
       exchange some(mine);

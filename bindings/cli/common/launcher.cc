@@ -138,7 +138,7 @@ bool is_child(pid_t process) {
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/// A port of this machine that nobody listens on now; 0: there is none.
+/// A free port of this machine; 0: all ports are in use.
 std::uint16_t find_free_port() {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in place{};

@@ -634,7 +634,7 @@ class Group(ProcessGroup):
         return work
 
     def _give_up_round(self, ticket: Any, error: Error) -> None:
-        """Of a stream, which goes on then: its time is over. By the watcher's thread."""
+        """Cancels a round in a stream after its timeout, so that the stream continues. The watcher's thread calls this."""
         try:
             ticket.schedule.cancel()
         except Error:

@@ -11,7 +11,7 @@ from .._errors import BoundsError
 
 
 class _Expected:
-    """Stands for the ticket of a round, or for a message."""
+    """A ticket or a message, with a check of the received length after each successful wait."""
 
     __slots__ = ("_awaited",)
 

@@ -29,7 +29,7 @@ class Wrapper(torch.optim.Optimizer):
         self._syncs = True
 
     def _expect_known_parameters(self) -> None:
-        """Raises ValueError if a parameter is trained that the other ranks would not hear of."""
+        """Raises ValueError if the inner optimizer trains a parameter that is not combined over the ranks."""
         for group in self.inner.param_groups:
             for each in group["params"]:
                 if each.requires_grad and id(each) not in self._ids:
@@ -76,7 +76,7 @@ class Wrapper(torch.optim.Optimizer):
         return told
 
     def _load_inner(self, state: dict[str, Any]) -> dict[str, Any] | None:
-        """Loads the inner optimizer's, and answers what was added, if it was."""
+        """Loads the state of the inner optimizer. Returns the state that the wrapper had added, or None."""
         state = dict(state)
         mine = state.pop("libsched", None)
         if mine is not None and mine["names"] != self.parameters.names:
@@ -85,7 +85,7 @@ class Wrapper(torch.optim.Optimizer):
         return mine
 
     def _scale(self) -> torch.Tensor | None:
-        """What a GradScaler has multiplied the gradients by, and has not divided them by yet."""
+        """Returns the scale by which a GradScaler has multiplied the gradients; None if the gradients are not scaled."""
         return getattr(self, "grad_scale", None)
 
     def _has_overflowed(self) -> bool:
