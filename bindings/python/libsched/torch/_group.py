@@ -634,7 +634,7 @@ class Group(ProcessGroup):
         return work
 
     def _give_up_round(self, ticket: Any, error: Error) -> None:
-        """Cancels a round in a stream after its timeout, so that the stream continues. The watcher's thread calls this."""
+        """Cancels a round in a stream after its timeout, and the stream continues. The watcher's thread calls it."""
         try:
             ticket.schedule.cancel()
         except Error:

@@ -85,7 +85,7 @@ class Wrapper(torch.optim.Optimizer):
         return mine
 
     def _scale(self) -> torch.Tensor | None:
-        """Returns the scale by which a GradScaler has multiplied the gradients; None if the gradients are not scaled."""
+        """Returns the scale by which a GradScaler has multiplied the gradients; None: the gradients are not scaled."""
         return getattr(self, "grad_scale", None)
 
     def _has_overflowed(self) -> bool:
