@@ -47,10 +47,12 @@ test-torch: build ## the backend of torch.distributed, with torch's own suite (a
 	@bindings/python/tests/torch/run build/venv-torch/bin/python
 
 # auditwheel copies the libraries that the package needs into the wheel, and names the oldest system that runs the wheel.
+# PACKAGE: the source of the package.
+PACKAGE ?= ./bindings/python
 wheel: packages $(venv) ## the Python package as a self-contained wheel, into build/wheel
 	@.ci/install-python build/venv-wheel bindings/python/tests/wheel/requirements.txt
 	@rm -rf build/wheel && mkdir -p build/wheel
-	@CC=cc CXX=c++ $(venv) -m pip wheel -q --no-deps -w build/wheel/raw ./bindings/python
+	@CC=cc CXX=c++ $(venv) -m pip wheel -q --no-deps -w build/wheel/raw $(PACKAGE)
 	@PATH=$(CURDIR)/build/venv-wheel/bin:$$PATH auditwheel repair -w build/wheel build/wheel/raw/*.whl
 	@$(venv) bindings/python/tests/wheel/check.py build/wheel/*.whl build/wheel/raw/*.whl
 
