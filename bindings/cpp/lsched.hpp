@@ -93,13 +93,17 @@ inline void expect(lsched_status status) {
   throw error(status, kept.status == status ? kept : lsched_diagnostic{});
 }
 
+/// Returns true if lsched_schedule_destroy, which returned `ended`, has freed the schedule.
+inline bool is_freed(lsched_status ended) {
+  return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
+}
+
 /// Ends what a handle names. A schedule that cannot end now is given up; one whose memory a peer still reads stays with
 /// its world.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
-    const lsched_status ended = lsched_schedule_destroy(schedule, 0, nullptr);
-    if (ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED) return;  // it is gone
+    if (is_freed(lsched_schedule_destroy(schedule, 0, nullptr))) return;
     if (lsched_cancel(schedule, nullptr) != LSCHED_ERR_BUSY)
       static_cast<void>(lsched_schedule_destroy(schedule, 0, nullptr));
   }
@@ -252,7 +256,7 @@ class [[nodiscard]] schedule_base {
   void end(std::uint64_t ns) {
     detail::call call;
     const lsched_status ended = lsched_schedule_destroy(handle(), ns, call.diagnostic());
-    if (ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED) static_cast<void>(handle_.release());
+    if (detail::is_freed(ended)) static_cast<void>(handle_.release());
     call(ended);
   }
 

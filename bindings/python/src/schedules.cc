@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <optional>
 
 #include "bindings/c/lsched_cuda.h"
 #include "bindings/python/src/handles.h"
@@ -136,11 +137,19 @@ void cancel(const schedule& of) {
   blocking([one = of.get()](lsched_diagnostic* why) { return lsched_cancel(one, why); });
 }
 
+/// The library has freed the schedule also if the error is UNSUPPORTED or DEVICE, so the handle must not be used again.
 void destroy(schedule& of, limit timeout) {
+  std::optional<call_failure> freed;
   of.give_back([&](lsched_schedule* one) {
-    wait(nanoseconds(timeout),
-         [one](std::uint64_t slice, lsched_diagnostic* why) { return lsched_schedule_destroy(one, slice, why); });
+    try {
+      wait(nanoseconds(timeout),
+           [one](std::uint64_t slice, lsched_diagnostic* why) { return lsched_schedule_destroy(one, slice, why); });
+    } catch (const call_failure& failed) {
+      if (failed.why.status != LSCHED_ERR_UNSUPPORTED && failed.why.status != LSCHED_ERR_DEVICE) throw;
+      freed = failed;
+    }
   });
+  if (freed) throw call_failure(*freed);
 }
 
 std::string print(const schedule& of, bool as_dot) {
