@@ -124,18 +124,19 @@ def folder_of(path: pathlib.PurePath) -> str:
     return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.parts[0] if len(path.parts) > 1 else "."
 
 
-def sources(root: pathlib.Path):
-    """Yields the paths, relative to the root, of all sources and documents that people write."""
-    files = [*root.glob("*.md"), *(file for folder in FOLDERS for file in (root / folder).rglob("*"))]
+def sources(root: pathlib.Path, folders: list[str]):
+    """Yields the paths, relative to the root, of the sources and documents of these folders, or of all folders."""
+    files = [] if folders else list(root.glob("*.md"))
+    files += [file for folder in folders or FOLDERS for file in (root / folder).rglob("*")]
     for file in sorted(files):
         if file.suffix in LANGUAGES and file.is_file():
             yield file.relative_to(root)
 
 
-def survey(root: pathlib.Path):
+def survey(root: pathlib.Path, folders: list[str]):
     """Returns the number of texts and the texts with a phrase, each by folder and kind."""
     total, marked = collections.Counter(), collections.defaultdict(list)
-    for path in sources(root):
+    for path in sources(root, folders):
         for kind, line, text in TEXTS[LANGUAGES[path.suffix]]((root / path).read_text(encoding="utf-8")):
             place = folder_of(path), kind
             total[place] += 1
@@ -184,13 +185,12 @@ def main() -> int:
     parser.add_argument("--record", action="store_true")
     parser.add_argument("folders", nargs="*", metavar="FOLDER")
     given = parser.parse_args()
-    total, marked = survey(given.root)
+    total, marked = survey(given.root, given.folders)
     if not total:
         parser.error(f"no sources under {given.root}")
     if given.folders:
         for kind in KINDS:
-            places = [place for place in total if place[1] == kind and
-                      any(f"{place[0]}/".startswith(f"{folder.rstrip('/')}/") for folder in given.folders)]
+            places = [place for place in total if place[1] == kind]
             texts = [text for place in places for text in marked[place]]
             count = sum(total[place] for place in places)
             if count:

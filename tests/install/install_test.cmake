@@ -39,8 +39,7 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched_must.h
-  include/lsched.hpp include/lsched_delta.hpp include/lsched_exchange.hpp include/lsched_messages.hpp
-  include/lsched_partition.hpp include/lsched_sparse.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE ${DOCDIR}/README.md
+  include/lsched.hpp include/lsched_messages.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE ${DOCDIR}/README.md
   ${DOCDIR}/docs/index.md ${DOCDIR}/docs/reference/c_api.md ${DOCDIR}/docs/examples/hello.c
   share/man/man1/lsched.1 share/man/man1/lsched-bench-coll.1 share/bash-completion/completions/lsched)
 if(MPI_PROGRAM)
