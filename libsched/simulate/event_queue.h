@@ -1,12 +1,12 @@
 // The event queue: pending events in windows of equal width.
 //
-// Nothing that a rank does is felt by another sooner than one width, o + L, later. So the events of a window can be
-// taken out together, and each rank's be handled by themselves in the order of time, then source, then sequence. A
-// window is a chain of small chunks, and is sorted when it is taken out: by blocks of ranks (counting), then inside
-// each block. Windows further than the ring reaches wait in a heap.
+// An event causes events at other ranks at least one width later. (The width is the lookahead, at most o + L.) So all
+// events of a window can be taken out together. The events of each rank are handled separately, in the order of time,
+// source, kind and tag. A window is a chain of small chunks. It is sorted when it is taken out: by blocks of ranks
+// (counting), then inside each block. Windows beyond the ring wait in a heap.
 //
-// Ranks that share something are a group, whose events are handled in one order. Groups are of neighbours and of equal
-// size.
+// Ranks that share a NIC form a group, whose events are handled in one order. A group consists of neighbours, and all
+// groups have the same size.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace lsched {
 
 enum class event_kind : std::uint8_t { start, signal, data, request, grant, moved, deadline };
 
-/// What happens at a rank, and the op of the rank that it happens to.
+/// The kind of an event at a rank, and the op of the rank that it concerns.
 struct label {
   event_kind kind = event_kind::start;
   op_id op = 0;
@@ -34,8 +34,8 @@ struct label {
 constexpr std::uint32_t number_of(const label& one) { return one.op << 3 | static_cast<std::uint32_t>(one.kind); }
 constexpr label label_of(std::uint32_t number) { return {static_cast<event_kind>(number & 7), number >> 3}; }
 
-/// The order of two events that reach rank `self` in the same picosecond: by the rank that caused the event, then by
-/// kind, then by tag.
+/// Returns whether x comes before y if both reach rank `self` in the same picosecond. The order is by the rank that
+/// caused the event, then by kind, then by tag.
 inline bool is_before(const packed_world& world, rank self, const label& x, const label& y) {
   const auto [number, index] = world.member(self);
   const packed_shape& shape = world.shapes()[number];
@@ -48,7 +48,7 @@ inline bool is_before(const packed_world& world, rank self, const label& x, cons
   return cause(x) < cause(y);
 }
 
-/// How a pending event is stored. With traced times it holds the longest path to its instant.
+/// The storage of a pending event. With traced times it holds the longest path to its instant.
 template <class Time>
 struct event_code {
   struct event {
@@ -56,7 +56,7 @@ struct event_code {
     rank rank_of = 0;
     std::uint32_t number = 0;
   };
-  int time_bits;  ///< of the width of a window
+  int time_bits;  ///< bits of a time inside a window
 
   event_code(const packed_world&, picoseconds width)
       : time_bits(static_cast<int>(std::bit_width(static_cast<std::uint64_t>(width))) - 1) {}
@@ -67,8 +67,8 @@ struct event_code {
   static Time time(const event& one, picoseconds) { return one.when; }
 };
 
-/// Plain times: rank, time since the beginning of the window and label in 8 bytes. Where the label is long, windows are
-/// so narrow that they fit.
+/// Plain times: rank, time since the beginning of the window, and label in 8 bytes. If labels are long, windows are
+/// narrower, so that all three fit.
 template <>
 struct event_code<picoseconds> {
   using event = std::uint64_t;
@@ -104,7 +104,7 @@ class event_queue {
   using code = event_code<Time>;
   using stored = typename code::event;
 
-  /// Windows are as wide as the largest power of two up to `width`, or narrower. `group`: ranks of a group.
+  /// The width of a window is the largest power of two up to `width`, or less. `group`: ranks per group.
   event_queue(const packed_world& world, picoseconds width, rank group)
       : world_(world),
         code_(world, width),
@@ -114,7 +114,8 @@ class event_queue {
     heads_.fill(k_none);
   }
 
-  /// An event in the window last taken or later; in that one only before it is asked for again.
+  /// Adds an event in the window taken last, or in a later window. The next take() returns the window taken last again
+  /// if it has new events.
   void push(const Time& time, rank r, const label& what) {
     const std::int64_t window = instant_of(time) >> code_.time_bits;
     const stored event = code_.pack(time, r, what);
@@ -125,7 +126,8 @@ class event_queue {
 
   bool is_empty() const { return near_count_ == 0 && far_.empty(); }
 
-  /// Takes all events of the earliest window that has any, in the order of groups, then times. For time_of.
+  /// Takes all events of the earliest window with events, in the order of groups, then times. The functions below
+  /// decode them.
   const std::vector<stored>& take() {
     base_ = near_count_ > 0 ? base_ + distance_to_first() : far_.front().first;
     while (!far_.empty() && far_.front().first < base_ + k_ring) {
@@ -147,12 +149,12 @@ class event_queue {
     return taken_;
   }
 
-  // Of an event of the window taken last:
+  // These decode an event of the window taken last.
   Time time_of(const stored& event) const { return code_.time(event, base_ << code_.time_bits); }
   rank rank_of(const stored& event) const { return code_.who(event); }
   label label_of(const stored& event) const { return code_.what(event); }
 
-  /// Bytes held at the moment; nothing is given back before the end, so this is the most so far.
+  /// Returns the bytes held. Memory is freed only at the end, so this is the maximum so far.
   std::size_t memory() const {
     return sizeof(*this) + slabs_.size() * k_slab * sizeof(chunk) + far_.capacity() * sizeof(far_[0]) +
            taken_.capacity() * sizeof(stored);
@@ -161,7 +163,7 @@ class event_queue {
  private:
   static constexpr std::int64_t k_ring = 4096;
   static constexpr int k_block_bits = 11;    ///< at most 2^11 blocks of ranks
-  static constexpr std::size_t k_few = 256;  ///< so many are sorted without blocks
+  static constexpr std::size_t k_few = 256;  ///< up to this number, events are sorted without blocks
   static constexpr std::uint32_t k_none = ~0u;
   static constexpr std::size_t k_slab = 256, k_chunk = 63;
 
@@ -170,7 +172,7 @@ class event_queue {
     std::uint32_t count = 0;
     std::array<stored, k_chunk> events;
   };
-  using far_event = std::pair<std::int64_t, stored>;  ///< with its window
+  using far_event = std::pair<std::int64_t, stored>;  ///< window and event
   static bool is_later(const far_event& x, const far_event& y) { return x.first > y.first; }
 
   static std::size_t place_of(std::int64_t window) { return static_cast<std::size_t>(window % k_ring); }
@@ -243,7 +245,7 @@ class event_queue {
     std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
     for_each_event([&](const stored& event) { taken_[ends_[block_of(event)]++] = event; });
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : ends_) {  // each holds the end of its block now
+    for (const std::uint32_t end : ends_) {  // each is the end of its block now
       if (end > begin + 1)
         std::sort(taken_.begin() + begin, taken_.begin() + end,
                   [this](const stored& x, const stored& y) { return comes_before(x, y); });
@@ -263,7 +265,7 @@ class event_queue {
   std::uint32_t free_ = k_none;
   std::vector<far_event> far_;  ///< a heap, the earliest window first
   std::vector<stored> taken_;
-  std::vector<std::uint32_t> ends_;  ///< of blocks in taken_
+  std::vector<std::uint32_t> ends_;  ///< ends of blocks in taken_
 };
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// LogGOPS: what a message costs, in exact integers.
+// LogGOPS: the cost of a message, in exact integers.
 //
 // The model of Hoefler, Schneider and Lumsdaine (LogGOPSim, 2010), after LogP (Culler et al., 1993) and LogGP
 // (Alexandrov et al., 1995). A rank has a CPU and a network interface (NIC). A message of m bytes up to S costs
@@ -9,12 +9,12 @@
 //   receiver's NIC    g + (m-1) G      before the next message may come in
 //   receiver's CPU    o + (m-1) O      when the receive is matched
 //
-// and, where nothing is in its way, takes T(m) = 2o + L + (m-1) max(G, O). Above S it is announced and asked for first
-// (rendezvous), and the NICs move it: 3o + 3L + (m-1) max(G, O). m = 0 costs what m = 1 costs.
+// and, without contention, takes T(m) = 2o + L + (m-1) max(G, O). Above S a message is announced and granted first
+// (rendezvous), and then moved by the NICs: 3o + 3L + (m-1) max(G, O). m = 0 costs the same as m = 1.
 //
-// Times are whole picoseconds in 64 bits, up to k_forever: sums and products stay there instead of wrapping around, and
-// what takes so long is refused (simulation.h, checked). G, O and the arithmetic are whole femtoseconds per byte, so
-// 400 GB/s is exact; a message's bytes are rounded to a picosecond once.
+// Times are whole picoseconds in 64 bits, up to k_forever. Sums and products saturate there instead of wrapping around,
+// and a result that large is refused. G, O and the arithmetic are whole femtoseconds per byte, so 400 GB/s is exact.
+// The bytes of a message are rounded to a picosecond once.
 #pragma once
 
 #include <algorithm>
@@ -30,24 +30,24 @@ namespace lsched {
 using picoseconds = std::int64_t;
 using femtoseconds = std::int64_t;
 
-/// 26 days: nothing is later, and the sum of three of these still has room in 64 bits.
+/// 26 days, the latest time. The sum of three such times fits in 64 bits.
 inline constexpr picoseconds k_forever = picoseconds{1} << 61;
 
-/// k_forever if there is no such time.
+/// Returns the time in whole picoseconds, or k_forever if it is too large or no number.
 inline picoseconds rounded(double time) {
   return time < static_cast<double>(k_forever) ? std::llround(time) : k_forever;
 }
 
-/// Of times up to k_forever each.
+/// Returns the sum of two times up to k_forever.
 constexpr picoseconds sum(picoseconds x, picoseconds y) { return std::min(x + y, k_forever); }
 
-/// n times `each`; neither is negative.
+/// Returns n times `each`. Neither may be negative.
 constexpr picoseconds product(std::int64_t n, picoseconds each) {
   picoseconds all = 0;
   return __builtin_mul_overflow(n, each, &all) ? k_forever : std::min(all, k_forever);
 }
 
-/// The letters are the papers'.
+/// The parameters of the model, with the letters of the papers.
 struct loggops {
   picoseconds L = 2'500'000;   ///< latency of the wire
   picoseconds o = 1'500'000;   ///< CPU time of a message, at either end
@@ -57,17 +57,18 @@ struct loggops {
   friend bool operator==(const loggops&, const loggops&) = default;
 };
 
-/// A level of the machine: ranks of one group of `ranks` neighbours talk at this cost, unless a smaller group has both.
+/// A level of the machine: groups of `ranks` neighbours. Two ranks communicate at the cost of the smallest group that
+/// has both.
 struct machine_level {
   rank ranks = std::numeric_limits<rank>::max();
   loggops cost{};
-  bool shares_nic = false;  ///< a group talks to ranks outside through one NIC; inside, each rank has its own
+  bool shares_nic = false;  ///< a group has one NIC for ranks outside; inside, each rank has its own
 };
 
-/// Where a schedule is simulated. The default's numbers are LogGOPSim's.
+/// The machine on which a schedule is simulated. The default numbers are those of LogGOPSim.
 struct machine {
   std::vector<machine_level> levels{1};  ///< innermost first; the last holds every rank
-  std::uint64_t S = 65'535;              ///< largest eager message, bytes
+  std::uint64_t S = 65'535;              ///< largest eager message, in bytes
   femtoseconds compute = 0;              ///< per byte of a reduction or copy
 
   std::size_t level_of(rank x, rank y) const {
@@ -76,7 +77,7 @@ struct machine {
     return level;
   }
 
-  /// The outermost level whose groups share a NIC; levels.size() if none does.
+  /// Returns the outermost level whose groups share a NIC; levels.size() if no level does.
   std::size_t sharing_level() const {
     std::size_t found = levels.size();
     for (std::size_t level = 0; level < levels.size(); ++level)
@@ -86,19 +87,19 @@ struct machine {
   bool shares_nics() const { return sharing_level() < levels.size(); }
 };
 
-/// bytes * rate, rounded to a picosecond.
+/// Returns bytes * rate, rounded to a picosecond.
 constexpr picoseconds time_of(std::uint64_t bytes, femtoseconds rate) {
   const auto thousands = static_cast<std::int64_t>(bytes / 1000), rest = static_cast<std::int64_t>(bytes % 1000);
   return sum(product(thousands, rate), rest * (rate / 1000) + (rest * (rate % 1000) + 500) / 1000);
 }
 
-/// What a time is made of. A sum of these along a path is the path's derivative by each parameter.
+/// The parts of a time. Their sum along a path is the path's derivative by each parameter.
 struct path_parts {
-  std::int64_t L = 0, o = 0, g = 0;       ///< how often
+  std::int64_t L = 0, o = 0, g = 0;       ///< number of terms
   std::int64_t G_bytes = 0, O_bytes = 0;  ///< bytes
   std::int64_t compute_bytes = 0;         ///< bytes
   picoseconds noise = 0;                  ///< noise and jitter
-  picoseconds start = 0;                  ///< when the path's first rank began
+  picoseconds start = 0;                  ///< time when the path's first rank began
   friend bool operator==(const path_parts&, const path_parts&) = default;
 
   path_parts& operator+=(const path_parts& more) {
@@ -109,7 +110,7 @@ struct path_parts {
   }
 };
 
-/// A duration and what it is made of.
+/// A duration and its parts.
 struct charge {
   picoseconds time = 0;
   path_parts parts{};
@@ -120,10 +121,10 @@ struct message_cost {
   charge overhead;     ///< o
   charge sender;       ///< o + (m-1) O, of the sender's CPU
   charge latency;      ///< L
-  charge gap;          ///< g + (m-1) G, of either NIC
+  charge gap;          ///< g + (m-1) G, of each NIC
   charge tail;         ///< from the head's arrival until the receiver's CPU can begin
-  charge receiver;     ///< of the receiver's CPU
-  charge combination;  ///< of these bytes with others
+  charge receiver;     ///< o + (m-1) O, of the receiver's CPU
+  charge combination;  ///< reduction or copy of the bytes
   bool is_eager = true;
 };
 
@@ -146,13 +147,13 @@ inline message_cost cost_of(const machine& where, std::size_t level, std::uint64
   return cost;
 }
 
-/// An instant that knows the longest path to it: what was waited for, and nothing else.
+/// An instant with the longest path to it. The path has only the costs that were waited for.
 struct traced_time {
   picoseconds at = 0;
   path_parts parts{};
 };
 
-// The engines are written once for plain instants and for traced ones.
+// The engine is written once for plain instants and for traced instants.
 inline picoseconds instant_of(picoseconds time) { return time; }
 inline picoseconds instant_of(const traced_time& time) { return time.at; }
 inline picoseconds operator+(picoseconds time, const charge& cost) { return sum(time, cost.time); }
@@ -162,7 +163,7 @@ inline traced_time operator+(traced_time time, const charge& cost) {
   time.parts += cost.parts;
   return time;
 }
-/// The first of two equal ones.
+/// Returns the later instant; the first if both are equal.
 template <class Time>
 const Time& later(const Time& x, const Time& y) {
   return instant_of(x) >= instant_of(y) ? x : y;

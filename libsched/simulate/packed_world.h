@@ -1,9 +1,10 @@
 // The schedules of all ranks of a world, stored once for each shape.
 //
-// Ranks whose schedules have the same ops, deps, needs and guards share a shape. What differs between them, the peer,
-// the tag and the bytes of an op, is a column: one expression where it fits every rank of the shape, else a table with
-// a number for each. Expressions are checked while schedules are added, one after the other; a schedule that has been
-// added can be dropped. Recursive doubling among 2^20 ranks then takes the memory of one schedule and 8 bytes a rank.
+// Ranks whose schedules have the same ops, deps, needs and guards share a shape. The peer, the tag and the bytes of an
+// op differ between these ranks. Each of these is a column: one expression if it fits every rank of the shape, else a
+// table with a number for each rank. Expressions are checked while schedules are added one after the other, and each
+// schedule can be dropped afterwards. Recursive doubling among 2^20 ranks takes the memory of one schedule and 8 bytes
+// per rank.
 #pragma once
 
 #include <algorithm>
@@ -20,24 +21,24 @@
 
 namespace lsched {
 
-/// How a column gives a rank's number.
+/// The form in which a column stores the numbers of ranks.
 enum class column_form : std::uint8_t {
-  same,    ///< all have `value`
-  across,  ///< of peers: virtual_of(peer) is virtual_of(rank) xor `value`, in the world's fold
-  ahead,   ///< of peers: rank + `value`, modulo the world's size
+  same,    ///< all ranks have `value`
+  across,  ///< peers: virtual_of(peer) is virtual_of(rank) xor `value`, in the world's fold
+  ahead,   ///< peers: rank + `value`, modulo the world's size
   table,   ///< table number `value`, by place in the shape
 };
 
 struct rank_column {
   std::uint32_t value = 0;
   column_form form = column_form::same;
-  std::uint8_t fits = 0;  ///< while schedules are added: the expressions that fit all so far, a bit each; 0: a table
+  std::uint8_t fits = 0;  ///< while schedules are added: bits of the expressions that fit all of them; 0: a table
 };
 
-/// An op of every rank of a shape.
+/// An op of all ranks of a shape.
 struct packed_op {
   rank_column peer, tag;
-  rank_column size;  ///< number of its bytes (packed_world::bytes_of)
+  rank_column size;  ///< number of its size (packed_world::bytes_of)
   std::uint32_t need = 0;
   std::uint32_t in_degree = 0;
   op_kind kind = op_kind::nop;
@@ -50,7 +51,7 @@ class packed_shape {
   std::span<const op_id> successors(op_id id) const { return first_->successors(id); }
   std::span<const op_id> roots() const { return first_->roots(); }
   op_id exit() const { return first_->exit(); }
-  /// The ops by which a rank's own call arrives.
+  /// The ops that receive the rank's own call.
   std::span<const op_id> calls() const { return calls_; }
   const guard* guard_of(const op& what) const { return first_->guard_of(what); }
   bool is_partial() const { return first_->is_partial(); }
@@ -58,20 +59,20 @@ class packed_shape {
 
  private:
   friend class packed_world;
-  schedule_ptr first_;  ///< of the lowest rank of this shape
+  schedule_ptr first_;  ///< schedule of the lowest rank of this shape
   std::vector<packed_op> ops_;
   std::vector<std::vector<std::uint32_t>> tables_;
   std::size_t ranks_ = 0;
   std::vector<op_id> calls_;
   std::vector<op_id> found_by_;  ///< hash table of ops that communicate, by kind, tag and peer's expression
-  unsigned forms_ = 0;           ///< of the peers of those in found_by_, a bit each
-  std::vector<op_id> others_;    ///< for each rank, those whose tag or peer is in a table, by kind, tag and peer
-  std::size_t other_count_ = 0;  ///< of a rank
+  unsigned forms_ = 0;           ///< bits of the peers' forms in found_by_
+  std::vector<op_id> others_;    ///< for each rank: ops whose tag or peer is in a table, sorted by kind, tag and peer
+  std::size_t other_count_ = 0;  ///< number of these ops per rank
 };
 
 class packed_world {
  public:
-  /// Where a rank's numbers are.
+  /// The place of a rank's numbers.
   struct membership {
     std::uint32_t shape = 0;
     std::uint32_t index = 0;  ///< among the ranks of the shape, ascending
@@ -79,13 +80,14 @@ class packed_world {
 
   explicit packed_world(rank size);
 
-  /// Adds the schedule of the next rank, from rank 0 on. Failures: ARGUMENT (the schedule is of another rank or world),
-  /// UNSUPPORTED (more than 2^29 ops).
+  /// Adds the schedule of the next rank, beginning with rank 0. Failures: ARGUMENT (the schedule is of another rank or
+  /// world), UNSUPPORTED (more than 2^29 ops).
   std::optional<failure> add(const schedule_ptr& next);
-  /// Ends the world, after the last rank. Failures: ARGUMENT (a rank is missing).
+  /// Completes the world after the last rank. Failures: ARGUMENT (a rank is missing).
   std::optional<failure> finish();
 
-  /// A world whose schedules `generate` makes, each dropped before the next, or exist already. Failures: as above.
+  /// Returns a world of schedules that `generate` makes, each dropped before the next, or of existing schedules.
+  /// Failures: those of add and finish.
   static result<packed_world> of(rank size, const std::function<result<schedule_ptr>(world)>& generate);
   static result<packed_world> of(std::span<const schedule_ptr> ranks);
 
@@ -104,16 +106,16 @@ class packed_world {
   static std::uint32_t size_number_of(const packed_shape& shape, const packed_op& what, std::uint32_t index) {
     return number_in(shape, what.size, index);
   }
-  /// The size with that number, which is below size_count().
+  /// Returns the size with that number, which must be below size_count().
   std::uint64_t bytes_of(std::uint32_t size_number) const { return sizes_[size_number]; }
   std::size_t size_count() const { return sizes_.size(); }
   std::uint64_t longest_message() const { return longest_; }
 
-  /// The op of rank `who` of that kind, peer and tag; k_no_op: there is none. Constant time where the peer is an
-  /// expression, else by bisection.
+  /// Returns the op of rank `who` with that kind, peer and tag, or k_no_op. Takes constant time if the peer is an
+  /// expression, else a bisection.
   op_id find(rank who, op_kind kind, rank peer, std::uint32_t tag) const;
 
-  /// Bytes held.
+  /// Returns the bytes held.
   std::size_t memory() const;
 
  private:
@@ -146,8 +148,8 @@ class packed_world {
   std::uint64_t longest_ = 0;
 };
 
-/// The state of one round, of all ranks of a shape. An op has as many bits as its state needs: a count of tokens that
-/// stops above `need`, and for a receive four flags.
+/// The state of one round, of all ranks of a shape. An op has only the bits that its state needs: a count of tokens
+/// that stops above `need`, and four flags for a receive.
 class packed_state {
  public:
   enum flag : std::uint64_t {
@@ -171,7 +173,7 @@ class packed_state {
     bits_.resize(words_ * shape.ranks());
   }
 
-  /// Whether the flag is set; false for an op that is no receive.
+  /// Returns whether the flag is set; false for an op that is no receive.
   bool test(std::uint32_t index, op_id id, flag which) const {
     const field& op = fields_[id];
     return op.has_flags && (word(index, op) >> op.place % 64 & which) != 0;
@@ -180,7 +182,7 @@ class packed_state {
     const field& op = fields_[id];
     if (op.has_flags) word(index, op) |= static_cast<std::uint64_t>(which) << op.place % 64;
   }
-  /// Adds a token. Answers how many tokens the op has, or a number above its need.
+  /// Adds a token. Returns the number of tokens of the op, or a number above its need.
   std::uint32_t add_token(std::uint32_t index, op_id id) {
     const field& op = fields_[id];
     std::uint64_t& bits = word(index, op);
@@ -197,14 +199,14 @@ class packed_state {
   static constexpr std::uint32_t k_flags = 4;
   struct field {
     std::uint32_t place = 0;
-    std::uint8_t tokens = 0;  ///< bits
+    std::uint8_t tokens = 0;  ///< bits of the count
     bool has_flags = false;
   };
   std::uint64_t& word(std::uint32_t index, const field& op) { return bits_[index * words_ + op.place / 64]; }
   std::uint64_t word(std::uint32_t index, const field& op) const { return bits_[index * words_ + op.place / 64]; }
 
   std::vector<field> fields_;
-  std::size_t words_ = 0;  ///< of a rank
+  std::size_t words_ = 0;  ///< words per rank
   std::vector<std::uint64_t> bits_;
 };
 

@@ -15,7 +15,7 @@
 namespace lsched {
 namespace {
 
-/// What sums of bytes stay at instead of wrapping around.
+/// The number at which sums of bytes saturate.
 constexpr std::uint64_t k_too_many_bytes = std::numeric_limits<std::uint64_t>::max();
 
 std::string in_us(picoseconds time) {
@@ -70,7 +70,7 @@ class world_engine {
   }
 
  private:
-  /// Something that happens at a rank.
+  /// An event at a rank.
   struct event {
     Time when{};
     rank who = 0;
@@ -78,7 +78,7 @@ class world_engine {
     picoseconds instant() const { return instant_of(when); }
   };
   using state = rank_state<Time>;
-  static constexpr std::size_t k_ahead = 12;  ///< events; how far memory is asked for in advance
+  static constexpr std::size_t k_ahead = 12;  ///< number of events that are prefetched
   static constexpr std::uint64_t k_telling = 1 << 22;
 
   static std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
@@ -100,7 +100,7 @@ class world_engine {
             r};
   }
 
-  /// Draws the candidates of the round as all ranks do. Where there is one candidate, the simulation names it.
+  /// Draws the candidates of the round as all ranks do. With policy majority, the scenario names the candidate.
   void open_calls() {
     std::vector<rank> all(ranks_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -111,7 +111,7 @@ class world_engine {
 
   // --- a rank ------------------------------------------------------------------------------------------------
 
-  /// How the round player sees a rank: ops are carried out at once, by its CPU, first come, first served.
+  /// The view that the round player has of a rank. The rank's CPU carries out ops at once, in the order of enqueue().
   struct interpreter {
     using number = op_id;
     world_engine& in;
@@ -158,7 +158,7 @@ class world_engine {
 
     const guard* guard_of(op_id, const op& o) const { return shape.guard_of(o); }
     round_no round() const { return in.scenario_.instance; }
-    /// Of typical lists: those that are typically empty have none.
+    /// Returns the items of lists of typical length, which may be 0.
     std::uint64_t items_of(op_id id, const op&) const { return is_signal(packed(id).kind) ? 0 : bytes_at(id); }
     const round_calls& calls() const { return in.calls_; }
     static const std::vector<rank>* present() { return nullptr; }
@@ -176,7 +176,7 @@ class world_engine {
       return in.noise_ ? in.noise_->of_charge(self, id, instant_of(begin), cost) : 0;
     }
 
-    // --- carrying out
+    // --- execution of ops
 
     template <class Work>
     outcome carry_out(op_id id, const op& o, const Work& work) {
@@ -196,7 +196,7 @@ class world_engine {
       return outcome::done;
     }
     outcome signal(op_id id, const op& o) { return send(id, o); }
-    /// Done if the buffer can be written again at once: of an eager message.
+    /// Returns done if the buffer may be written again at once, as after an eager message.
     outcome send(op_id id, const op& o) {
       return carry_out(id, o, [&] {
         const message_cost& paid = cost_of(id, o);
@@ -227,13 +227,13 @@ class world_engine {
       });
     }
 
-    /// True: an op that takes nothing but CPU time is complete afterwards.
+    /// Returns true, because an op that takes only CPU time is complete afterwards.
     bool charge_cpu(op_id id, const charge& cost) {
       own.cpu = own.cpu + cost + lost(noise(id, own.cpu, cost.time));
       return true;
     }
 
-    /// A receive whose message has been announced: its sender may move it.
+    /// Grants a message that has been announced, so that its sender may move it.
     void ask_for(op_id id, const op& o) {
       const message_cost& paid = cost_of(id, o);
       const Time granted = grant(own.cpu, paid, in.noise_ ? in.noise_->drag(self, paid.overhead.time) : 0);
@@ -247,7 +247,7 @@ class world_engine {
     work(me);
   }
 
-  /// Carries out what is ready, first come, first served.
+  /// Carries out the ready ops in order.
   void work(interpreter& me) {
     for (std::size_t i = 0; i < ready_.size(); ++i) {
       const op_id id = ready_[i];
@@ -258,7 +258,7 @@ class world_engine {
     ready_.clear();
   }
 
-  /// Fires an op that has its tokens, or goes on with one that has fired and whose message or signal has come.
+  /// Fires an op that has its tokens, or resumes an op that has fired and whose message or signal has arrived.
   void go_on(interpreter& me, op_id id) {
     round_player player(me);
     if (me.test(id, packed_state::fired)) {
@@ -269,7 +269,7 @@ class world_engine {
     player.fire(id);
   }
 
-  /// `enqueued`: ops of the rank that have their tokens and have not fired.
+  /// Ends the rank's round if it is over. `enqueued`: ops of the rank that have their tokens and have yet to fire.
   void end_if_over(interpreter& me, const Time& time, std::uint64_t enqueued) {
     if (me.own.has_ended || !round_player<interpreter>::is_over(me.own.has_exited, enqueued, me.own.outstanding))
       return;
@@ -294,7 +294,7 @@ class world_engine {
         if (!me.own.has_ended) go_on_with(me, now, now.when, packed_state::arrived);
         return;
       case event_kind::grant: return move(me, now);
-      case event_kind::moved: return;  // end_sends has done it
+      case event_kind::moved: return;  // end_sends has ended the send
     }
   }
 
@@ -338,7 +338,7 @@ class world_engine {
     work(me);
   }
 
-  /// At the sender of a rendezvous: its NIC does the rest.
+  /// Handles a grant at the sender of a rendezvous. Its NIC moves the message.
   void move(interpreter& me, const event& now) {
     const op o = me.at(now.what.op);
     Time& nic = nic_of(now.who, o.peer).sends_from;
@@ -348,7 +348,7 @@ class world_engine {
     push(o.peer, op_kind::recv, now.who, o.tag, arrives, event_kind::data);
   }
 
-  /// The event at the receiver that a send causes.
+  /// Adds the event that a send causes at its receiver.
   void post(rank from, const op& o, const Time& arrives, event_kind kind, std::uint64_t bytes) {
     if (o.kind == op_kind::signal_send) {
       ++report_.signals;
@@ -361,7 +361,7 @@ class world_engine {
 
   void push(const event& now) { events_.push(now.when, now.who, now.what); }
 
-  /// An event for the op of that kind by which rank `self` communicates with `peer` under that tag.
+  /// Adds an event for the op of that kind by which rank `self` communicates with `peer` under that tag.
   void push(rank self, op_kind wanted, rank peer, std::uint32_t tag, const Time& when, event_kind kind) {
     const op_id id = world_.find(self, wanted, peer, tag);
     if (id == k_no_op) {
@@ -374,14 +374,14 @@ class world_engine {
 
   // --- NICs --------------------------------------------------------------------------------------------------
 
-  /// The NICs that rank r uses for its messages with `peer`: its group's for those outside, else its own.
+  /// Returns the NICs that rank r uses for messages with `peer`: those of its group if `peer` is outside, else its own.
   nic_times<Time>& nic_of(rank r, rank peer) {
     const bool is_shared = !nics_.empty() && scenario_.where.level_of(r, peer) > sharing_;
     return is_shared ? nics_[index_of(r / nic_ranks_)] : state_of(r).nic;
   }
 
   /// Ends the rank's rendezvous sends whose bytes have left by now. Called before any other event of the rank is
-  /// handled: so a send that ends inside the window at hand is never late.
+  /// handled, so that a send that ends inside the current window is not late.
   void end_sends(interpreter& mine, picoseconds now) {
     while (departures_.has_ended(mine.own.departing, now)) {
       const auto departed = departures_.take(mine.own.departing);
@@ -427,14 +427,14 @@ class world_engine {
   const simulated_round& scenario_;
   const std::optional<disturbances>& noise_ = scenario_.noise;
   simulation_record* record_;
-  const std::size_t sharing_;  ///< the level whose groups share a NIC
-  const rank nic_ranks_;       ///< of a group that shares a NIC; 1: none does
+  const std::size_t sharing_;  ///< level whose groups share a NIC
+  const rank nic_ranks_;       ///< ranks that share a NIC; 1: no ranks share one
   event_queue<Time> events_;
   std::vector<state> ranks_;
   std::vector<packed_state> states_;  ///< by shape
   std::vector<nic_times<Time>> nics_;
   departures<Time> departures_;
-  std::vector<op_id> ready_;  ///< of the rank that is at work
+  std::vector<op_id> ready_;  ///< ready ops of the rank that is handled now
   round_calls calls_;
   cost_table costs_;
   std::string fault_;

@@ -1,10 +1,10 @@
-// The event engine: times one round of a world's schedules, whatever wrote them.
+// The event engine: computes the times of one round of any schedules.
 //
-// Ops fire by round.h: any triggers, quorums, signals, captures. A message costs what LogGOPS says
-// (loggops.h). A receive is matched as soon as it has fired and its message is there: messages are taken in
-// the order of arrival, then source, then tag. An op is carried out at once, in the order in which ops fire, and so is
-// what a message makes possible before the next message (run to completion, as the engine does). A send beyond S is
-// complete when its bytes have left, not before.
+// Ops fire by the rules of round.h, with any triggers, quorums, signals and captures. A message has the cost of LogGOPS
+// (loggops.h). A receive is matched as soon as it has fired and its message is there. Messages are taken in by arrival,
+// then source, then tag. Ops are carried out in the order in which they fire. All ops that a message enables are
+// carried out before the next message (run to completion, as in the engine). A send beyond S completes only when its
+// bytes have left.
 #pragma once
 
 #include <algorithm>
@@ -23,83 +23,85 @@ namespace lsched {
 
 class packed_world;
 
-/// What happens to a send on its way.
+/// The delays of a send.
 struct disturbance {
   picoseconds noise = 0, jitter = 0;
-  picoseconds drag = 0;       ///< of the sender's CPU, by its pace
-  picoseconds head_drag = 0;  ///< of that until the message can leave
+  picoseconds drag = 0;       ///< delay of the sender's CPU by its pace
+  picoseconds head_drag = 0;  ///< part of it before the message can leave
 };
 
-/// What CPUs and the wire lose. No answer depends on the order of the questions; `op` counts the charges of a rank's
-/// program.
+/// The delays of CPUs and of the wire. No result may depend on the order of the calls. `op` is the number of the charge
+/// in the program of the rank.
 struct disturbances {
-  /// What a CPU charge of `cost` that begins at `begin` takes longer than that; below 0 for fast ranks.
+  /// Returns the delay of a CPU charge of `cost` that begins at `begin`; negative for fast ranks.
   std::function<picoseconds(rank, std::uint64_t op, picoseconds begin, picoseconds cost)> of_charge;
   std::function<disturbance(rank, std::uint64_t op, picoseconds begin, const message_cost&)> of_send;
-  /// What a CPU charge takes longer by the pace of the rank alone.
+  /// Returns the delay of a CPU charge by the pace of the rank alone.
   std::function<picoseconds(rank, picoseconds cost)> drag;
-  bool has_fast_ranks = false;  ///< up to twice as fast as they should be
+  bool has_fast_ranks = false;  ///< some ranks run at up to twice their normal speed
 };
 
 /// One round of a world on one machine.
 struct simulated_round {
   machine where{};
-  std::function<picoseconds(rank)> starts{};  ///< when a rank begins; empty: all at 0
+  std::function<picoseconds(rank)> starts{};  ///< time when a rank begins; empty: 0 for all ranks
   std::optional<disturbances> noise{};
   round_no instance = 1;
-  rank initiator = 0;  ///< whose call counts with majority
-  /// Called now and then with the number of messages so far; may be empty.
+  rank initiator = 0;  ///< rank whose call counts, with policy majority
+  /// Called periodically with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };
 
-/// One op as it happened: what the rank's CPU did for it. Grants of rendezvous have no op.
+/// An op as carried out by its rank's CPU. Grants of rendezvous have no op.
 struct simulated_op {
   rank who = 0;
   op_id op = 0;
   op_kind kind = op_kind::nop;
-  rank peer = k_no_rank;  ///< of communication; the rank itself: its own call
+  rank peer = k_no_rank;  ///< peer of a communication op; the rank itself for its own call
   std::uint32_t tag = 0;
-  picoseconds begin = 0, end = 0;  ///< a receive: from match to done
+  picoseconds begin = 0, end = 0;  ///< a receive: from its match to its end
   bool is_void = false;            ///< its guard did not hold
 };
 
-/// A dep whose token an op waited for: `need` of them an op that fired.
+/// A dep whose token an op waited for. An op that has fired has `need` of these.
 struct simulated_dep {
   rank who = 0;
   op_id before = 0, after = 0;
 };
 
-/// Fills up if given; costs nothing otherwise.
+/// The recorded ops and deps of a round.
 struct simulation_record {
-  rank ranks = std::numeric_limits<rank>::max();  ///< those below this are recorded
+  rank ranks = std::numeric_limits<rank>::max();  ///< ranks below this number are recorded
   std::vector<simulated_op> ops{};                ///< in the order of each rank's CPU
   std::vector<simulated_dep> deps{};              ///< in the order of the tokens
 };
 
-/// Bytes a signal is counted as: its register.
+/// The bytes that a signal counts as: the size of its register.
 inline constexpr std::uint64_t k_signal_bytes = 8;
 
 struct simulation_report {
   std::string_view engine;
-  std::vector<picoseconds> finish;  ///< by rank: when its last step is done
-  std::uint64_t messages = 0;       ///< payload
-  std::uint64_t bytes = 0;          ///< of these
+  std::vector<picoseconds> finish;  ///< by rank: end of its last step
+  std::uint64_t messages = 0;       ///< payload messages
+  std::uint64_t bytes = 0;          ///< payload bytes
   std::uint64_t signals = 0;
-  std::uint64_t nic_waits = 0;                ///< messages that had to wait for their receiver's NIC
-  rank active = 0;                            ///< ranks that had called when the round took their contribution
-  std::size_t memory = 0;                     ///< bytes the engine held at most, schedules and the report included
-  double seconds = 0;                         ///< of our own time, for the events
-  double generation_seconds = 0;              ///< for the schedules; filled in by whoever generates them
-  std::optional<path_parts> critical_path{};  ///< of the rank that finishes last, if asked for
+  std::uint64_t nic_waits = 0;    ///< messages that had to wait for their receiver's NIC
+  rank active = 0;                ///< ranks that had called when the round took their contribution
+  std::size_t memory = 0;         ///< most bytes that the engine held, with the schedules and the report
+  double seconds = 0;             ///< wall-clock time of the simulation
+  double generation_seconds = 0;  ///< wall-clock time for the schedules; set by the caller that generates them
+  std::optional<path_parts> critical_path{};  ///< path of the rank that finishes last, if requested
 
   picoseconds last() const { return finish.empty() ? 0 : *std::ranges::max_element(finish); }
 };
 
-/// Round `what.instance`; the schedules say how it starts, and `what.initiator` whose call counts with majority. With
-/// `trace`, the report has the critical path; slower, and several times the memory. So is a record. Failures: ARGUMENT
-/// (no ranks, or not of one world; no lookahead: L + o, or L with rendezvous, is not positive; a start that is negative
-/// or too late), UNMATCHED (a message that nobody receives), UNSUPPORTED (too long or too many bytes), STATE (a rank
-/// gets stuck; the text says where).
+/// Simulates round `what.instance`. The schedules define how it starts. With policy majority, only the call of
+/// `what.initiator` counts. With `trace`, the report has the critical path. A trace or a record makes the simulation
+/// slower, and takes several times the memory.
+///
+/// Failures: ARGUMENT (no ranks, or not of one world; no lookahead, because L + o, or L with rendezvous, is not
+/// positive; a start that is negative or too late; an automatic deadline), UNMATCHED (a message without a receive),
+/// UNSUPPORTED (too long or too many bytes), STATE (a rank cannot end; the text names it).
 result<simulation_report> simulate_round(const packed_world& ranks, const simulated_round& what,
                                          simulation_record* record = nullptr, bool trace = false);
 

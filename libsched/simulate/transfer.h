@@ -1,4 +1,4 @@
-// What messages cost, and what their two ends do with CPUs and NICs, in time.
+// The costs of messages, and the times at which the CPUs and NICs of both ends handle them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace lsched {
 
-/// What messages cost, by size and level of the machine: kept if there are few, else computed when asked for.
+/// The costs of messages, by size and level of the machine. A small table is computed once, otherwise each cost is
+/// computed on demand.
 class cost_table {
  public:
   cost_table(const packed_world& world, const machine& where) : world_(world), where_(where) {
@@ -23,7 +24,7 @@ class cost_table {
         costs_.push_back(cost_of(where, level, world.bytes_of(size)));
   }
 
-  /// Valid until the next call.
+  /// Returns a cost. The reference is valid until the next call.
   const message_cost& cost(std::uint32_t size_number, std::size_t level) {
     if (!costs_.empty()) return costs_[size_number * where_.levels.size() + level];
     return last_cost_ = cost_of(where_, level, world_.bytes_of(size_number));
@@ -40,13 +41,13 @@ class cost_table {
   message_cost last_cost_;
 };
 
-/// What noise adds to a charge, or jitter to a message.
+/// Returns the charge that noise adds to another charge, or jitter to a message.
 constexpr charge lost(picoseconds time) { return {time, {.noise = time}}; }
 
-/// When a NIC that has not been used was last busy.
+/// The time of the last use of a NIC that was never used.
 inline constexpr picoseconds k_long_ago = std::numeric_limits<picoseconds>::min() / 4;
 
-/// An instant with nothing before it.
+/// Returns an instant without a path before it.
 template <class Time>
 Time at_instant(picoseconds time) {
   if constexpr (std::is_same_v<Time, traced_time>)
@@ -55,14 +56,15 @@ Time at_instant(picoseconds time) {
     return time;
 }
 
-/// When a NIC is free.
+/// The times at which a NIC is free.
 template <class Time>
 struct nic_times {
-  Time sends_from = at_instant<Time>(0);         ///< it can send again
-  Time received = at_instant<Time>(k_long_ago);  ///< its last message was in
+  Time sends_from = at_instant<Time>(0);         ///< time from which it can send again
+  Time received = at_instant<Time>(k_long_ago);  ///< time when its last message was in
 };
 
-/// No event makes another at a different rank sooner than this, if no message is longer than `bytes`.
+/// Returns the least time from an event to an event that it causes at another rank, if no message is longer than
+/// `bytes`.
 inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has_fast_ranks) {
   picoseconds least = std::numeric_limits<picoseconds>::max();
   const bool has_rendezvous = bytes > where.S;
@@ -71,7 +73,7 @@ inline picoseconds lookahead(const machine& where, std::uint64_t bytes, bool has
   return least;
 }
 
-/// The sender's CPU hands a message to its NIC. Answers when the receiver's CPU could begin.
+/// Lets the sender's CPU hand a message to its NIC. Returns when the receiver's CPU could begin.
 template <class Time>
 Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturbance& met) {
   const Time begin = cpu + lost(met.noise);
@@ -81,28 +83,28 @@ Time send_eagerly(Time& cpu, Time& nic, const message_cost& cost, const disturba
   return leaves + cost.latency + cost.tail + lost(met.jitter);
 }
 
-/// The receiver's NIC takes messages in one after the other. Answers when this one is in.
+/// Lets the receiver's NIC take in a message after its last message. Returns when the message is in.
 template <class Time>
 Time take_in(Time& nic, const Time& arrives, const message_cost& cost) {
   return nic = later(arrives, nic + cost.gap);
 }
 
-/// Rendezvous: the sender's CPU announces a message. Answers when the receiver knows.
+/// Rendezvous: lets the sender's CPU announce a message. Returns when the receiver gets the request.
 template <class Time>
 Time announce(Time& cpu, const message_cost& cost, const disturbance& met) {
   cpu = cpu + cost.overhead + lost(met.noise + met.drag);
   return cpu + cost.latency + lost(met.jitter);
 }
 
-/// Rendezvous: the receiver's CPU asks for it. Answers when the sender knows.
+/// Rendezvous: lets the receiver's CPU grant the request. Returns when the sender gets the grant.
 template <class Time>
 Time grant(Time& cpu, const message_cost& cost, picoseconds drag) {
   cpu = cpu + cost.overhead + lost(drag);
   return cpu + cost.latency;
 }
 
-/// Rendezvous: the sender's NIC moves it; the buffer is free when the NIC is. Answers when the receiver's CPU could
-/// begin.
+/// Rendezvous: lets the sender's NIC move the message. The buffer is free when the NIC is free. Returns when the
+/// receiver's CPU could begin.
 template <class Time>
 Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   const Time leaves = later(granted, nic);
@@ -110,8 +112,8 @@ Time move_data(Time& nic, const Time& granted, const message_cost& cost) {
   return leaves + cost.latency + cost.tail;
 }
 
-/// Rendezvous sends whose bytes are leaving: for each rank a list, by the time at which the send ends; all in one pool.
-/// A rank keeps the head of its list.
+/// Rendezvous sends whose bytes are leaving. Each rank keeps the head of a list that is sorted by the ends of its
+/// sends. All lists share one pool.
 template <class Time>
 class departures {
  public:
@@ -121,7 +123,7 @@ class departures {
   struct departure {
     Time end{};
     op_id send = k_no_op;
-    head next = k_none;  ///< a later one of the same rank; of an entry that is free, the next free one
+    head next = k_none;  ///< next entry of the rank's list, or of the free list
   };
 
   void add(head& first, const Time& end, op_id send) {

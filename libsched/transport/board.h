@@ -1,12 +1,12 @@
-// Where the members of a world show each other the records of their commits, one commit after the other, and settle
-// whether a commit stands.
+// A board: the place where the members of a world exchange the records of their commits, and decide whether a commit
+// stands.
 //
-// Of each commit every member posts a record and gathers those of all. Whether it stands is settled once for all
-// members: it stands as soon as any member has gathered all records; it is given up by the first member that says so
-// before that. So no member commits what another has given up, and after a commit that was given up the next one may
-// stand. (docs/inside/worlds.md)
+// For each commit, every member posts a record and gathers the records of all members. One decision holds for all
+// members. A commit stands as soon as any member has gathered all records. It fails if a member gives up first. So no
+// member commits what another member has given up, and the next commit may stand again. (docs/inside/worlds.md)
 //
-// The engine's owner calls it; the endpoint's poll() carries exchanges on. Ranks here are those of the world.
+// Thread safety: only the thread that owns the engine calls a board. The endpoint's poll() advances exchanges. Ranks
+// are those of the world.
 //
 // Every implementation passes tests/conformance/endpoint_exam.h.
 #pragma once
@@ -20,11 +20,11 @@
 
 namespace lsched {
 
-/// Where the others reach a rank's end of something that the members of a world make together. What the fields mean the
-/// transport knows.
+/// The address of one rank's end of an object that the members of a world create together. Only the transport
+/// interprets the fields.
 struct member_address {
-  std::uint64_t near = 0;  ///< in memory that the ranks share
-  std::uint64_t far = 0;   ///< by messages
+  std::uint64_t near = 0;  ///< for ranks that share memory
+  std::uint64_t far = 0;   ///< for ranks that exchange messages
   friend bool operator==(const member_address&, const member_address&) = default;
 };
 
@@ -32,56 +32,58 @@ class board {
  public:
   static constexpr std::size_t record_bytes = 640;
 
-  /// Leaves the world: members that wait for a record of this rank hear of it.
+  /// Leaves the world. Members that wait for a record of this rank notice that.
   virtual ~board() = default;
 
   virtual member_address address() const = 0;
 
-  /// Once it has joined: the same on all members' boards, and on no other board that is open at any of them.
+  /// Returns a number that is equal on the boards of all members. No other open board of any member has this number.
+  /// The board must have joined.
   virtual std::uint64_t number() const = 0;
 
-  /// Connects it to the boards of the world's members, by rank there: where each is among the ranks of the transport,
-  /// and the address of its board. Once, before anything below. ARGUMENT: there is none, or the members are more than
-  /// the board was opened for.
+  /// Connects the board to the boards of the world's members. `members` and `all` hold each member's home rank and
+  /// board address, by rank of the world. Called once, before the functions below. ARGUMENT: an address holds no board,
+  /// or the board was opened for fewer members.
   virtual status join(std::span<const rank> members, std::span<const member_address> all) = 0;
 
-  /// Instead of join, where the members alone know of each other: each of them offers its board under the same key,
-  /// and the first one brings them together. One offer of a key at a time and rank. The key is not 0, and below
+  /// Replaces join if only the members know of each other. Each member offers its board under the same key, and the
+  /// first member connects them. A rank has at most one offer per key at a time. The key is not 0 and below
   /// k_end_of_keys.
   virtual void offer(std::uint64_t key, std::span<const rank> members) = 0;
   static constexpr std::uint64_t k_end_of_keys = std::uint64_t{1} << 62;
 
-  /// PENDING until all have offered theirs; *missing is then a member that has not, where known. OK: it has joined.
-  /// PEER: *missing has closed; this rank takes its offer back, unless meanwhile the offer was accepted.
+  /// Returns PENDING until all members have offered their boards. *missing is then a member without an offer, if known.
+  /// OK: the board has joined. PEER: *missing has closed. The rank's own offer is withdrawn unless it has been accepted
+  /// meanwhile.
   virtual status meet(rank* missing) = 0;
 
-  /// Takes the offer back, unless it has been accepted: then meet() answers OK, perhaps only later. Over a medium
-  /// without shared memory the offer is closed, and should it have been accepted, the others hear that this rank has
-  /// left.
+  /// Withdraws the offer. Returns false if the offer has been accepted. Then meet() returns OK, possibly later. A
+  /// medium without shared memory closes the offer. If the offer was accepted, the other members learn that this rank
+  /// has left.
   virtual bool withdraw() = 0;
 
-  /// Instead of offer, after members of `former` were lost or have left it: all others meet, each with a board that was
-  /// opened at the same endpoint for as many members as `former` has. They are in homes() then. meet() also answers
-  /// TIMEOUT, once a member has withdrawn for *missing, a rank of `former`. UNSUPPORTED: the medium does not outlive a
-  /// lost rank. (docs/reference/shrink.md)
+  /// Replaces offer after members of `former` were lost or have left. All other members meet, and homes() returns them
+  /// afterwards. Each brings a board that was opened at the same endpoint for as many members as `former` has. meet()
+  /// returns TIMEOUT if a member has withdrawn because of *missing, a rank of `former`. UNSUPPORTED: the medium does
+  /// not survive the loss of a rank. (docs/reference/shrink.md)
   virtual status regroup(board& former) {
     static_cast<void>(former);
     return status::unsupported;
   }
-  /// Of a board that has regrouped, by rank of the world: where each member is among the ranks of the transport.
+  /// Returns the home rank of each member, by rank of the world, after the board has regrouped.
   virtual std::span<const rank> homes() const { return {}; }
 
-  /// Begins the next exchange with this rank's record, of record_bytes; zeroes fill a shorter one. The last one must
-  /// have ended. PENDING: there is no room for the record yet, since *missing is two commits behind.
+  /// Starts the next exchange with this rank's record of at most record_bytes, padded with zeros. The previous exchange
+  /// must have ended. PENDING: the record has no place yet, because *missing is two commits behind.
   virtual status post(std::span<const std::byte> record, rank* missing) = 0;
 
-  /// PENDING until the exchange has ended; *missing is then a member that has not posted, where known. OK: the commit
-  /// stands, and `all` holds the records by rank, record_bytes each. TIMEOUT: it was given up because *missing had not
-  /// posted. PEER: *missing has left the world and will not post, so that the commit stands nowhere.
+  /// Returns PENDING until the exchange has ended. *missing is then a member without a record, if known. OK: the
+  /// commit stands, and `all` holds the records by rank, record_bytes each. TIMEOUT: the commit was given up because
+  /// *missing had not posted. PEER: *missing has left the world and will not post, so the commit stands on no rank.
   virtual status gather(std::span<std::byte> all, rank* missing) = 0;
 
-  /// Says in an exchange that this rank does not wait any longer, for `missing`. The next gather() answers how that was
-  /// settled, over a medium without shared memory perhaps only later.
+  /// Stops waiting for `missing` in an exchange. The next gather() returns the decision. Without shared memory it may
+  /// return PENDING first.
   virtual void give_up(rank missing) = 0;
 };
 

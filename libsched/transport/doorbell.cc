@@ -10,11 +10,11 @@
 namespace lsched {
 namespace {
 
-// How often a sender looks whether its peers are back before it wakes their progress threads: 2.5 us, a quarter of what
-// a wake-up on another core takes.
+// Reads of the peers' bells before a sender wakes their progress threads. They take 2.5 us, a quarter of a wake-up on
+// another core.
 constexpr int k_looks = 60;
 
-// Shared (not process-private) futexes: the word may be mapped at different addresses by different processes.
+// The futexes are shared, not process-private, because processes may map the word at different addresses.
 void futex_wake(std::atomic<std::uint32_t>& word, int sleepers) {
   syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
@@ -36,8 +36,8 @@ void ring_if_needed(doorbell& bell) {
 
 namespace {
 
-// Thread sanitizers do not model a fence that stands alone. No data depends on this one: what a message carries is
-// released by its stamp and acquired with it.
+// Thread sanitizers do not model a stand-alone fence. No data depends on this fence, because the stamp of a message
+// releases its content and the receiver acquires it.
 void fence() {
 #if defined(__SANITIZE_THREAD__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -62,8 +62,8 @@ void ringer::settle() {
   owed_.clear();
 }
 
-// One whose application is about its own business, and its progress thread asleep. In a tight loop of rounds it is back
-// sooner than a thread could be woken.
+// Returns whether the application of a peer is outside of the library and its progress thread sleeps. In a tight loop
+// of rounds, such a peer returns sooner than a thread could be woken.
 bool ringer::has_absent_peer() const {
   return std::ranges::any_of(owed_, [](const debt& one) {
     return one.bell->polling.load() == 0 && one.bell->sleepers.load() == 0 && one.bell->wanted.load() != 0;

@@ -1,5 +1,5 @@
-// The members of a world. A world numbers its ranks from 0; so does the transport, whose ranks are those of the launch:
-// "home". Schedules and callers speak of ranks of their world, transports of home ranks.
+// The members of a world. A world numbers its ranks from 0. The transport numbers the ranks of the launch from 0: the
+// home ranks. Schedules and callers use ranks of their world, transports use home ranks.
 #pragma once
 
 #include <algorithm>
@@ -17,30 +17,31 @@ namespace lsched {
 
 class membership {
  public:
-  /// All ranks of the transport, numbered as there: the world that was opened.
+  /// Creates the membership of the opened world: all ranks, with the numbers of the transport.
   explicit membership(const world& home) : homes_(static_cast<std::size_t>(home.size)), self_(home.self) {
     std::iota(homes_.begin(), homes_.end(), 0);
   }
 
-  /// `homes`: by rank of the world, each once. This process is `self` in it. `name` and `salt`: the same for all
-  /// members, and together of no other world that shares a member with this one.
+  /// Creates the membership of a world. `homes` holds the distinct home ranks by rank of the world, and `self` is this
+  /// process's rank there. `name` and `salt` are equal on all members. No other world that shares a member has the same
+  /// pair.
   membership(std::vector<rank> homes, rank self, std::string name, std::uint64_t salt = 0)
       : homes_(std::move(homes)), self_(self), name_(std::move(name)), salt_(salt) {}
 
   world place() const { return {self_, static_cast<rank>(homes_.size())}; }
   std::span<const rank> homes() const { return homes_; }
 
-  /// For people: empty of the world that was opened; "2.1": made by commit 1 of the world that commit 2 of that one
-  /// made; "2.tag7": of listed ranks with that tag.
+  /// Returns a readable name. It is empty for the opened world. "2.1": created by commit 1 of the world that commit 2
+  /// of the opened world created. "2.tag7": created from listed ranks with tag 7.
   const std::string& name() const { return name_; }
 
-  /// The name as a number, 0 of the world that was opened.
+  /// Returns a hash of name, salt and members, or 0 for the opened world.
   std::uint32_t number() const;
 
-  /// k_no_rank of k_no_rank.
+  /// Returns the home rank of a member, and k_no_rank for k_no_rank.
   rank home_of(rank member) const { return member == k_no_rank ? k_no_rank : homes_[static_cast<std::size_t>(member)]; }
 
-  /// The rank in this world of a rank of the transport; k_no_rank: it is no member.
+  /// Returns the rank in this world of a home rank, or k_no_rank if it is no member.
   rank rank_of(rank home) const {
     const auto found = std::ranges::find(homes_, home);
     return found == homes_.end() ? k_no_rank : static_cast<rank>(found - homes_.begin());
@@ -53,7 +54,7 @@ class membership {
   std::uint64_t salt_ = 0;
 };
 
-/// FNV-1a.
+/// The hash is FNV-1a.
 inline std::uint32_t membership::number() const {
   if (name_.empty()) return 0;
   std::uint32_t hash = 0x811c9dc5;

@@ -1,9 +1,9 @@
 // Cancellation of threads (pthread_cancel) inside the library.
 //
-// A thread that is cancelled while it owns the engine would own the engine for ever. So the library has no cancellation
-// point: it disables cancellation around each call that may be one. Those are the cold calls of the C interface, the
-// search for dead ranks, and the steps of an engine that calls MPI, a GPU's driver or the program's own arithmetic. All
-// other steps have no cancellation point, so a round over shared memory pays nothing.
+// A thread that is cancelled while it owns the engine would never release the engine. So the library has no
+// cancellation point. It disables cancellation around each call that may be one: the cold calls of the C interface, the
+// search for dead ranks, and steps that call MPI, a GPU driver or the program's own arithmetic. All other steps have no
+// cancellation point, so a round over shared memory pays nothing.
 #pragma once
 
 #include <pthread.h>

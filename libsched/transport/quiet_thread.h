@@ -1,4 +1,4 @@
-// A thread that the application does not notice.
+// Threads that do not disturb the application.
 #pragma once
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 
 namespace lsched {
 
-/// Blocks all signals in this thread while the object exists. Threads that are created meanwhile inherit that.
+/// Blocks all signals in this thread while the object exists. Threads that are created meanwhile inherit the mask.
 class blocked_signals {
  public:
   blocked_signals() {
@@ -26,7 +26,7 @@ class blocked_signals {
 };
 
 /// Starts a thread in which all signals are blocked, so that the application's handlers run on the application's
-/// threads. `name` has at most 15 letters.
+/// threads. `name` has at most 15 characters.
 template <class Body>
 std::thread start_quietly(const char* name, Body body) {
   const blocked_signals while_it_starts;

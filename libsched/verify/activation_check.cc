@@ -24,7 +24,7 @@ class activation_check {
       if (all.kind(id) == op_kind::capture) captures_.push_back(id);
   }
 
-  /// Nobody calls, so nobody may wake, send or tell others.
+  /// Checks that no rank captures, sends or signals if no rank calls.
   void check_rest() {
     const std::vector<bool> nobody(static_cast<std::size_t>(all_.size()));
     wake_.run({.callers = &nobody});
@@ -36,9 +36,9 @@ class activation_check {
     }
   }
 
-  /// It is enough to run, for sets of callers that are just large enough, what comes before the captures, since all
-  /// payload moves once every capture is given. More callers only add. Where it takes several, those who count them
-  /// count any: sets in which each rank is once the first are enough, and a rank less must not be.
+  /// Runs the ops before the captures for sets of callers that are just large enough. This suffices, because all
+  /// payloads move once every capture is given, and more callers only add ops. If a round takes several calls, any
+  /// calls count. So it suffices that each rank is the first of a set once. With one caller less, no rank may wake.
   std::shared_ptr<const wake_cost> check_calls(memo<wake_cost>* known) {
     const fingerprint key = known == nullptr ? fingerprint() : key_of_calls();
     if (known != nullptr)
@@ -47,7 +47,7 @@ class activation_check {
     found->hops.assign(captures_.size(), 0);
     std::uint64_t signals = 0;
     for (rank first = 0; first < all_.size() && !out_.is_full(); ++first) {
-      if (first == 0 || arrivals_ < all_.size()) {  // else they are the same set
+      if (first == 0 || arrivals_ < all_.size()) {  // otherwise all sets are equal
         call(first, arrivals_);
         check_woken(*found);
         signals = signals_sent();
@@ -70,7 +70,8 @@ class activation_check {
       check_signals(first, found.signals[static_cast<std::size_t>(first)], total);
   }
 
-  /// Everybody calls, and every gate opens by that alone: nothing that others do could have opened it.
+  /// Checks that every gate opens by its rank's own call, and that no op sends before the gates. So no other rank can
+  /// have opened a gate.
   void check_full_round() {
     if (!starts_.has_full_call()) return;
     wake_.run({.is_full = true, .stops_at_captures = true});
@@ -89,7 +90,7 @@ class activation_check {
  private:
   bool calls(rank r, rank first, rank number) const { return (r - first + all_.size()) % all_.size() < number; }
 
-  /// `number` ranks from `first` on call.
+  /// Runs a round in which `number` ranks call, beginning with `first`.
   void call(rank first, rank number) {
     callers_.resize(static_cast<std::size_t>(all_.size()));
     for (rank r = 0; r < all_.size(); ++r) callers_[static_cast<std::size_t>(r)] = calls(r, first, number);
@@ -129,7 +130,7 @@ class activation_check {
   }
 
   void check_signals(rank first, std::uint64_t signals, cost& total) {
-    // The coordinator counts its own call without one.
+    // The coordinator counts its own call without a signal.
     const bool is_spared = quota_of(starts_, all_.size()).arrivals > 1 && arrivals_ < all_.size() &&
                            calls(k_coordinator, first, arrivals_);
     const std::uint64_t counted = signals + (is_spared ? 1 : 0);
@@ -142,7 +143,7 @@ class activation_check {
                       std::to_string(*declared - (is_spared ? 1 : 0))});
   }
 
-  /// For each op, the longest chain of messages and signals from its completion to any exit.
+  /// Returns, for each op, the longest chain of messages and signals from its completion to any exit.
   std::vector<std::uint32_t> hops_from_here(const std::vector<world_op>& order) const {
     std::vector<std::uint32_t> hops(all_.op_count(), 0);
     for (auto next = order.rbegin(); next != order.rend(); ++next) {
@@ -153,8 +154,8 @@ class activation_check {
     return hops;
   }
 
-  /// The graph of all that completes before the captures if everybody calls: no fewer calls make anything else
-  /// complete.
+  /// Returns the hash of the graph of ops that complete before the captures if all ranks call. With fewer calls, no
+  /// other ops complete.
   fingerprint key_of_calls() {
     wake_.run({.stops_at_captures = true});
     std::vector<std::uint32_t> place(all_.op_count(), k_no_world_op);
@@ -186,7 +187,7 @@ class activation_check {
   progress wake_;
   finding_list& out_;
   std::vector<world_op> captures_;
-  std::vector<bool> callers_;  ///< by rank: of the calls that are tried
+  std::vector<bool> callers_;  ///< by rank: whether it calls in the current run
   rank first_caller_ = 0;
   rank number_of_callers_ = 0;
 };

@@ -1,4 +1,4 @@
-// The activation: what comes before the captures of a partial schedule, and who wakes whom by it.
+// The activation: the ops before the captures of a partial schedule, by which calls wake ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,23 @@
 
 namespace lsched {
 
-/// What calls that are just enough to start a round set off, up to the captures.
+/// The effects, up to the captures, of the smallest sets of calls that start a round.
 struct wake_cost {
-  std::vector<std::uint32_t> hops{};     ///< by capture, ascending: the most, whoever calls
+  std::vector<std::uint32_t> hops{};     ///< by capture, ascending: maximum over all sets of callers
   std::vector<std::uint64_t> signals{};  ///< by first caller
 };
 
-/// Property `activation` of a partial world: nobody captures, sends or signals if nobody calls; any calls that are just
-/// enough to start a round wake every rank, with the signals that `promise` declares, and one less wake none; and in
-/// rounds that wait for everybody each rank wakes by its own call alone.
+/// Checks property `activation` of a partial world:
 ///
-/// Adds to `total` the hops of a round, and the signals of a single call. `order`: what fires once every capture is
-/// given, each op after all it waits for, sends before their receives. `known`: activations that were found to wake
-/// every rank, or nullptr. What comes before the captures is the same in most partial schedules of as many ranks,
-/// whatever they compute; each is tried once.
+///   - If no rank calls, no rank captures, sends or signals.
+///   - Any set of calls that is just large enough wakes every rank, with the signals that `promise` declares. With one
+///     call less, no rank wakes.
+///   - In rounds that wait for all ranks, each rank wakes by its own call alone.
+///
+/// Sets the hops of a round, and the signals of a single call, in `total`. `order`: the ops that fire once every
+/// capture is given, each after all ops that it waits for, sends before their receives. `known`: activations that were
+/// found to wake every rank, or nullptr. Most partial schedules with the same number of ranks have the same activation,
+/// so each activation is tried once.
 void check_activation(const assembly& all, const std::vector<world_op>& order, const postcondition& promise,
                       memo<wake_cost>* known, cost& total, finding_list& out);
 

@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-/// What tells the messages between two ranks apart.
+/// Returns the key that distinguishes the messages to one rank.
 auto key_of(const op& receiver) { return std::tuple(receiver.peer, receiver.kind, receiver.tag); }
 
 op_kind receiver_kind(op_kind sender) { return sender == op_kind::send ? op_kind::recv : op_kind::signal_recv; }
@@ -79,7 +79,7 @@ void assembly::match(finding_list& out) {
       if (partner_[id] == k_no_world_op) object(id, "is sent nothing", out);
 }
 
-/// No two receivers of a rank, and no two senders, have the same key: check_form has seen to that.
+/// The key is unique among the receivers of a rank and among its senders, because check_form has checked that.
 void assembly::match_out(world_op id, std::span<const world_op> receivers, finding_list& out) {
   const op& sent = at(id);
   const std::tuple wanted(owner_[id], receiver_kind(sent.kind), sent.tag);
@@ -98,7 +98,7 @@ void assembly::match_out(world_op id, std::span<const world_op> receivers, findi
     object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
 }
 
-/// What an edge may carry at most is the same at both ends, as commit demands (edge_balance.h).
+/// Returns whether both ends agree on the type, the count and the largest message, as commit demands (edge_balance.h).
 bool assembly::fit(world_op out, world_op in) const {
   const schedule &sender = program(owner_[out]), &receiver = program(owner_[in]);
   const op &sent = at(out), &taken = at(in);

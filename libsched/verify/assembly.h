@@ -1,4 +1,4 @@
-// An assembly: the schedules of a world as one graph, in which every send knows its receive.
+// An assembly: the schedules of a world as one graph, in which every send is connected with its receive.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lsched {
 
-/// An op of the world: the ops of rank 0, then those of rank 1, and so on.
+/// An op of the world. The ops of rank 0 come first, then those of rank 1, and so on.
 using world_op = std::uint32_t;
 inline constexpr world_op k_no_world_op = ~world_op{0};
 
@@ -30,7 +30,7 @@ class assembly {
   op_id id_of(world_op id) const { return id - first_[static_cast<std::size_t>(owner_[id])]; }
   bool is_call(world_op id) const { return lsched::is_call(at(id), owner_[id]); }
 
-  // What the passes over the whole world ask most often, without a detour over the schedules.
+  // Direct access to the properties that passes over the whole world use most often.
   const op& at(world_op id) const { return *ops_[id]; }
   bool is_exit(world_op id) const { return is_exit_[id]; }
   op_kind kind(world_op id) const { return kind_[id]; }
@@ -43,15 +43,15 @@ class assembly {
   std::span<const op_id> predecessors(world_op id) const {
     return std::span(before_).subspan(before_first_[id], before_first_[id + 1] - before_first_[id]);
   }
-  /// The other end of a communication op; k_no_world_op for others, and for the application's call.
+  /// Returns the other end of a communication op; k_no_world_op for other ops and for the application's call.
   world_op partner(world_op id) const { return partner_[id]; }
 
-  /// Finds the partners. Property `matching`.
+  /// Finds the partners. Adds findings of property `matching`.
   void match(finding_list& out);
 
   std::string words_for(world_op id) const { return lsched::words_for(program(owner_[id]), id_of(id)); }
 
-  /// A finding about an op, and about elements.
+  /// Returns a finding about an op and a range of elements.
   finding about(property what, world_op id, const element_range& range, const std::string& text) const;
   finding about(property what, world_op id, const std::string& text) const { return about(what, id, {}, text); }
 
@@ -61,7 +61,7 @@ class assembly {
   void object(world_op id, const std::string& why, finding_list& out) const;
 
   std::span<const schedule_ptr> programs_;
-  std::vector<world_op> first_;  ///< by rank, and one more
+  std::vector<world_op> first_;  ///< first op by rank, and the end
   std::vector<rank> owner_;
   std::vector<const op*> ops_;
   std::vector<bool> is_exit_;

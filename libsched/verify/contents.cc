@@ -15,7 +15,7 @@ contents::contents(const assembly& all, const aliasing& in_place, finding_list& 
   layouts_.resize(memories_.size());
 }
 
-/// Inputs that a capture fills hold nothing before.
+/// Inputs that a capture fills are empty before the capture.
 void contents::set_up(rank r, const aliasing& in_place) {
   const schedule& program = all_.program(r);
   first_buffer_.push_back(placements_.size());
@@ -45,7 +45,7 @@ void contents::object(world_op id, region part, std::uint64_t begin, std::uint64
   out_.add(all_.about(property::contents, id, {part.buffer(), begin, end}, all_.words_for(id) + why));
 }
 
-/// The segments of [begin, end), as if that began at 0.
+/// Returns the segments of [begin, end), relative to begin.
 contents::memory contents::part_of(const memory& all, std::uint64_t begin, std::uint64_t end) {
   memory part;
   auto next = std::ranges::upper_bound(all, begin, {}, &segment::end);
@@ -55,7 +55,7 @@ contents::memory contents::part_of(const memory& all, std::uint64_t begin, std::
   return part;
 }
 
-/// The first elements of `count` that are in no segment, or an empty range.
+/// Returns the first elements below `count` that are in no segment, or an empty range.
 element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   std::uint64_t begin = 0;
   for (const segment& piece : pieces) {
@@ -65,7 +65,7 @@ element_range contents::gap_in(const memory& pieces, std::uint64_t count) {
   return {.begin = begin, .end = count};
 }
 
-/// The segments of a region, as if it began at 0. Gaps are findings.
+/// Returns the segments of a region, relative to its beginning. Gaps are findings.
 contents::memory contents::read(world_op id, world_op user, region part, std::uint64_t count) {
   const placement& place = placement_of(all_.rank_of(id), part);
   const std::uint64_t begin = place.begin + part.offset();
@@ -80,8 +80,8 @@ contents::memory contents::read(world_op id, world_op user, region part, std::ui
   return pieces;
 }
 
-/// What a rank did not contribute is null. What a partial schedule reads as one value has to be there as a whole or not
-/// at all, and to count the same ranks throughout, whoever contributes.
+/// A missing contribution is null. So a value that a partial schedule reads as a whole must be null or present as a
+/// whole, and have the same contributors throughout.
 void contents::check_segment_states(world_op user, region part, const memory& pieces) {
   if (!program_of(user).is_partial()) return;
   const auto differs = [&](const segment& piece) {
@@ -107,7 +107,7 @@ void contents::write(memory& target, std::uint64_t at, std::uint64_t count, cons
   const std::uint64_t end = at + count;
   const auto first = std::ranges::upper_bound(target, at, {}, &segment::end);
   auto last = first;
-  memory rest;  // what is left of the segments at both ends, around the new ones
+  memory rest;  // new segments, and the rest of the segments at both ends
   if (first != target.end() && first->begin < at) rest.push_back({first->begin, at, first->shift, first->what});
   for (const segment& s : pieces)
     rest.push_back({s.begin + at, s.end + at, s.shift + static_cast<std::int64_t>(at), s.what});
@@ -133,7 +133,7 @@ void contents::execute(world_op id) {
   if (o.kind == op_kind::capture) write(id, o.c, o.count, captured(id));
 }
 
-/// What a send has left in a buffer, or what is in its rank's memory now.
+/// Reads the message from the buffer of its send, or else from the sender's memory.
 void contents::receive(world_op id) {
   const world_op send = all_.partner(id);
   const std::uint64_t count = all_.at(id).count;
@@ -158,7 +158,7 @@ void contents::compute(world_op id, symbolic_rule rule) {
   }
 }
 
-/// What is captured may have been merged from several calls of its rank, by the capture's kernel.
+/// A captured value may have been merged from several calls of its rank, by the capture's kernel.
 contents::memory contents::captured(world_op id) {
   const op& o = all_.at(id);
   const auto buffers = program_of(id).buffers();
@@ -180,14 +180,15 @@ void contents::for_each_pair(const memory& lower, const memory& higher, const Vi
   }
 }
 
-/// Sums of nothing are sums, too.
+/// A sum of no elements is a sum, too.
 void contents::multiply(world_op id) {
   const op& o = all_.at(id);
   products all{};
   if (o.count != 0) {
     const memory lower = read(id, o.a, o.count), higher = read(id, o.b, o.count);
     for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
-      // An element of one vector times another element of the other is of no use: it counts as of other vectors.
+      // Products of different elements are useless. Their expression differs, so they count as products of other
+      // vectors.
       const auto first = begin - static_cast<std::uint64_t>(x.shift);
       all = joined(all, products_of(nodes_[x.what].tree, nodes_.tree_beside(x, y), first, first + (end - begin)));
     });
@@ -208,7 +209,7 @@ contents::memory contents::combined(world_op id, const memory& lower, const memo
   return result;
 }
 
-/// By the sums in s. What are no such sums is a finding.
+/// Combines by the sums in s. Other content of s is a finding.
 contents::memory contents::weighed(world_op id, const memory& lower, const memory& higher) {
   const region s = all_.at(id).s;
   const memory sums = read(id, s, k_dot_sums);
@@ -234,7 +235,7 @@ contents::memory contents::divided(world_op id, const memory& sums) {
 
 // --- lists and their lengths ---------------------------------------------------------------------------------
 
-/// What is in a length is nobody's contribution.
+/// A length contains no contributions.
 contents::memory contents::lengths_of(world_op id, const memory& lists) {
   memory result = lists;
   for (segment& piece : result)
@@ -244,7 +245,7 @@ contents::memory contents::lengths_of(world_op id, const memory& lists) {
   return result;
 }
 
-/// The lists themselves hold nothing yet.
+/// Laid-out lists have no items yet.
 void contents::lay_out(world_op id, const memory& lengths) {
   const op& o = all_.at(id);
   const placement& place = placement_of(all_.rank_of(id), o.c);
@@ -252,7 +253,7 @@ void contents::lay_out(world_op id, const memory& lengths) {
   write(id, o.c, o.count, {});
 }
 
-/// Writes to c; and of packed lists, only what was measured when they were laid out.
+/// Writes to c. Packed lists accept only the lists by whose lengths they were laid out.
 void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   const region target = all_.at(id).c;
   write(id, target, count, pieces);
@@ -270,8 +271,8 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
              (lengths.empty() ? ", which nothing has laid out" : ", which is laid out by the lengths of others"));
 }
 
-/// Whether lengths [begin, end) are those of these lists: measured of them, or derived, element i for part i of what
-/// was taken apart, or else for element i.
+/// Returns whether lengths [begin, end) are those of these lists. Measured lengths must be measured from them. Derived
+/// lengths match by index: element i is the length of part i of a split value, or else of element i.
 bool contents::lays_out(std::uint64_t begin, std::uint64_t end, const segment& length, const segment& list) const {
   const node &numbers = nodes_[length.what], &items = nodes_[list.what];
   if (numbers.is_derived && items.part != 0)

@@ -1,28 +1,31 @@
-// Contents: what went into every element, by running a world once on symbols.
+// Contents: the symbolic execution of a world, which finds the contributions in every element.
 //
-// A segment of memory holds a node (node_table.h), and says by how much its elements have been shifted.
+// A segment of memory holds a node (node_table.h) and the shift of its elements.
 //
-// The sums that an adaptive sum goes by are nodes, too. They hold which products are in them (fingerprint.h), and
-// the expression of an adaptive sum holds that; so it is the promised one only if they were complete.
+// The sums of products that weight an adaptive sum are nodes too. They record the products that they contain
+// (fingerprint.h), and the expression of the adaptive sum includes them. So the expression is the promised one only if
+// the sums were complete.
 //
-// A list is an element like any other. How long it is follows from what is in it, so a length is a node that says of
-// what; and packed lists hold what their lengths are of before they hold anything: only that may be put there. So both
-// ends of an edge know the same lengths.
+// A list is an element like any other. Its length follows from its content, so a length is a node whose expression
+// names the list. Packed lists are laid out by lengths before they hold items, and only the lists with these lengths
+// may be written there. So both ends of an edge have the same lengths.
 //
-// Sums of products, lengths and derived numbers are nobody's contribution. They may steer ops; but a node that such a
-// number becomes part of remembers the op that made it, and so does all that is made of that node. No promised range
-// holds it. What a function made is marked likewise, and held by promises of functions alone.
+// Sums of products, lengths and derived numbers are no contributions. They may steer ops. If such a number becomes part
+// of a node, the node and all nodes made from it remember the op that made the number. No promised range may hold such
+// a node. Results of functions are marked in the same way, and only postconditions by functions allow them.
 //
-// What functions make of their operands is between them and their generator; here they are what their kernels say. A
-// split leaves each contribution whole: it has elements, the first part first. A fold takes the same element of
-// several nodes and adds their contributions, in order. A join puts parts together again: all elements of one node, or
-// the same part of all the parts of one. What functions go by, beside what they make something of, is the same on all
-// ranks. No part may be missing. Of lengths that are derived, element i is taken for that of part i of what was taken
-// apart, or of element i, and it is the engine that holds messages against them. In partial schedules what a function
-// makes is there in any case, and who is counted as being in it are those who are in what it goes by: of a result, all
-// whose contributions it has.
+// Functions are trusted to do what their kernels declare:
+//   - A split keeps each contribution whole. Its result has one element for each part, in order.
+//   - A fold takes the same element of several nodes and joins their contributions, in order.
+//   - A join takes all elements of one node, or the same part of the split of each element of one node. No part may be
+//     missing.
+//   - The operand that steers a function (b) is equal on all ranks.
+//   - Element i of derived lengths is the length of part i of a split value, or of element i. The engine compares
+//     messages with these lengths.
+//   - In partial schedules the result of a function is never null. Its contributors are those of operand b. In a
+//     promised range they must be the ranks whose contributions it has.
 //
-// One order is enough if no hazards exist: every read then follows the same write in all executions.
+// If the world has no hazards, one order suffices, because every read follows the same write in all executions.
 #pragma once
 
 #include <map>
@@ -44,11 +47,11 @@ class contents {
  public:
   contents(const assembly& all, const aliasing& in_place, finding_list& out);
 
-  /// Executes the ops that were not void in that round, in the order in which they completed. Reading what nothing has
-  /// written is a finding.
+  /// Executes the ops that were not void in that round, in the order of their completion. A read of memory that was
+  /// never written is a finding.
   void run(const progress& round);
 
-  /// What the outputs hold against what they should. Properties `contents` and `expression`.
+  /// Compares the outputs with the postcondition. Properties `contents` and `expression`.
   void check(const postcondition& promise);
 
  private:
@@ -60,9 +63,9 @@ class contents {
 
   void set_up(rank r, const aliasing& in_place);
 
-  // --- memory (contents.cc); op `user` is the one to be named -------------------------------------------------
+  // --- memory (contents.cc); findings name op `user` ----------------------------------------------------------
   const schedule& program_of(world_op id) const { return all_.program(all_.rank_of(id)); }
-  /// Its memory is numbered over all ranks.
+  /// Returns where a region lies. Memories are numbered over all ranks.
   const placement& placement_of(rank r, region part) const {
     return placements_[first_buffer_[static_cast<std::size_t>(r)] + part.buffer()];
   }
@@ -101,7 +104,7 @@ class contents {
   std::optional<segment> joined_parts(world_op id, std::uint64_t tree, const memory& source);
   std::optional<segment> made_of(world_op id, node made, std::int64_t number, std::uint64_t of);
 
-  // --- promises (contents_check.cc) ----------------------------------------------------------------------------
+  // --- postconditions (contents_check.cc) ----------------------------------------------------------------------
   void check_range(const promised_range& wanted, const postcondition& promise);
   bool check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer);
   bool is_quotient(const node& n, std::uint64_t divisor) const;
@@ -112,17 +115,17 @@ class contents {
   const assembly& all_;
   finding_list& out_;
   symbolic::node_table nodes_;
-  std::vector<std::size_t> first_buffer_;  ///< by rank, in
+  std::vector<std::size_t> first_buffer_;  ///< by rank: its first buffer in placements_
   std::vector<placement> placements_;      ///< by rank and buffer
   std::vector<memory> memories_;
-  std::vector<memory> layouts_;  ///< the lengths that packed lists have been given; of others nothing
-  /// By input and contributors (none: every rank): their leaves.
+  std::vector<memory> layouts_;  ///< by memory: lengths by which packed lists are laid out; empty for other memories
+  /// The sum of the leaves, by input and contributors (empty: every rank).
   std::map<std::pair<std::uint32_t, std::vector<rank>>, fingerprint> reduced_;
-  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: the expression of what it goes by
-  /// By output, begin and end: the first holder, and what it holds.
+  std::map<std::uint64_t, std::uint64_t> agreed_;  ///< by function: expression of the operand that steers it
+  /// The first holder of each promised range and its expression, by output, begin and end.
   std::map<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>, std::pair<rank, expression>> first_;
-  std::vector<bool> has_received_;         ///< by op: of receives
-  std::map<world_op, memory> in_buffers_;  ///< by send that has completed before its receive: what it has sent
+  std::vector<bool> has_received_;         ///< by op; for receives only
+  std::map<world_op, memory> in_buffers_;  ///< by send that has completed before its receive: its message
 };
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// What outputs hold, against what was promised.
+// The comparison of outputs with the postcondition.
 #include <algorithm>
 #include <string>
 
@@ -11,12 +11,12 @@ using namespace symbolic;
 
 namespace {
 
-/// Why what a range holds is not what was promised, in words: which contribution is missing, or there twice, and how.
+/// Explains why a range differs from the postcondition: which contribution is missing or repeated, and how.
 class explanation {
  public:
   explanation(const assembly& all, const node_table& nodes) : all_(all), nodes_(nodes) {}
 
-  /// Why a range may not hold what is least of a contribution in it; or an empty string.
+  /// Returns why the range may not hold the result of found.least_by; an empty string if it may.
   std::string words_for_least(const promised_range& wanted, const node& found) const {
     if (found.least_by == k_no_world_op) return {};
     const making least = making_of(all_.at(found.least_by).what);
@@ -26,14 +26,14 @@ class explanation {
                                      : "a function may make anything of contributions");
   }
 
-  /// Of contributions that are not the promised ones.
+  /// Explains contributions that differ from the promised contributions.
   std::string words_for(const promised_range& wanted, const segment& found) const {
     const std::vector<std::uint64_t> copies = copies_in(found.what, wanted.input);
     const auto is_wanted = [&](rank r) {
       if (wanted.what == promised_content::moved) return r == wanted.source;
       return wanted.among.empty() || std::binary_search(wanted.among.begin(), wanted.among.end(), r);
     };
-    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // whose leaves count once
+    const bool is_set = nodes_[found.what].ranks != rank_sets::k_empty;  // its leaves count once
     for (rank r = 0; r < all_.size(); ++r) {
       const std::uint64_t copied = copies[static_cast<std::size_t>(r)];
       const std::uint64_t there = is_set ? std::min<std::uint64_t>(copied, 1) : copied;
@@ -51,8 +51,8 @@ class explanation {
   }
 
  private:
-  /// By rank: how often its input is in the node; the largest number: that often, or more. Operands have lower numbers
-  /// than what they were joined to.
+  /// Returns, by rank, how often its input is in the node. The largest number means that often, or more. Operands have
+  /// lower node numbers than their joins.
   std::vector<std::uint64_t> copies_in(node_id top, std::uint32_t input) const {
     std::vector<std::uint64_t> uses(top + std::size_t{1}, 0);
     std::vector<std::uint64_t> copies(static_cast<std::size_t>(all_.size()), 0);
@@ -71,7 +71,7 @@ class explanation {
     return copies;
   }
 
-  /// By node: whether that leaf is in the node.
+  /// Returns, by node, whether it contains that leaf.
   std::vector<bool> holders_of(rank contributor, std::uint32_t input) const {
     std::vector<bool> holds(nodes_.size(), false);
     for (node_id at = 0; at < nodes_.size(); ++at) {
@@ -82,7 +82,8 @@ class explanation {
     return holds;
   }
 
-  /// The joins from the leaf up to the node, along the higher operand at the first fork, or along the lower.
+  /// Describes the joins from the leaf up to the node. At the first fork, follows the higher operand or the lower
+  /// operand.
   std::string words_for_way(node_id top, const std::vector<bool>& holds, bool from_higher) const {
     std::vector<std::string> steps;
     bool is_forked = false;
@@ -105,7 +106,8 @@ class explanation {
     return "once " + words_for_way(top, holds, false) + ", and once " + words_for_way(top, holds, true);
   }
 
-  /// Of the nodes that hold it and are operands of none that does, the one with the fewest leaves: where it got lost.
+  /// Describes the last op that has combined the contribution: the node with the fewest leaves, among the nodes that
+  /// contain the contribution and are no operands.
   std::string words_for_loss(rank contributor, std::uint32_t input) const {
     const std::vector<bool> holds = holders_of(contributor, input);
     std::vector<bool> is_used(nodes_.size(), false);
@@ -165,7 +167,7 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     compare_expression(wanted, found, all.buffer);
 }
 
-/// All contributors, of elements that have not moved.
+/// Returns the fingerprint of the leaves of all promised contributors, without a shift.
 fingerprint contents::expected(const promised_range& wanted) {
   if (wanted.what == promised_content::moved) return leaf_fingerprint(wanted.source, wanted.input);
   const auto [place, is_new] = reduced_.try_emplace({wanted.input, wanted.among});
@@ -177,7 +179,7 @@ fingerprint contents::expected(const promised_range& wanted) {
   return leaves;
 }
 
-/// Of another node, its `lower`.
+/// Returns whether the node is its `lower` node divided by the divisor.
 bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
   return n.joined_by != k_no_world_op && all_.at(n.joined_by).what == kernel::divide &&
          n.tree == divided_tree(nodes_[n.lower].tree, divisor);
@@ -186,7 +188,7 @@ bool contents::is_quotient(const node& n, std::uint64_t divisor) const {
 bool contents::check_segment(const promised_range& wanted, const segment& found, std::uint16_t buffer) {
   const node& n = nodes_[found.what];
   const bool is_moved = wanted.what == promised_content::moved;
-  // A leaf of element i - shift belongs where element input_begin + i is wanted.
+  // A leaf of element i - shift must be where element input_begin + i is promised.
   const auto moved = static_cast<std::int64_t>(wanted.input_begin);
   const bool is_right = n.contributions == nodes_.shifted(expected(wanted), moved + found.shift);
   const auto bad = [&](property what, const std::string& why) {
@@ -215,7 +217,7 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   return true;
 }
 
-/// Against the first holder of the same range. Neighbours with equal trees are one.
+/// Compares the range with that of its first holder. Neighbouring segments with equal trees count as one segment.
 void contents::compare_expression(const promised_range& wanted, const memory& found, std::uint16_t buffer) {
   expression mine;
   for (const segment& piece : found) {

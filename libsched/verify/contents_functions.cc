@@ -1,4 +1,4 @@
-// What functions make of nodes, by what their kernels say.
+// Functions on nodes, as their kernels declare them.
 #include <algorithm>
 
 #include "libsched/verify/contents.h"
@@ -9,12 +9,12 @@ using namespace symbolic;
 
 namespace {
 
-/// Which element of its node element i of a segment's memory holds.
+/// Returns which element of its node element i of a segment's memory holds.
 std::int64_t number_at(std::uint64_t i, std::int64_t shift) { return static_cast<std::int64_t>(i) - shift; }
 
 }  // namespace
 
-/// All of its operands is read, and all of its target is written.
+/// Reads the whole operands, and writes the whole target.
 void contents::call(world_op id, symbolic_rule rule) {
   const op& o = all_.at(id);
   const auto size_of_buffer = [&](region part) { return program_of(id).buffers()[part.buffer()].count; };
@@ -22,7 +22,7 @@ void contents::call(world_op id, symbolic_rule rule) {
   const memory steering = o.b.exists() ? read(id, o.b, size_of_buffer(o.b)) : memory{};
   if (!out_.is_empty()) return;
   if (o.b.exists()) check_agreement(id, steering);
-  // The expression of a result follows from all that the function has read.
+  // The expression of a result depends on everything that the function has read.
   const std::uint64_t tree =
       joined_tree(o.what, joined_tree(o.what, function_of(id), tree_of(source)), tree_of(steering));
   std::optional<segment> made;
@@ -52,7 +52,7 @@ void contents::call(world_op id, symbolic_rule rule) {
   write(id, o.c, o.count, {*made});
 }
 
-/// The expression of all that is in some memory.
+/// Returns the expression of a whole memory.
 std::uint64_t contents::tree_of(const memory& all) const {
   std::uint64_t tree = all.size();
   for (const segment& run : all)
@@ -66,7 +66,8 @@ std::uint64_t contents::joined_tree_of(kernel how, std::uint64_t tree, const mem
   return tree;
 }
 
-/// What functions go by is the same on all ranks that call them, and sums if it is combined at all.
+/// Checks the operand that steers a function. It must be equal on all ranks that call the function, and combined by sum
+/// only.
 void contents::check_agreement(world_op id, const memory& steering) {
   const std::uint64_t tree = tree_of(steering);
   const auto [place, is_new] = agreed_.try_emplace(function_of(id), tree);
@@ -82,10 +83,10 @@ void contents::check_agreement(world_op id, const memory& steering) {
                                                 : " goes by numbers that are combined by another kernel than sum")));
 }
 
-/// Of all of a node, or of one element.
+/// Splits a whole node, or one of its elements.
 std::optional<segment> contents::split(world_op id, std::uint64_t tree, const memory& source) {
   if (source.size() > 1) return std::nullopt;
-  const segment from = source.empty() ? segment{} : source.front();  // of nothing there is nothing
+  const segment from = source.empty() ? segment{} : source.front();  // an empty source has no contributions
   const std::uint64_t extent = nodes_[from.what].extent;
   const std::int64_t number = number_at(0, from.shift);
   const bool is_all = number == 0 && from.end == extent;
@@ -98,7 +99,7 @@ std::optional<segment> contents::split(world_op id, std::uint64_t tree, const me
   return segment{.what = nodes_.add(id, made, {from.what})};
 }
 
-/// Of element `number` of `of`: that element, or if it is all there is, as many as there are in the target.
+/// Returns element `number` of `of`. If it is the only element, it fills the whole target.
 std::optional<segment> contents::made_of(world_op id, node made, std::int64_t number, std::uint64_t of) {
   const std::uint64_t count = all_.at(id).count;
   if (count != 1 && of != 1) return std::nullopt;
@@ -106,7 +107,7 @@ std::optional<segment> contents::made_of(world_op id, node made, std::int64_t nu
   return segment{.shift = count == 1 ? -number : 0, .what = nodes_.add(id, made, {made.lower})};
 }
 
-/// That element of all of them together.
+/// Joins the same element of all nodes in the source.
 std::optional<segment> contents::folded(world_op id, const memory& source, const memory& steering) {
   if (source.empty()) return std::nullopt;
   const std::int64_t number = number_at(source.front().begin, source.front().shift);
@@ -124,8 +125,9 @@ std::optional<segment> contents::folded(world_op id, const memory& source, const
   return made_of(id, made, number, made.extent);
 }
 
-/// Element q of what a split has made of each element of one node, elements in order: element q of that node, shared
-/// out in another way. Or all elements of a node: what a split has made it of, or the node.
+/// Joins the parts of a split. The source holds either element q of the split of each element of one node, in order.
+/// Then the result is element q of that node. Or the source holds all elements of one node. Then the result is the
+/// value that was split into that node, or the node itself.
 std::optional<segment> contents::joined_parts(world_op id, std::uint64_t tree, const memory& source) {
   if (source.empty()) return std::nullopt;
   const node& first = nodes_[source.front().what];

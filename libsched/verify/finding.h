@@ -1,4 +1,4 @@
-// What a proof that fails has to say: which property, where, and why, in words.
+// A finding: the property that failed, its place, and the reason as text.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,17 @@
 
 namespace lsched {
 
-/// What verify() proves.
+/// The properties that verify() proves.
 enum class property : std::uint8_t {
-  form,           ///< each schedule by itself: ids, regions, peers, deps, declarations
+  form,           ///< each schedule alone: ids, regions, peers, deps, declarations
   matching,       ///< every send and signal has one receive of the same peer, tag, type and extent
   progress,       ///< every payload and compute op fires, and every round ends, under rendezvous
-  holding,        ///< the same if payloads wait for their readers, where that is declared
+  holding,        ///< progress, also if payloads wait for their readers as declared
   activation,     ///< any single call wakes every rank, with the signals promised
-  hazard,         ///< ops on the same memory, one of them writing, are ordered
-  contents,       ///< every output range holds what is promised, each contribution once
-  expression,     ///< ... combined in the promised order, and in the same way on all holders
-  cost,           ///< messages, bytes, signals and hops are those promised
+  hazard,         ///< conflicting accesses to memory are ordered
+  contents,       ///< every output range has the promised content, each contribution once
+  expression,     ///< operands are combined in the promised order, and alike on all holders
+  cost,           ///< messages, bytes, signals and hops are as promised
   synchronising,  ///< every rank's entry happens before every rank's exit, if that is declared
 };
 
@@ -38,7 +38,7 @@ struct element_range {
   std::string text() const { return "elements " + range_text(begin, end) + " of buffer " + std::to_string(buffer); }
 };
 
-/// Fields that do not apply hold k_no_rank, k_no_op and k_no_buffer.
+/// A violation of a property. Fields that do not apply hold k_no_rank, k_no_op and k_no_buffer.
 struct finding {
   property what = property::form;
   rank where = k_no_rank;
@@ -47,10 +47,10 @@ struct finding {
   std::uint16_t buffer = k_no_buffer;
   std::uint64_t begin = 0;  ///< elements of the buffer
   std::uint64_t end = 0;
-  std::string text{};  ///< a sentence for people; names rank and op again
+  std::string text{};  ///< readable sentence, which also names rank and op
 };
 
-/// The first few findings. A broken schedule can break everywhere.
+/// The first few findings, because a broken schedule can break everywhere.
 class finding_list {
  public:
   explicit finding_list(std::size_t most) : most_(most) {}

@@ -75,7 +75,7 @@ class form_check {
              "has the tag " + std::to_string(at(clash->second).tag) + " of op " + std::to_string(clash->first));
   }
 
-  /// Payloads stay in place, and are released, as compile() decides.
+  /// Checks that payloads stay in place, and are released, as compile() decides.
   void check_in_place() {
     schedule::parts marked = program_.content();
     mark_in_place(marked);
@@ -83,7 +83,8 @@ class form_check {
       if (marked.ops[id] != at(id)) object(id, "is marked to stay in place, or to release a payload, and must not be");
   }
 
-  /// An instance has one contribution and one result, and what wakes others runs no further ahead than a round.
+  /// Checks that an instance has one contribution and one result. If it wakes other ranks, it must be synchronising, so
+  /// that no rank is more than one round ahead.
   void check_partial() {
     std::array<std::size_t, 3> entries{};  // calls, calls of full rounds, captures
     for (const op& o : program_.ops()) {
@@ -101,7 +102,8 @@ class form_check {
       object(k_no_op, "may be woken by others, but is not declared synchronising");
   }
 
-  /// With policy full a rank captures after its own call, whatever other ranks do: by deps of its own.
+  /// Checks that with policy full, a rank captures only after its own call. Its own deps must ensure this, because
+  /// other ranks may do anything.
   void check_captures() {
     std::vector<std::uint32_t> tokens(size(), 0);
     for (op_id id = 0; id < size(); ++id) {

@@ -1,4 +1,4 @@
-// The form of a schedule: everything the rest of the proof relies on, checked for one schedule by itself.
+// The form of a schedule: the checks of one schedule alone, on which the rest of the proof relies.
 #pragma once
 
 #include "libsched/postcondition/aliasing.h"
@@ -7,12 +7,16 @@
 
 namespace lsched {
 
-/// What compile() guarantees, for schedules that may have come another way: it is rank `place.self` of `place.size`;
-/// ids exist; deps go from lower to higher numbers; no op needs more tokens than it has deps; regions and late bounds
-/// stay in their buffers; peers are other ranks; no tag is used twice; only captures write inputs; operands do not
-/// overlap in part; payloads stay in place, and are released by their
-/// readers, as compile() decides; late extents are received
-/// before they are used; with policy full, captures wait for the call. In place, buffers that share memory must fit.
+/// Checks what compile() guarantees, for schedules from other sources:
+///
+///   - The schedule is that of rank `place.self` of `place.size`.
+///   - Ids exist, and deps lead from lower to higher ids. No op needs more tokens than it has deps.
+///   - Regions stay in their buffers. Operands do not overlap partially. Only captures write inputs.
+///   - Peers are other ranks, and no tag is used twice.
+///   - Lists and guards are valid.
+///   - Payloads stay in place, and are released by their readers, as compile() decides.
+///   - With policy full, captures wait for the call. A partial schedule has one call, capture, input and output.
+///   - Buffers that share memory in place fit each other.
 void check_form(const schedule& program, world place, const aliasing& in_place, finding_list& out);
 
 /// "op 7 (send to 5)"

@@ -15,7 +15,7 @@ struct access {
   bool is_write = false;
 };
 
-/// By memory; at last, the state of functions.
+/// Returns the accesses by memory. The last entry is the state of functions.
 std::vector<std::vector<access>> accesses_of(const schedule& program, const std::vector<placement>& placements) {
   std::vector<std::vector<access>> all(placements.size() + 1);
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -28,19 +28,19 @@ std::vector<std::vector<access>> accesses_of(const schedule& program, const std:
     };
     const op& o = program.ops()[id];
     for (const operand& part : operands_of(o, program.buffers())) add(part.at, part.count, part.type, part.is_written);
-    // The copy for a send may be left out: then the send reads what would have been copied.
+    // The copy for a send may be skipped. Then the send reads the source of the copy.
     if (o.kind == op_kind::send && o.releases_a != k_no_op) add(program.ops()[o.releases_a].a, o.count, o.type, false);
-    // What functions keep from round to round is theirs, and all of them use it.
+    // All functions of a rank share the state that they keep between rounds.
     if (program.ops()[id].kind == op_kind::compute && is_function(program.ops()[id].what))
       all.back().push_back({0, 1, id, k_no_buffer, true});
   }
   return all;
 }
 
-/// Whether all conflicts on a memory are between ops that their rank's deps order. `all` ascends by begin.
+/// Checks whether the deps of a rank order all conflicting accesses to a memory. `all` ascends by begin.
 ///
-/// Where accesses are taken by ascending op, each piece of memory between two bounds of accesses needs few comparisons,
-/// because the order is transitive: a read with the write before it, a write also with the reads since then.
+/// Accesses are visited by ascending op. Because the order is transitive, each piece of memory between two bounds needs
+/// few comparisons: a read with the write before it, and a write also with the reads since then.
 class order_scan {
  public:
   explicit order_scan(const local_order& order) : order_(order) {}
@@ -84,7 +84,7 @@ class order_scan {
   std::vector<op_id> reads_;  ///< since the last write
 };
 
-/// Whether y fires only after x has completed, on every way through the world. One pass: rare enough.
+/// Returns whether y fires only after x has completed, on every path through the world. Takes one pass; called rarely.
 bool is_before_by_others(const assembly& all, const std::vector<world_op>& order, world_op x, world_op y) {
   std::vector<bool> fires_after(all.op_count(), false);
   std::vector<bool> ends_after(all.op_count(), false);
@@ -126,8 +126,8 @@ class rank_check {
     }
   }
 
-  /// The round ends when the exit and every fired op have completed. An op that moves or computes is safe if it is
-  /// bound to have fired by then, without a signal that nobody waits for.
+  /// The round ends when the exit and every fired op have completed. An op that moves or computes data is safe if it
+  /// must have fired by then, even without signals for which no op waits.
   void check_end(round_ends& ends, finding_list& out) const {
     const std::vector<bool> fired = order_.fired_by_end(program_);
     for (op_id id = 0; id < fired.size(); ++id) {

@@ -1,6 +1,6 @@
-// Hazards: what could go wrong inside one rank if its ops ran in another order.
+// Hazards: faults inside one rank that depend on the order in which its ops run.
 //
-// What every execution orders alike, by deps of the rank itself, is in analysis/order.h.
+// analysis/order.h computes the order that the deps of one rank guarantee in every execution.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace lsched {
 
-/// Bytes that the order of one rank's ops may take: a rank that needs more is a finding of property `hazard`.
+/// The limit of memory for the order of one rank's ops. A rank that needs more is a finding of property `hazard`.
 inline constexpr std::uint64_t k_most_order_bytes = std::uint64_t{1} << 30;
 
-/// What the end of a round may come too early for, of the ranks that were checked.
+/// The ops that may be missing when a round ends, for the ranks that were checked.
 struct round_ends {
-  std::vector<std::vector<bool>> fired{};  ///< by rank and op: whether it has fired whenever the rank's round ends
-  std::vector<world_op> unsure_signals{};  ///< signals that have not, so that they may not be sent
+  std::vector<std::vector<bool>> fired{};  ///< by rank and op: whether the op has fired whenever the rank's round ends
+  std::vector<world_op> unsure_signals{};  ///< signals that may not have fired by then, so they may not be sent
 };
 
-/// Two ops of a rank on overlapping bytes, one of them writing, and neither before the other; property `hazard`. Where
-/// only a way through other ranks orders them, that is a note. And ops that move or compute and that the end of the
-/// round may come too early for; property `progress`. Stops where `out` is full.
+/// Finds two ops of a rank that access the same bytes without an order, if one of them writes; property `hazard`. If
+/// only a chain through other ranks orders them, adds a note instead. Also finds ops that move or compute data and may
+/// be missing when the round ends; property `progress`. Stops if `out` is full.
 ///
-/// `order`: what fires in every execution, each op after all it waits for, sends before their receives.
+/// `order`: the ops that fire in every execution, each after all ops that it waits for, sends before their receives.
 round_ends check_hazards(const assembly& all, const std::vector<world_op>& order, const aliasing& in_place,
                          finding_list& out, finding_list& notes);
 

@@ -1,4 +1,4 @@
-// Memos: answers that have been found, by what they follow from.
+// Memos: results of earlier proofs, by a hash of the inputs of the proof.
 #pragma once
 
 #include <array>
@@ -12,17 +12,18 @@
 
 namespace lsched {
 
-/// A sequence of words, as two polynomials at points that this process has drawn (fingerprint.h), and its length. Two
-/// sequences of n words are taken for each other with a probability of at most (6n / 2^61)^2, whoever wrote them.
+/// The hash of a sequence of words: its length, and two polynomials at points that this process has drawn
+/// (fingerprint.h). Any two different sequences of n words have the same hash with a probability of at most (6n /
+/// 2^61)^2.
 class word_hash {
  public:
-  /// Of a word below 2^61-1.
+  /// Adds a word below 2^61-1.
   void add(std::uint64_t word) {
     for (std::size_t i = 0; i < all_.weights.size(); ++i)
       all_.weights[i] = modular_sum(modular_product(all_.weights[i], points_[i]), word);
     ++all_.size;
   }
-  /// Of any word.
+  /// Adds any word.
   void add_wide(std::uint64_t word) {
     add(word >> 32);
     add(word & UINT32_MAX);
@@ -34,11 +35,11 @@ class word_hash {
   const std::array<std::uint64_t, 2> points_ = the_weights().element_steps;
 };
 
-/// May be used from several threads.
+/// A map from hashes of inputs to results. Thread-safe.
 template <class Answer>
 class memo {
  public:
-  /// nullptr: not known.
+  /// Returns nullptr if the result is unknown.
   std::shared_ptr<const Answer> find(const fingerprint& question) const {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find(question);

@@ -7,7 +7,7 @@
 
 namespace lsched::symbolic {
 
-/// This is the one rule. A value is the last of these that anything in it is (node_table::add).
+/// The only place of this rule. A node has the last of these values that holds for any of its parts (node_table::add).
 making making_of(kernel what) {
   switch (row_of(what).symbol) {
     case symbolic_rule::sums:
@@ -23,7 +23,7 @@ making making_of(kernel what) {
 node_table::node_table(const assembly& all)
     : all_(all), weights_(the_weights()), nodes_{{.input = k_no_input}}, products_(1), parts_(1) {}
 
-/// The order of the group is the prime less one, so that many steps less are as many steps back.
+/// Negative distances use that the group has k_prime - 1 elements.
 fingerprint node_table::shifted(fingerprint leaves, std::int64_t distance) const {
   if (distance == 0) return leaves;
   const std::uint64_t steps =
@@ -55,7 +55,7 @@ node_id node_table::add(world_op id, node made, std::initializer_list<node_id> p
   return static_cast<node_id>(nodes_.size() - 1);
 }
 
-/// Of two that are alike, the one that came first.
+/// Returns the op whose result is farther from a contribution; x if both are alike.
 world_op node_table::least_of(world_op x, world_op y) const {
   if (x == k_no_world_op || y == k_no_world_op) return std::min(x, y);
   return making_of(all_.at(x).what) >= making_of(all_.at(y).what) ? x : y;
@@ -76,7 +76,8 @@ node_id node_table::add_join(world_op id, kernel how, const segment& lower, cons
   const node& y = nodes_[higher.what];
   const dtype type = all_.at(id).type;
   const bool is_flat = joins_flat(how, type, lower, higher);
-  // Of leaves that both have there is one where that is as good as two; but the engine counts who is in what is null.
+  // A leaf of both operands counts once if that changes nothing. In partial schedules it counts twice, because the
+  // engine counts contributors.
   const bool is_set = is_flat && row_of(how).obeys(law::idempotent, type) && x.ranks != rank_sets::k_empty &&
                       y.ranks != rank_sets::k_empty && x.input == y.input &&
                       !all_.program(all_.rank_of(id)).is_partial();
@@ -134,7 +135,7 @@ std::uint64_t node_table::tree_beside(const segment& lower, const segment& highe
   return joined_tree(kernel::copy, tree, static_cast<std::uint64_t>(lower.shift - higher.shift));
 }
 
-/// An expression that goes by the op's parameters, too; those of functions are in the trees of their results.
+/// Adds the op's parameters to an expression. The trees of functions' results contain them already.
 std::uint64_t node_table::with_parameters(std::uint64_t tree, world_op id) const {
   const op& o = all_.at(id);
   const kernel_row& row = row_of(o.what);

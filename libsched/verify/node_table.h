@@ -1,18 +1,19 @@
-// Nodes: what may be in an element. The algebra of contents.h.
+// The node table: the algebra of contents.h. A node describes the content of an element.
 //
-// A node is a leaf (a rank's input) or made by an op of others. It has a fingerprint of the multiset of its leaves
-// (fingerprint.h), which adds up when nodes are joined. More leaves than are promised are told exactly; as many, of
-// which some are missing or from another place, are overlooked with a probability of about 2^-120. Nodes also remember
-// how they were made, so that a failure can be explained exactly, and equal expressions can be told by their hash.
+// A node is a leaf (a rank's input) or the result of an op on other nodes. It has a fingerprint of the multiset of its
+// leaves (fingerprint.h), and a join adds the fingerprints of its operands. A node with more leaves than promised is
+// detected exactly. If a node has as many leaves, but some are missing or from another place, it is overlooked with a
+// probability of about 2^-120. Nodes also record the op that made them, so that a failure can be explained exactly. A
+// hash of their expression identifies equal expressions.
 //
-// Expressions are equal modulo the laws that a kernel's row declares of the dtype (ops/kernel.h): operands may change
-// places where it commutes; grouping does not matter where it associates, too; and where it is idempotent a leaf that
-// was in both operands is in the result once. The latter two are known of leaves at the same place that one kernel has
-// combined; what else is in an expression keeps its shape.
+// Expressions are equal modulo the laws that a kernel's row declares for the dtype (ops/kernel.h). Operands may be
+// swapped if the kernel commutes. Grouping does not matter if the kernel also associates. If it is idempotent, a leaf
+// of both operands counts once in the result. The last two laws apply only to leaves at the same place that one kernel
+// has combined. All other expressions keep their shape.
 //
-// A node says nothing about elements: a segment of memory says by how much its elements have been shifted against the
-// first leaf's, and a leaf that is shifted by d against that weighs x^d times as much, x random. No power of x up to
-// the number of all elements is 1.
+// A node contains nothing about single elements. A segment of memory records the shift of its elements against those of
+// the first leaf. A leaf that is shifted by d against that leaf weighs x^d times as much, with a random x. No power of
+// x up to the number of all elements is 1.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,11 @@
 
 namespace lsched::symbolic {
 
-/// What a kernel makes, to a promise about contributions.
+/// The result of a kernel, as seen by a postcondition about contributions.
 enum class making : std::uint8_t {
-  contributions,  ///< those of its operands
-  by_function,    ///< likewise, but what has become of them only functions know: for promises by functions
-  nobodys,        ///< numbers that may steer what becomes of contributions, but are in no promised range
+  contributions,  ///< the contributions of its operands
+  by_function,    ///< contributions in a form that only functions define; for postconditions by functions
+  nobodys,        ///< numbers that may steer ops, but are in no promised range
 };
 making making_of(kernel what);
 
@@ -40,36 +41,37 @@ constexpr std::uint32_t bit_of(kernel what) { return 1u << static_cast<unsigned>
 inline constexpr std::uint32_t k_no_input = ~std::uint32_t{0};
 
 using node_id = std::uint32_t;
-inline constexpr node_id k_nothing = 0;  ///< a node that nothing is in
+inline constexpr node_id k_nothing = 0;  ///< the node without any contribution
 
 struct node {
   fingerprint contributions{};
   std::uint64_t tree = 0;
-  node_id lower = 0, higher = 0;       ///< of a join; of a quotient, the other is k_nothing
-  world_op joined_by = k_no_world_op;  ///< k_no_world_op: a leaf
-  world_op least_by = k_no_world_op;   ///< who made what of all that is in it is least of a contribution, if it is none
-  rank lowest = 0, highest = 0;        ///< contributors
-  std::uint32_t input = 0;             ///< of a leaf
-  std::uint32_t products = 0;          ///< of sums: which, in products_; 0: it is no such node
-  std::uint32_t kernels = 0;           ///< bit k: kernel k, of joins
+  node_id lower = 0, higher = 0;       ///< operands of a join; a quotient has k_nothing as `higher`
+  world_op joined_by = k_no_world_op;  ///< op that made the node; k_no_world_op: a leaf
+  world_op least_by = k_no_world_op;   ///< op that turned the value into a non-contribution (making_of)
+  rank lowest = 0, highest = 0;        ///< range of contributors
+  std::uint32_t input = 0;             ///< input number of a leaf
+  std::uint32_t products = 0;          ///< index in products_ if the node holds sums; 0: no sums
+  std::uint32_t kernels = 0;           ///< bit k: kernel k made one of the joins
   std::uint32_t merges = 0;            ///< bit k: a capture may have merged late contributions by kernel k
-  rank_sets::id ranks = rank_sets::k_empty;  ///< of a leaf, and of leaves of one input that an idempotent kernel joins
-  bool is_flat = false;  ///< a leaf; or leaves combined by one kernel, whose order and grouping change no bit
+  /// Contributors, if the node is a leaf, or leaves of one input that an idempotent kernel has joined.
+  rank_sets::id ranks = rank_sets::k_empty;
+  bool is_flat = false;  ///< a leaf, or leaves of one kernel whose order and grouping change no bit
   bool is_in_rank_order = true;
-  bool is_derived = false;     ///< numbers, by a function
-  bool is_there = false;       ///< in partial schedules, whoever contributes: a function has made it
-  std::uint32_t part = 0;      ///< of what a split has made: of which element, in parts_
-  std::uint32_t shares = 0;    ///< its elements are shares of one element of several, which may be a share, and so on
-  std::uint64_t extent = 0;    ///< elements in all; if operands had different ones, 0
-  fingerprint contributors{};  ///< contributions wherever they are from; of what a function made: those it goes by
+  bool is_derived = false;     ///< numbers derived by a function
+  bool is_there = false;       ///< made by a function, so never null in partial schedules
+  std::uint32_t part = 0;      ///< index in parts_ of the element that a split has taken apart
+  std::uint32_t shares = 0;    ///< nesting of shares: its elements are shares of one of several elements
+  std::uint64_t extent = 0;    ///< total elements; 0 if the operands had different numbers
+  fingerprint contributors{};  ///< contributions without their shifts; for a result of a function, those of operand b
 };
-/// What a split has taken apart: an element of several, or all of a node, which is then the only one.
+/// An element that a split has taken apart: one of several, or a whole node as the only element.
 struct split_element {
-  std::uint64_t whole = 0;  ///< the expression that it is an element of
-  std::int64_t number = 0;  ///< which
-  std::uint64_t of = 0;     ///< how many
+  std::uint64_t whole = 0;  ///< expression of the value that has the element
+  std::int64_t number = 0;  ///< index of the element
+  std::uint64_t of = 0;     ///< number of elements
 };
-/// Element i of the memory holds the node for its element i - shift.
+/// Elements [begin, end) of a memory. Element i holds element i - shift of the node.
 struct segment {
   std::uint64_t begin = 0, end = 0;
   std::int64_t shift = 0;
@@ -86,28 +88,30 @@ class node_table {
 
   node_id add_leaf(rank contributor, std::uint32_t input, std::uint64_t extent);
 
-  /// Every node that an op makes. `parts`: what becomes part of it; not what the op goes by.
+  /// Adds the result of an op. `parts`: the nodes that become part of the result, without operands that only steer the
+  /// op.
   node_id add(world_op id, node made, std::initializer_list<node_id> parts);
 
-  /// What the op makes of two, by the symbolic rule of kernel `how`. The result is shifted as its lower operand is.
+  /// Adds the join of two nodes by op `id`, under the symbolic rule of kernel `how`. The result has the shift of its
+  /// lower operand.
   node_id add_join(world_op id, kernel how, const segment& lower, const segment& higher);
-  /// The expression of the higher operand as it lies beside the lower: its own only where both are of the same places.
+  /// Returns the expression of the higher operand relative to the lower. It is unchanged only if both shifts are equal.
   std::uint64_t tree_beside(const segment& lower, const segment& higher) const;
   node_id add_weighted(world_op id, const segment& lower, const segment& higher, const products& weights);
-  /// The three sums, elements 0 to 2. `parts`: the sums that these are the sums of.
+  /// Adds the three sums as elements 0 to 2. `parts`: the sums that were added up.
   node_id add_sums(world_op id, const products& all, std::initializer_list<node_id> parts);
-  /// The same contributions; by what they are divided, the expression says.
+  /// Adds a node with the same contributions. Its expression includes the divisor.
   node_id add_quotient(world_op id, const segment& sum);
 
-  /// The same contributions, as op `id` hands them on; and nothing of what they were besides, as sums or a part.
+  /// Returns a node with the same contributions as a result of op `id`. The copy is neither a sum nor a part.
   node copy_of(node_id original, world_op id) const;
 
-  /// The products that sums are of; nullptr: they are no sums.
+  /// Returns the products in these sums; nullptr if the node holds no sums.
   const products* products_of(node_id sums) const {
     return nodes_[sums].products == 0 ? nullptr : &products_[nodes_[sums].products];
   }
 
-  /// Which element it is that was taken apart into this one; of no part all is zero.
+  /// Returns the element that was taken apart into this node; all zeros if the node is no part.
   const split_element& part_of(node_id which) const { return parts_[nodes_[which].part]; }
   std::uint32_t add_part(const split_element& part) {
     parts_.push_back(part);
@@ -117,7 +121,7 @@ class node_table {
   fingerprint shifted(fingerprint leaves, std::int64_t distance) const;
 
  private:
-  /// Whether a join of the two is by the leaves in it alone, whatever its shape.
+  /// Returns whether a join of the two depends only on its leaves, and not on its shape.
   bool joins_flat(kernel how, dtype type, const segment& lower, const segment& higher) const;
   fingerprint leaves_of(rank_sets::id ranks, std::uint32_t input);
   world_op least_of(world_op x, world_op y) const;
@@ -129,7 +133,7 @@ class node_table {
   std::vector<products> products_;
   std::vector<split_element> parts_;
   rank_sets sets_;
-  std::map<std::uint32_t, std::vector<fingerprint>> sums_;  ///< by input: of the leaves of the first 0, 1, ... ranks
+  std::map<std::uint32_t, std::vector<fingerprint>> sums_;  ///< by input: leaves of the first 0, 1, ... ranks
 };
 
 }  // namespace lsched::symbolic

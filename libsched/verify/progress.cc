@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-/// Ops complete when drain() takes them from the queue, so nothing completes while something fires.
+/// Ops complete when drain() takes them from the queue, so no op completes while another op fires.
 struct progress::interpreter {
   using number = world_op;
   progress& in;
@@ -101,7 +101,7 @@ void progress::take_slots(const buffering& buffers) {
     }
 }
 
-/// Whether the send, which has fired, need not wait for anything.
+/// Returns whether a send that has fired can complete without a wait.
 bool progress::has_slot(world_op send) const {
   if (is_buffered_.empty() || !is_buffered_[send]) return false;
   return slot_of_[send] == k_no_world_op || is_cleared(slot_of_[send]);
@@ -115,7 +115,7 @@ void progress::run(const round_start& start) {
   is_unsent_.assign(start.unsent.empty() ? 0 : all_.op_count(), false);
   for (const world_op id : start.unsent) is_unsent_[id] = true;
   whose_.open_scenario(start.is_full);
-  if (!start.is_woken)  // the callers' registers say so from the beginning
+  if (!start.is_woken)  // the registers of the callers are set from the beginning
     for (const world_op call : calls_)
       if (start.callers == nullptr || (*start.callers)[static_cast<std::size_t>(all_.rank_of(call))])
         ops_[call].arrived = round_;
@@ -129,7 +129,7 @@ void progress::run(const round_start& start) {
   drain();
 }
 
-/// All that completes within a hop before anything that takes another one.
+/// Completes all ops within one hop before any op that takes another hop.
 void progress::drain() {
   std::vector<world_op> arriving;
   for (;;) {
@@ -146,7 +146,7 @@ void progress::drain() {
   }
 }
 
-/// A message or a signal.
+/// Delivers a message or a signal.
 void progress::arrive(world_op id) {
   ops_[id].arrived = round_;
   if (all_.kind(id) == op_kind::recv) {
@@ -160,7 +160,7 @@ void progress::arrive(world_op id) {
 void progress::finish(world_op id) {
   ops_[id].hops = now_;
   order_.push_back(id);
-  ops_[id].completed = round_;  // before sends that wait for this receive, or for this reader, are looked at
+  ops_[id].completed = round_;  // before the sends that wait for this receive or reader are checked
   if (start_.stops_at_captures && all_.kind(id) == op_kind::capture) return;
   if (how_ != sending::eager && all_.kind(id) == op_kind::recv && !was_void(id)) release(all_.partner(id));
   if (has_slots() && all_.kind(id) == op_kind::recv) clear_slot(all_.partner(id));
@@ -174,15 +174,15 @@ void progress::finish(world_op id) {
   round_player(me).finish(id);
 }
 
-/// One that still reads the payload, or is going to.
+/// Returns an op that still has to read the payload, or k_no_world_op.
 world_op progress::reader_of(world_op send) const {
   auto each = std::ranges::lower_bound(readers_, send, {}, &std::pair<world_op, world_op>::first);
   while (each != readers_.end() && each->first == send && has_completed(each->second)) ++each;
   return each == readers_.end() || each->first != send ? k_no_world_op : each->second;
 }
 
-/// A payload of the slot has been received, or read. The slot is free for the next send once those of all sends before
-/// have been, whether they lay in it or not.
+/// Frees the slot of a payload that was received or read. The next send may use the slot only if the payloads of all
+/// earlier sends in the slot were received, buffered or not.
 void progress::clear_slot(world_op send) {
   while (send != k_no_world_op && !is_cleared(send)) {
     const bool is_received = has_completed(all_.partner(send)) && reader_of(send) == k_no_world_op;
@@ -195,7 +195,7 @@ void progress::clear_slot(world_op send) {
   }
 }
 
-/// Its receive, or a reader of its payload, has completed: all may be needed.
+/// Completes a send if its receive and all readers of its payload have completed.
 void progress::release(world_op send) {
   if (was_void(send) || reader_of(send) != k_no_world_op || has_completed(send) || !has_completed(all_.partner(send)))
     return;
@@ -205,7 +205,7 @@ void progress::release(world_op send) {
 
 // --- explanation -------------------------------------------------------------------------------------------
 
-/// An op that would have to complete first; k_no_world_op: none.
+/// Returns an op that has to complete first, or k_no_world_op.
 world_op progress::awaited(world_op id) const {
   const op& o = all_.at(id);
   if (has_fired(id) || (o.kind == op_kind::signal_recv && is_armed(id))) {

@@ -1,20 +1,21 @@
-// Progress: which ops fire in one round of a world, and in what order they may complete.
+// Progress: the ops that fire in one round of a world, and an order in which they may complete.
 //
-// Firing is monotone, so the answer does not depend on the order of events and one linear pass finds it: the least
-// fixpoint of the round rule (round.h) and of what messages do.
+// Firing is monotone, so the result does not depend on the order of events. One linear pass finds it: the least
+// fixpoint of the round rule (round.h) and of the rules for messages.
 //
 //   recv completes      when it and its send have fired
 //   send completes      eager: at once.  rendezvous: when its receive has completed.  held: if the payload stays in
-//                       place and the receiving rank declares holding, when its readers have completed; else as before
+//                       place and the receiving rank declares holding, when its readers have completed, else as
+//                       under rendezvous
 //   signal_recv fires   when it has its tokens and its signal_send has fired, or the application calls
 //
-// Where messages are buffered, a send that finds a slot completes at once under rendezvous and held, too. The slots
-// from one rank to another are taken in the order of op ids: with k of them, a send waits for the receives of the
-// k-th, 2k-th, ... send before it, and for those who read these payloads in place. So which send waits does not depend
-// on the order of events either.
+// If messages are buffered, a send that finds a slot completes at once under rendezvous and held, too. The slots from
+// one rank to another are taken in the order of op ids. With k slots, a send waits for the receives of the k-th, 2k-th,
+// ... send before it, and for the ops that read these payloads in place. So the result does not depend on the order of
+// events here either.
 //
-// Rendezvous waits for more than any eager limit does, and held for more than rendezvous: what fires under held fires
-// under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
+// Held waits for more events than rendezvous, and rendezvous for more than any eager limit. So an op that fires under
+// held fires under all of them. (For rendezvous: Siegel and Avrunin, "Analysis of MPI programs", 2003.)
 #pragma once
 
 #include <optional>
@@ -29,49 +30,49 @@ namespace lsched {
 
 enum class sending : std::uint8_t { eager, rendezvous, held };
 
-/// What a caller says of the buffers that messages have. The default: none.
+/// The buffers for messages that a caller assumes. The default is no buffer.
 struct buffering {
-  std::uint64_t bytes = 0;  ///< messages of at most so many are buffered
-  std::uint32_t slots = 0;  ///< from each rank to each other; 0: as many as it takes, if `bytes` is not 0
+  std::uint64_t bytes = 0;  ///< size of the largest buffered message; 0: any size, if `slots` is not 0
+  std::uint32_t slots = 0;  ///< from each rank to each other rank; 0: unlimited, if `bytes` is not 0
   bool exists() const { return bytes > 0 || slots > 0; }
 };
 
-/// What starts a round.
+/// The events that start a round.
 struct round_start {
-  const std::vector<bool>* callers = nullptr;  ///< by rank: whose call counts; null: everybody's
-  bool is_full = false;                        ///< calls count as they do in rounds that wait for everybody
-  bool is_woken = false;               ///< captures are given; calls and signals they usually wait for are not needed
-  bool stops_at_captures = false;      ///< nothing follows from a capture
-  std::span<const world_op> unsent{};  ///< signals that nobody hears, though they fire
-  std::optional<round_no> guards{};    ///< of which guards speak; none: all of them hold, and no list is empty
+  const std::vector<bool>* callers = nullptr;  ///< by rank: whether its call counts; null: all calls count
+  bool is_full = false;                        ///< calls count as in rounds that wait for all ranks
+  bool is_woken = false;                       ///< captures fire at once, without the calls and signals before them
+  bool stops_at_captures = false;              ///< captures give no tokens
+  std::span<const world_op> unsent{};          ///< signals that fire but do not arrive
+  std::optional<round_no> guards{};            ///< round whose guards apply; empty: all guards hold, no list is empty
 };
 
 class progress {
  public:
   progress(const assembly& all, sending how, const buffering& buffers = {});
 
-  /// One round. Rounds on one object reuse its counters.
+  /// Plays one round. Rounds of one object share its counters.
   void run(const round_start& start);
 
   bool has_fired(world_op id) const { return ops_[id].fired == round_; }
   bool has_completed(world_op id) const { return ops_[id].completed == round_; }
-  /// Whether it fired and did nothing, since its guard does not hold.
+  /// Returns whether the op fired without effect, because its guard does not hold.
   bool was_void(world_op id) const { return ops_[id].passed_over == round_; }
-  /// Messages and signals on the shortest way to its completion that gives it its tokens, if it has completed.
+  /// Returns the messages and signals on the shortest chain that leads to the completion of an op that has completed.
   std::uint32_t hops_to(world_op id) const { return ops_[id].hops; }
-  /// What has completed, each op after all it had to wait for.
+  /// The ops that have completed, each after all ops that it had to wait for.
   const std::vector<world_op>& order() const { return order_; }
 
-  /// Why an op that has not completed has not: "… waits for …, which waits for …".
+  /// Explains why an op did not complete: "… waits for …, which waits for …".
   std::string words_for_wait(world_op id) const;
 
  private:
-  /// How the round player sees the world.
+  /// The view that the round player has of the world.
   struct interpreter;
   friend struct interpreter;
 
-  /// An op's state, together because a round comes to ops in no order of memory. All but the last are numbers of
-  /// rounds.
+  /// The state of an op. It is kept together because a round visits ops in no order of memory. The fields in the middle
+  /// are numbers of rounds.
   struct op_state {
     token_count tokens{};
     std::uint32_t enabled = 0, arrived = 0, fired = 0, completed = 0, passed_over = 0;
@@ -79,7 +80,7 @@ class progress {
   };
 
   bool has_arrived(world_op id) const { return ops_[id].arrived == round_; }
-  /// Of a signal receive: whether it has its tokens. One that needs none is looked at when its signal arrives.
+  /// Returns whether a signal receive has its tokens. A receive that needs no token is checked when its signal arrives.
   bool is_armed(world_op id) const { return all_.need(id) == 0 || ops_[id].enabled == round_; }
   void drain();
   void arrive(world_op id);
@@ -99,19 +100,20 @@ class progress {
   round_start start_;
   std::uint32_t round_ = 0;
   std::uint32_t now_ = 0;
-  std::vector<world_op> roots_;  ///< but receives of signals
+  std::vector<world_op> roots_;  ///< without signal receives
   std::vector<world_op> calls_;
   std::vector<world_op> captures_;
-  std::vector<std::pair<world_op, world_op>> readers_;  ///< held: a send, and who reads its payload in place; ascending
-  /// By send: whether it takes a slot; whose slot it takes, and who takes its own: k_no_world_op, nobody's. Empty:
-  /// nothing is buffered.
+  /// Held: pairs of a send and an op that reads its payload in place, ascending.
+  std::vector<std::pair<world_op, world_op>> readers_;
+  /// For each send: whether it takes a slot, the send that had the slot before, and the send that has it next;
+  /// k_no_world_op: no such send. Empty if no message is buffered.
   std::vector<bool> is_buffered_;
   std::vector<world_op> slot_of_, next_in_slot_;
-  std::vector<std::uint32_t> cleared_;  ///< by send: in which round its slot was last free for the next one
+  std::vector<std::uint32_t> cleared_;  ///< by send: last round in which its slot became free for the next send
   round_calls whose_;
   std::vector<op_state> ops_;
-  std::vector<bool> is_unsent_;          ///< empty: none is
-  std::vector<world_op> queue_, later_;  ///< completed; arrive one hop from now
+  std::vector<bool> is_unsent_;          ///< empty: all signals are sent
+  std::vector<world_op> queue_, later_;  ///< completed ops; ops that a message or signal reaches one hop later
   std::vector<world_op> order_;
 };
 

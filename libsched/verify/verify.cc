@@ -21,7 +21,7 @@
 namespace lsched {
 namespace {
 
-/// Of which kinds_of_rounds looks at the guards.
+/// The number of rounds that kinds_of_rounds examines at most.
 constexpr round_no k_most_rounds = k_longest_period;
 
 std::string rank_text(rank r) { return "rank " + std::to_string(r); }
@@ -34,7 +34,7 @@ void check_forms(std::span<const schedule_ptr> world, const aliasing& in_place, 
     check_form(*world[static_cast<std::size_t>(r)], {.self = r, .size = size}, in_place, out);
 }
 
-/// Declarations are the whole world's.
+/// Checks that all ranks declare the same activation and the same synchronisation.
 void check_agreement(std::span<const schedule_ptr> world, finding_list& out) {
   const schedule& first = *world.front();
   for (const schedule_ptr& program : world) {
@@ -46,7 +46,7 @@ void check_agreement(std::span<const schedule_ptr> world, finding_list& out) {
   }
 }
 
-/// Where ranks have other data than the promise speaks of, its ranges say nothing.
+/// Checks that a rank has the promised type and number of elements. Otherwise the promised ranges mean nothing.
 void check_data(const schedule& program, const promised_data& data, buffer_role role, finding_list& out) {
   const rank self = program.place().self;
   const std::optional<std::uint64_t> count = role == buffer_role::input ? data.at(self).input : data.at(self).output;
@@ -77,8 +77,8 @@ void check_schedules(std::span<const schedule_ptr> world, const postcondition& p
 
 // --- the proof -------------------------------------------------------------------------------------------------
 
-/// One proof, part by part. Each part stands on the ones before it, so the first that fails ends the proof, except
-/// where the next ones make sense nevertheless.
+/// One proof, in parts. Each part relies on the parts before it. So the first part that fails ends the proof, unless
+/// the next parts are meaningful nevertheless.
 class proof {
  public:
   proof(std::span<const schedule_ptr> world, const postcondition& promise, const verify_options& options,
@@ -128,7 +128,7 @@ class proof {
  private:
   // --- progress --------------------------------------------------------------------------------------------
 
-  /// The first op that is stuck tells the story of all.
+  /// Reports the first op that is stuck. Its chain of waits explains the other ops.
   bool check_progress(const progress& round) {
     const world_op stuck = first_stuck(round);
     if (stuck == all_.op_count()) return true;
@@ -142,7 +142,7 @@ class proof {
     return false;
   }
 
-  /// A rank's round may end before it has sent these. So everything has to happen without them: they may only wake.
+  /// The round of a rank may end before it has sent these signals. So the round must complete without them.
   void check_unsure_signals(const std::vector<world_op>& unsure) {
     if (unsure.empty()) return;
     progress round(all_, sending::held, options_.buffers);
@@ -158,7 +158,8 @@ class proof {
 
   // --- guards ----------------------------------------------------------------------------------------------
 
-  /// Rounds in which other guards are due than in any before. Beyond the least common multiple nothing is new.
+  /// Returns rounds that differ in their due guards. The due guards repeat after the least common multiple of the
+  /// periods.
   std::vector<round_no> kinds_of_rounds() {
     std::set<std::pair<std::uint32_t, std::uint32_t>> periods;
     for (const schedule_ptr& program : world_)
@@ -206,7 +207,7 @@ class proof {
     }
   }
 
-  /// `full`: everybody calls.
+  /// `full`: a round in which every rank calls.
   void count_cost(const progress& full) {
     cost& total = answer_.round_cost;
     for (world_op id = 0; id < all_.op_count(); ++id) {
@@ -219,7 +220,8 @@ class proof {
     if (starts_.policy == activation_policy::none) total.signals_of_one = total.signals;
   }
 
-  /// To the end of rounds, which is that of every op that is bound to fire. `fired_by_end`: by rank and op.
+  /// Counts the hops to the end of a round: those to every op that must have fired by then. `fired_by_end`: by rank and
+  /// op.
   void count_hops(const progress& full, const std::vector<std::vector<bool>>& fired_by_end) {
     for (world_op id = 0; id < all_.op_count(); ++id)
       if (fired_by_end[static_cast<std::size_t>(all_.rank_of(id))][all_.id_of(id)])
@@ -252,7 +254,7 @@ class proof {
     const op_kind kind = all_.kind(id);
     return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture || all_.is_exit(id);
   }
-  /// The first op that must fire and has not completed; the number of all ops: there is none.
+  /// Returns the first op that must fire and did not complete; the number of all ops if all of them completed.
   world_op first_stuck(const progress& round) const {
     world_op id = 0;
     while (id < all_.op_count() && (!must_fire(id) || round.has_completed(id))) ++id;
@@ -300,7 +302,7 @@ verification prove(std::span<const schedule_ptr> world, const postcondition& pro
   return answer;
 }
 
-/// The answer for a world whose numbers of elements are changed alike.
+/// Returns the answer with all numbers of bytes changed.
 template <class Change>
 verification with_bytes(verification answer, const Change& change) {
   answer.round_cost.bytes = change(answer.round_cost.bytes);

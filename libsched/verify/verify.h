@@ -1,14 +1,16 @@
-// Verify: the interpreter that proves.
+// The verifier: the interpreter that proves postconditions.
 //
-// Takes the schedules of a whole world and a promise, and proves that every execution keeps it: whatever the order in
-// which messages arrive, at any eager limit, whatever lists hold, whoever makes the first call.
-// One linear pass is enough for that, because firing is monotone: an op never disables another, so all interleavings
-// fire the same payload and compute ops. What depends on order (who may touch memory when) is judged by
-// happens-before, never by one execution. docs/reference/verify.md says what is proved and how, and what is not.
+// verify() takes the schedules of a whole world and a postcondition, and proves that every execution meets it: for any
+// order of messages, any eager limit, any contents of lists and any first caller. One linear pass suffices, because
+// firing is monotone: an op never disables another op, so all interleavings fire the same payload and compute ops.
+// Properties that depend on an order, such as conflicting accesses to memory, are decided by happens-before and never
+// by one execution. docs/reference/verify.md describes the proofs and their limits.
 //
-// Pure but for options.known; may be called from any thread. Time and memory are linear in the ops of the world, except
-// for hazards (k^2 / 8 bytes for the k ops of one rank at a time; a rank for which that is more than k_most_order_bytes
-// is a finding) and partial schedules (a pass over the activation for each initiator, unless options.known has it).
+// Thread safety: verify() is pure except for options.known. Any thread may call it.
+//
+// Time and memory are linear in the ops of the world, with two exceptions. Hazards take k^2 / 8 bytes for the k ops of
+// one rank at a time. A rank that needs more than k_most_order_bytes is a finding. Partial schedules take a pass over
+// the activation for each initiator, unless options.known has the result.
 #pragma once
 
 #include <span>
@@ -27,40 +29,40 @@ namespace lsched {
 struct verify_memo;
 
 struct verify_options {
-  aliasing in_place{};             ///< whether inputs and outputs share memory, and how
-  std::size_t most_findings = 16;  ///< of each kind of list; at least 1
-  buffering buffers{};             ///< that messages may count on; none: they wait for their receives
-  verify_memo* known = nullptr;    ///< what was proved before: looked up, and added to
+  aliasing in_place{};             ///< how inputs and outputs share memory
+  std::size_t most_findings = 16;  ///< limit of each list of findings; at least 1
+  buffering buffers{};             ///< buffers for messages; default: each send waits for its receive
+  verify_memo* known = nullptr;    ///< results of earlier proofs; used and extended
 };
 
-/// What may arrive at a rank before the receive it belongs to is posted: an upper bound.
+/// An upper bound of the messages that may arrive at a rank before their receives are posted.
 struct unexpected_bound {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
 };
 
-/// The counts below are complete only if the world holds.
+/// The result of a proof. The counts are complete only if holds().
 struct verification {
-  std::vector<finding> findings{};             ///< why it does not hold
+  std::vector<finding> findings{};             ///< violations
   std::vector<finding> notes{};                ///< legal, but worth knowing
-  cost round_cost{};                           ///< counted
-  bool is_synchronising = false;               ///< computed, whatever is declared
-  bool is_eager_safe = false;                  ///< with unlimited buffering for messages, every round ends
+  cost round_cost{};                           ///< counted, not declared
+  bool is_synchronising = false;               ///< computed, not declared
+  bool is_eager_safe = false;                  ///< every round ends if messages have unlimited buffers
   std::vector<unexpected_bound> unexpected{};  ///< by rank
 
   bool holds() const { return findings.empty(); }
 };
 
-/// What was proved before, and need not be again. May be used from several threads.
+/// Results of earlier proofs, for reuse. Thread-safe.
 struct verify_memo {
   memo<wake_cost> activations{};
-  memo<verification> worlds{};  ///< by key_of(), those that hold, without notes; bytes divided by the unit
+  memo<verification> worlds{};  ///< by key_of(): worlds that hold, without notes; bytes divided by the unit
 };
 
-/// Of the rank that may have to keep the most bytes, then messages.
+/// Returns the largest bound of all ranks, by bytes and then by messages.
 unexpected_bound worst_unexpected(const verification& answer);
 
-/// Rank r runs world[r]. None of the pointers is null; the schedules need not come from compile().
+/// Verifies a world in which rank r runs world[r]. No pointer is null. The schedules need not come from compile().
 verification verify(std::span<const schedule_ptr> world, const postcondition& promise,
                     const verify_options& options = {});
 

@@ -9,23 +9,23 @@
 namespace lsched {
 namespace {
 
-/// Whether the kernel does with each element what it does with any other.
+/// Returns whether the kernel treats all elements alike.
 bool takes_elements_alone(const op& o) {
   if (o.kind != op_kind::compute) return true;
   const symbolic_rule symbol = row_of(o.what).symbol;
   return symbol == symbolic_rule::copy || symbol == symbolic_rule::joined || symbol == symbolic_rule::quotient;
 }
 
-/// Whether nothing in the schedule depends on which elements there are, or on how many.
+/// Returns whether the schedule depends neither on the number nor on the identity of elements.
 bool treats_elements_alike(const schedule& program) {
   return has_sound_rows(program.content()) && program.guards().empty() &&
          std::ranges::all_of(program.buffers(), [](const buffer& one) { return one.lists == list_layout{}; }) &&
          std::ranges::all_of(program.ops(), takes_elements_alone);
 }
 
-// A description is put into a sink: words below 2^61-1, wide words, and numbers of elements.
+// A description is written to a sink as words below 2^61-1, wide words, and numbers of elements.
 
-/// The largest number that divides all numbers of elements; whatever else the description says.
+/// Finds the greatest common divisor of all numbers of elements. Ignores the other words.
 class unit_finder {
  public:
   void word(std::uint64_t) {}
@@ -55,7 +55,7 @@ class unit_hash {
   std::uint64_t unit_;
 };
 
-/// Names everything that what is proved follows from, in an order that says which is which.
+/// Serialises every input of the proof in a fixed order.
 template <class Sink>
 class description {
  public:
@@ -63,7 +63,7 @@ class description {
 
   void add(const schedule& program) {
     const auto& [name, place, ops, first, next, roots, buffers, guards, parameters, exit, synchronising, holding,
-                 starts, lines] = program.content();  // no guards; names are for people
+                 starts, lines] = program.content();  // guards is empty; name is irrelevant
     add_rank(place.self);
     add_rank(place.size);
     add_flags({synchronising, holding});
@@ -115,7 +115,7 @@ class description {
     to_.word(bits);
   }
 
-  // Each names all members of what it adds, so that one that is added there is not forgotten here.
+  // Each function binds all members of its argument, so that a new member does not compile until it is added here.
 
   void add(const activation& starts) {
     const auto& [policy, seed, number, full_every] = starts;
@@ -126,7 +126,7 @@ class description {
   }
 
   void add(const buffer& one) {
-    const auto& [role, space, type, count, lists] = one;  // no lists
+    const auto& [role, space, type, count, lists] = one;  // lists is empty
     to_.word(static_cast<std::uint64_t>(role) << 16 | static_cast<std::uint64_t>(space) << 8 |
              static_cast<std::uint64_t>(type));
     to_.elements(count);
@@ -178,7 +178,7 @@ class description {
     }
   }
 
-  /// Bytes are a number of elements in another unit.
+  /// Bytes are treated as elements, because their number has the same factor.
   void add(const cost& round) {
     const auto& [messages, bytes, signals, signals_of_one, hops, hops_are_bound] = round;
     to_.wide(messages);

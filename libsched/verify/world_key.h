@@ -1,8 +1,8 @@
-// The key of a world: what tells it from other worlds, but for a factor of its numbers of elements.
+// The key of a world: a hash that identifies the world up to a common factor of its numbers of elements.
 //
-// Most algorithms do with vectors of 1000 elements what they do with vectors of one. Where ops treat all elements
-// alike, a world whose numbers of elements are all multiplied by the same factor keeps a promise, multiplied likewise,
-// if and only if the world without the factor does.
+// Most algorithms treat vectors of 1000 elements like vectors of one element. Let all ops treat all elements alike, and
+// multiply all numbers of elements of a world and of its postcondition by the same factor. The new world meets the new
+// postcondition if and only if the old world meets the old postcondition.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 namespace lsched {
 
 struct world_key {
-  fingerprint hash{};  ///< of the schedules and what is promised of them, all numbers of elements divided by the unit
-  std::uint64_t unit = 1;  ///< the largest number that divides them all
+  fingerprint hash{};      ///< of the schedules and the postcondition, with all numbers of elements divided by the unit
+  std::uint64_t unit = 1;  ///< greatest common divisor of all numbers of elements
 };
 
-/// Nothing where which elements there are, or how many, makes a difference: with lists, guards, functions or sums of
-/// products (whose expressions say which elements are in them), or where a number of elements, or of promised bytes, is
-/// above k_max_count. The schedules need not have passed any check.
+/// Returns nullopt if the number or the identity of elements matters: with lists, guards, functions, or sums of
+/// products, whose expressions name their elements. Also returns nullopt if a number of elements or of promised bytes
+/// exceeds k_max_count. The schedules need not have passed any check.
 std::optional<world_key> key_of(std::span<const schedule_ptr> world, const postcondition& promise,
                                 const aliasing& in_place);
 

@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// The process that has loaded the library, from which this one may be forked.
+/// The process that has loaded the library. This process may be a fork of it.
 const std::int32_t k_loaded_in = static_cast<std::int32_t>(getpid());
 
 /// A line of /proc/PID/maps.
@@ -46,8 +46,7 @@ mapping read_mapping(const std::string& line) {
   return found;
 }
 
-/// Returns the first mapping of code for which the condition holds; without an inode if the condition holds for no
-/// mapping.
+/// Returns the first mapping of code for which the condition holds. If no mapping is found, its inode is 0.
 template <class Condition>
 mapping find_code(std::int32_t process, Condition&& holds) {
   std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
@@ -56,7 +55,7 @@ mapping find_code(std::int32_t process, Condition&& holds) {
   return {};
 }
 
-/// The file that this code is in.
+/// Returns the mapping that contains this code.
 mapping own_file() {
   const auto here = reinterpret_cast<std::uintptr_t>(&find_user_above);
   return find_code(static_cast<std::int32_t>(getpid()),
@@ -68,7 +67,7 @@ mapping own_file() {
 std::int32_t find_user_above(std::int32_t launcher) {
   if (!is_proc_readable()) return 0;
   std::int32_t process = parent_of(k_loaded_in);
-  if (process <= 1 || process == launcher) return 0;  // as a rule
+  if (process <= 1 || process == launcher) return 0;  // the usual case
   const mapping own = own_file();
   for (; process > 1 && process != launcher; process = parent_of(process)) {
     const auto is_ours = [&](const mapping& one) { return one.is_same_file(own) || one.is_library(); };

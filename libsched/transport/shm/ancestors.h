@@ -1,9 +1,9 @@
-// The processes above this one: its parent, the parent of that, and so on. A process that a rank has started inherits
-// the environment by which ranks find their world, and is no rank.
+// The ancestors of this process. A process that a rank has started inherits the environment by which ranks find their
+// world, but is no rank.
 //
-// A script, a wrapper or a debugger between the launcher and a rank does not use libsched. So a process is started by a
-// rank if a process between it and the launcher has libsched loaded. A process that was forked, and executes no other
-// program, counts as the process that has loaded the library. Where /proc is hidden, nothing is found.
+// A script, a wrapper or a debugger between the launcher and a rank does not use libsched. So a process counts as
+// started by a rank if a process between it and the launcher has libsched loaded. A forked process that has executed no
+// other program counts as the process that has loaded the library. If /proc is hidden, no ancestor is found.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 namespace lsched {
 
 /// Returns the number of the nearest process between this process and `launcher` that has libsched loaded; 0: no
-/// process has. A launcher of 0 is unknown, and all processes above this process are looked at. Reads files.
+/// process has. If `launcher` is 0, the launcher is unknown, and all ancestors are searched. Reads files.
 std::int32_t find_user_above(std::int32_t launcher);
 
-/// Returns whether the process is above this process. Reads files.
+/// Returns whether the process is an ancestor of this process. Reads files.
 bool is_above(std::int32_t process);
 
 }  // namespace lsched

@@ -1,9 +1,9 @@
-// A word in shared memory by which others learn at once that a thread has ended, however that happened.
+// A word in shared memory that shows immediately that a thread has ended, for any reason.
 //
-// The thread names the word to the kernel (set_robust_list(2), which is there for mutexes that outlive their owners).
-// When the thread ends, the kernel marks the word and wakes a sleeper: before the memory of a killed process is given
-// back, which takes a second for gigabytes, and before anybody could see that the process is gone. It takes no
-// descriptor, and nobody has to look from time to time. A process that dumps core still runs, for the kernel.
+// The thread registers the word with the kernel by set_robust_list(2), which is meant for mutexes that outlive their
+// owners. When the thread ends, the kernel marks the word and wakes a sleeper. The kernel does so before it frees the
+// memory of a killed process, which takes a second for gigabytes, and before the process disappears. The word needs no
+// descriptor and no polling. A process that dumps core still counts as running.
 #pragma once
 
 #include <atomic>
@@ -13,21 +13,22 @@
 
 namespace lsched {
 
-/// All zeroes: nobody holds it yet, or nobody does any more. Any process reads.
+/// All zeros: no thread holds the word. Any process may read it.
 class life_word {
  public:
   bool is_held() const { return word_.load() != 0; }
-  /// Whether the thread that held it has ended without letting go.
+  /// Returns whether the thread that held the word has ended without releasing it.
   bool has_ended() const { return (word_.load() & FUTEX_OWNER_DIED) != 0; }
 
   std::uint32_t value() const { return word_.load(); }
 
-  /// Sleeps while the word is what was `seen`, until somebody calls wake(); may return for nothing.
+  /// Sleeps while the word equals `seen`, until a call of wake(). May return spuriously.
   void await_change(std::uint32_t seen) const;
   void wake() const;
 
-  /// Held by the calling thread while this lives; the thread holds no other, nor a robust mutex. Where a sandbox
-  /// refuses set_robust_list(2), the word stays zero, because the kernel would not mark the word.
+  /// Makes the calling thread hold the word during the lifetime of this object. The thread may hold no other life word
+  /// and no robust mutex. If a sandbox refuses set_robust_list(2), the word stays zero, because the kernel would not
+  /// mark it.
   class holder {
    public:
     explicit holder(life_word& word);

@@ -50,7 +50,7 @@ struct process_stat {
   unsigned long long start = 0;
 };
 
-// proc(5): these are the first two, the seventh, the 18th and the 20th field behind the name.
+// proc(5): these are the first two, the seventh, the 18th and the 20th field after the name.
 process_stat stat_of(std::int32_t process) {
   std::array<char, 512> text{};
   std::snprintf(text.data(), text.size(), "/proc/%d/stat", process);

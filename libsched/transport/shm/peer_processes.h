@@ -1,4 +1,4 @@
-// The processes of the ranks of this node: whether they have ended, and what is in their memory.
+// The processes of the ranks of this node: their ends, and reads of their memory.
 #pragma once
 
 #include <cstddef>
@@ -8,62 +8,62 @@
 
 namespace lsched {
 
-/// A process: its number, and the name space in which that number means this process.
+/// A process: its number, and the namespace in which the number identifies it.
 struct process_id {
   std::int32_t number = 0;  ///< 0: no process
   std::uint32_t space = 0;  ///< 0: unknown, because the system hides /proc
   friend bool operator==(const process_id&, const process_id&) = default;
 };
 
-/// The calling process. Asks the system.
+/// Returns the calling process. Makes system calls.
 process_id own_process();
 
 /// Returns whether /proc lists processes by the numbers that this process sees.
 bool is_proc_readable();
 
-/// Returns whether there is no such process. A process that has ended exists until its parent has waited for it. If a
+/// Returns whether no such process exists. A process that has ended exists until its parent has waited for it. If a
 /// sandbox refuses kill(2), /proc decides.
 bool is_gone(std::int32_t process);
 
 /// Returns whether is_gone() can find processes here.
 bool can_find_processes();
 
-/// Whether a signal has ended the process, though it may take minutes until it is gone, where there is much to dump.
+/// Returns whether a signal has ended the process. If the process dumps much memory, it may still exist for minutes.
 /// Reads a file.
 bool is_killed(std::int32_t process);
 
-/// The parent of a process; 0: unknown. Reads a file.
+/// Returns the parent of a process; 0: unknown. Reads a file.
 std::int32_t parent_of(std::int32_t process);
 
-/// When it was started, in a unit of the system's; tells it from a later process of its number. 0: unknown. Reads a
-/// file.
+/// Returns the start time of a process in clock ticks, which distinguishes it from a later process with its number. 0:
+/// unknown. Reads a file.
 std::uint64_t start_of_process(std::int32_t process);
 
-/// Reads a file. A process is ending that is_killed(), or whose last thread has ended. It is stopped by a signal or a
-/// debugger.
+/// Returns the state of a process. A process is ending if is_killed() or if its last thread has ended. A process is
+/// stopped if a signal or a debugger has stopped it. Reads a file.
 rank_state state_of_process(std::int32_t process);
 
 // --- reading the memory of another process: process_vm_readv(2), one copy, made by the kernel on the reader's side ---
 //
-// Linux permits it to whoever may trace the other process: the same user, unless Yama's ptrace_scope or a container
-// forbids it. So it is tried, with a word whose value is known, before anybody relies on it. Process numbers mean
-// different processes in different namespaces; the word's value tells.
+// Linux permits the call if the reader may trace the other process: the same user, unless Yama's ptrace_scope or a
+// container forbids it. So a reader first tries a word with a known value. The value also shows whether the process
+// number means the same process in both namespaces.
 
-/// A word at a known place, by which others find out whether they can read this process.
+/// A word with a known value, by which peers test whether they can read this process.
 class memory_probe {
  public:
   memory_probe();
   std::uint64_t address() const;
 
-  /// Whether the caller's process can read the process that holds a probe at `address`.
+  /// Returns whether this process can read the process that holds a probe at `address`.
   static bool answers(std::int32_t process, std::uint64_t address);
 
  private:
   std::uint64_t word_;
 };
 
-/// Copies `bytes` bytes at `address` of `process` to `into`. False: the process has ended, or
-/// they are not all its memory; `into` then holds anything. Blocks as long as a copy takes. Any thread.
+/// Copies `bytes` bytes at `address` of `process` to `into`. Returns false if the process has ended or the range is not
+/// all mapped there. The contents of `into` are then undefined. Blocks for the time of the copy. Any thread.
 bool read_peer_memory(std::int32_t process, std::uint64_t address, std::byte* into, std::uint64_t bytes);
 
 }  // namespace lsched

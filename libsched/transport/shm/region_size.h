@@ -5,7 +5,7 @@
 
 namespace lsched {
 
-/// The smallest region that a user may ask for, 1 MiB.
+/// The smallest region that a user may request, 1 MiB.
 inline constexpr std::uint64_t k_least_region_bytes = std::uint64_t{1} << 20;
 
 }  // namespace lsched

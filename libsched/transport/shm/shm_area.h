@@ -1,5 +1,5 @@
-// What a rank tells its peers of a piece of its device memory. It may be taken back, and be told of another one, while
-// they look: they see one as a whole, or none.
+// The description of a piece of a rank's device memory, for its peers. The owner may withdraw or replace it while peers
+// read. A reader gets one complete description, or none.
 #pragma once
 
 #include <array>
@@ -13,10 +13,11 @@
 
 namespace lsched {
 
-/// All zeroes: there is none.
+/// All zeros: no area is exposed.
 class shm_area {
  public:
-  /// One that was taken back, by its owner. The area's serial was never shown here.
+  /// Exposes an area after the previous area was hidden. The serial was never used here before. Only the owner calls
+  /// this.
   void show(const endpoint::device_area& what) {
     const auto all = std::bit_cast<words>(what);
     for (std::size_t i = 0; i < all.size(); ++i) words_[i].store(all[i]);
@@ -24,7 +25,7 @@ class shm_area {
   }
   void hide() { serial_.store(0); }
 
-  /// Any rank.
+  /// Returns the exposed area. Any rank.
   std::optional<endpoint::device_area> what() const {
     const std::uint64_t serial = serial_.load();
     words seen{};
@@ -36,7 +37,7 @@ class shm_area {
  private:
   using words = std::array<std::uint64_t, sizeof(endpoint::device_area) / sizeof(std::uint64_t)>;
 
-  std::atomic<std::uint64_t> serial_;  ///< 0: nothing is shown, or it changes
+  std::atomic<std::uint64_t> serial_;  ///< 0: no area is exposed, or it is being changed
   std::array<std::atomic<std::uint64_t>, std::tuple_size_v<words>> words_;
 };
 

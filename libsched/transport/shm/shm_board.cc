@@ -18,13 +18,14 @@ shm_board::shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_w
                      std::function<void(shm_board&)> at_end)
     : segment_(segment), ringer_(owing), self_(self), own_(own), at_end_(std::move(at_end)) {}
 
-// Who has found its offer may read it for as long as it likes.
+// If the offer was accepted, other members may read this board at any later time. So they become its members, and its
+// memory is kept until they have left.
 shm_board::~shm_board() {
   if (former_ != nullptr) {
     if (!give_up_roll()) leave_roll();
   } else if (!withdraw()) {
     members_ = offered_to_;
-    if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // nobody else writes there
+    if (segment_.is_lost(offered_to_.front())) offer_->word.store(0);  // no other rank writes there
   }
   own_.has_closed.store(1);
   ring(members_);
@@ -70,7 +71,7 @@ bool shm_board::has_closed(std::size_t member) const {
          segment_.page(members_[member]).state_of_rank.load() == shm_page::closed;
 }
 
-// Whoever has closed does not look any more.
+// Skips members that have closed, because they read no more records.
 rank shm_board::find_behind(std::uint64_t number) const {
   for (std::size_t m = 0; m < of_ranks_.size(); ++m)
     if (of_ranks_[m]->passed.load(std::memory_order_acquire) < number && !has_closed(m)) return static_cast<rank>(m);
@@ -87,7 +88,7 @@ status shm_board::post(std::span<const std::byte> record, rank* missing) {
   const std::size_t bytes = std::min(record.size(), record_bytes);
   std::fill(std::copy_n(record.begin(), bytes, place), place + record_bytes, std::byte{});
   own_.posted.store(next);
-  if (have_all_posted(next)) ring(members_);  // until then nobody could do anything
+  if (have_all_posted(next)) ring(members_);  // before that, no member could proceed
   return status::ok;
 }
 
@@ -111,7 +112,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
   const std::uint64_t before = settled().load();
   bool is_settled = is_about(before, number_);
   for (std::size_t r = 0; r < of_ranks_.size() && !is_settled; ++r) {
-    const bool is_gone = has_closed(r);  // asked first: it may post, and then close
+    const bool is_gone = has_closed(r);  // read before `posted`, because the member may post and then close
     if (of_ranks_[r]->posted.load() >= number_) continue;
     *missing = static_cast<rank>(r);
     return is_gone ? end(status::peer) : status::pending;
@@ -130,7 +131,7 @@ status shm_board::gather(std::span<std::byte> all, rank* missing) {
 status shm_board::end(status how) {
   passed_ = number_;
   own_.passed.store(number_, std::memory_order_release);
-  if (how != status::ok) ring(members_);  // a member may be ahead, and wait for the record's place
+  if (how != status::ok) ring(members_);  // a member that is ahead may wait for the place of the record
   return how;
 }
 
@@ -168,7 +169,7 @@ status shm_board::meet(rank* missing) {
   return state_of_missing(*missing);
 }
 
-/// PEER: that member has closed, and will not offer its board.
+/// Returns PEER if that member has closed, and will not offer its board.
 status shm_board::state_of_missing(rank member) const {
   if (member == k_no_rank) return status::pending;
   const shm_page& page = segment_.page(offered_to_[static_cast<std::size_t>(member)]);
@@ -179,7 +180,8 @@ bool shm_board::has_offered(rank of) const {
   return offer_of(of, shm_offer::word_of(key_, shm_offer::offered)) != nullptr;
 }
 
-// The same as before for as long as it is missing: another one may just have stopped waiting for it.
+// Returns the same member as before while its offer is missing. Other members may have withdrawn their offers because
+// of that member, and are not to blame.
 rank shm_board::find_missing_offer() {
   const std::size_t members = offered_to_.size();
   for (std::size_t k = 0; k < members; ++k, missing_offer_ = (missing_offer_ + 1) % members)
@@ -187,14 +189,14 @@ rank shm_board::find_missing_offer() {
   return k_no_rank;
 }
 
-// By the first member: all or none.
+// Only the first member calls this. It accepts the offers of all members, or none.
 status shm_board::accept_all(rank* missing) {
   if ((*missing = find_missing_offer()) != k_no_rank) return state_of_missing(*missing);
   const std::uint64_t offered = shm_offer::word_of(key_, shm_offer::offered);
   std::vector<shm_offer*> all;
   for (const rank member : offered_to_)
     if (shm_offer* const one = member == self_ ? offer_ : offer_of(member, offered)) all.push_back(one);
-  if (all.size() != offered_to_.size()) return status::pending;  // taken back meanwhile
+  if (all.size() != offered_to_.size()) return status::pending;  // an offer was withdrawn meanwhile
   for (std::size_t m = 0; m < all.size(); ++m) {
     std::uint64_t expected = offered;
     if (all[m]->word.compare_exchange_strong(expected, shm_offer::word_of(key_, shm_offer::accepted))) continue;

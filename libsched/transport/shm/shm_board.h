@@ -1,13 +1,13 @@
-// A board in the segment: each member has words and records in its own region (of the home board: in its page), and
-// reads those of the others.
+// A board in the segment. Each member has words and records in its own region, or in its page for the home board, and
+// reads those of the other members.
 //
 //     commit n:   record n in place n % 2     posted = n     bells     …     all have posted n: the first to see it
 //                                                                            writes `settled`, others find it there
 //
-// Whoever posts last rings the others: they can do nothing before.
+// The last member to post rings the others, because they cannot proceed before.
 //
-// A record's place is used again when every member has passed the commit before the last one. Where each exchange ends
-// with the records of all, that is so without a look: whoever posts n has passed n - 1.
+// The place of a record is reused when every member has passed the commit before the previous one. If each exchange
+// ends with the records of all members, this needs no check, because a member that posts n has passed n - 1.
 #pragma once
 
 #include <atomic>
@@ -24,43 +24,45 @@ namespace lsched {
 
 class shm_segment;
 
-/// An offer of a board (board::offer), in the page of its rank. The word: the key and, in its two lowest bits, how far
-/// the offer has come; 0: the place is free. The rank writes to a free place and takes back what is offered; the first
-/// member accepts what is offered, all or none, and tells where the list of all boards is.
+/// An offer of a board (board::offer), in the page of its rank. `word` holds the key and, in its two lowest bits, the
+/// stage of the offer; 0: the place is free. The rank writes to a free place and may withdraw an offer at stage
+/// `offered`. The first member accepts the offers of all members, or none, and publishes the place of the list of all
+/// boards.
 struct shm_offer {
   enum stage : std::uint64_t { offered = 1, accepted, answered };
-  static constexpr std::size_t k_places = 8;  ///< of a rank
+  static constexpr std::size_t k_places = 8;  ///< places per rank
 
   std::atomic<std::uint64_t> word;
-  std::atomic<std::uint64_t> board;  ///< the rank's own
-  std::atomic<std::uint64_t> first;  ///< that of the first member, whose list has all
+  std::atomic<std::uint64_t> board;  ///< the rank's own board
+  std::atomic<std::uint64_t> first;  ///< board of the first member, which holds the list of all boards
 
   static constexpr std::uint64_t word_of(std::uint64_t key, stage how_far) { return key << 2 | how_far; }
 };
 
-/// A word that says how an exchange or a call of the roll was settled: its number, and in the lower half how.
+/// Packs the outcome of an exchange or of a roll call: its number, and in the lower half the outcome.
 constexpr std::uint64_t settlement(std::uint64_t number, std::uint64_t how) { return number << 32 | how; }
 constexpr bool is_about(std::uint64_t word, std::uint64_t number) { return word >> 32 == (number & 0xffffffff); }
 constexpr std::uint64_t how_of(std::uint64_t word) { return word & 0xffffffff; }
 
-/// What a member shows. All zeroes: it has posted nothing. A byte for each member follows, unless it is in a page:
-/// whether that one will not come back to this memory. Then the boards of all, where the first member has found them.
+/// The words that a member publishes. All zeros: it has posted nothing. Unless the words are in a page, a byte for each
+/// member follows: whether this member will no longer access the memory. Then follows the list of all boards, once the
+/// first member has filled it.
 struct shm_board_words {
-  alignas(64) std::atomic<std::uint64_t> posted;  ///< the commit of its newest record
-  std::atomic<std::uint64_t> passed;              ///< the last commit whose end it has seen
+  alignas(64) std::atomic<std::uint64_t> posted;  ///< commit of the newest record
+  std::atomic<std::uint64_t> passed;              ///< last commit whose end the member has seen
   std::atomic<std::uint32_t> has_closed;
 
-  /// By parity of the commit, in the words of the world's first rank: its number, and in the lower half 0 where it
-  /// stands, else the missing rank plus 2.
+  /// In the words of the world's first rank, by parity of the commit: the settlement, with 0 if the commit stands, else
+  /// the missing rank plus 2.
   alignas(64) std::atomic<std::uint64_t> settled[2];
 
-  /// How far the member has come with calls of the roll (board::regroup): the last one that it has answered, and the
-  /// last one whose end it has seen; and by parity of the call where its board for the survivors is.
+  /// The state of the member in roll calls (board::regroup): the last call that it has answered, the last call whose
+  /// end it has seen, and the place of its board for the survivors, by parity of the call.
   alignas(64) std::atomic<std::uint64_t> answered;
   std::atomic<std::uint64_t> dismissed;
   std::atomic<std::uint64_t> fresh[2];
-  /// In the words of the world's first rank, by parity: the number of a call that is settled, and in the lower half by
-  /// whose list, its rank plus 2, or, with k_given_up, for whom it was given up.
+  /// In the words of the world's first rank, by parity of the call: the settlement, with the rank plus 2 whose list
+  /// holds. If k_given_up is set, it is the missing rank plus 2 instead.
   std::atomic<std::uint64_t> regrouped[2];
 
   std::byte record[2][board::record_bytes];
@@ -78,8 +80,8 @@ struct shm_board_words {
 
 class shm_board final : public board {
  public:
-  /// Of the rank `self` of the segment. The words are the caller's, who is told by `at_end` that they are not used any
-  /// more.
+  /// Creates the board of rank `self` of the segment. The caller owns the words. `at_end` is called when this board no
+  /// longer uses them.
   shm_board(shm_segment& segment, ringer& owing, rank self, shm_board_words& own,
             std::function<void(shm_board&)> at_end);
   ~shm_board() override;
@@ -87,7 +89,7 @@ class shm_board final : public board {
   member_address address() const override;
   std::uint64_t number() const override;
   status join(std::span<const rank> members, std::span<const member_address> all) override;
-  void join_home();  ///< all ranks, in their pages
+  void join_home();  ///< joins all ranks by their pages
   status post(std::span<const std::byte> record, rank* missing) override;
   status gather(std::span<std::byte> all, rank* missing) override;
   void give_up(rank missing) override;
@@ -99,9 +101,9 @@ class shm_board final : public board {
 
   std::span<const rank> members() const { return members_; }
   shm_board_words& words() const { return own_; }
-  /// By rank; empty until it has joined.
+  /// The words of the members, by rank; empty until the board has joined.
   std::span<shm_board_words* const> of_ranks() const { return of_ranks_; }
-  /// Whose record or offer is waited for, by their places in the segment.
+  /// Returns the ranks in the segment whose records or offers are awaited.
   std::vector<rank> awaited() const;
 
  private:
@@ -119,7 +121,7 @@ class shm_board final : public board {
   status take_answer();
   status end_offer(std::span<const std::uint64_t> boards);
 
-  // shm_board_roll.cc
+  // Defined in shm_board_roll.cc:
   std::atomic<std::uint64_t>& regrouped() const { return former_->of_ranks_.front()->regrouped[roll_ % 2]; }
   std::atomic<std::uint64_t>& answered() const { return former_->own_.answered; }
   bool is_gone(std::size_t member) const;
@@ -134,21 +136,21 @@ class shm_board final : public board {
 
   shm_segment& segment_;
   ringer& ringer_;
-  const rank self_;  ///< in the segment
+  const rank self_;  ///< rank in the segment
   shm_board_words& own_;
   const std::function<void(shm_board&)> at_end_;
-  std::uint64_t key_ = 0;          ///< of the offer; 0: none
-  shm_offer* offer_ = nullptr;     ///< in this rank's page, once there is a free place
-  std::vector<rank> offered_to_;   ///< the members, as in members_
-  std::size_t missing_offer_ = 0;  ///< of them, whose offer is waited for
-  shm_board* former_ = nullptr;    ///< whose survivors meet here, until they have
-  std::uint64_t roll_ = 0;         ///< the number of that call of the roll
-  rank unanswered_ = k_no_rank;    ///< in `former_`: whose answer was missing
-  std::vector<rank> members_;      ///< by rank of the world, places in the segment; empty until it has joined
+  std::uint64_t key_ = 0;          ///< key of the offer; 0: none
+  shm_offer* offer_ = nullptr;     ///< in this rank's page; null until a place is free
+  std::vector<rank> offered_to_;   ///< members to meet, as in members_
+  std::size_t missing_offer_ = 0;  ///< index of a member of offered_to_ whose offer is awaited
+  shm_board* former_ = nullptr;    ///< board whose survivors meet here; null otherwise
+  std::uint64_t roll_ = 0;         ///< number of the roll call
+  rank unanswered_ = k_no_rank;    ///< rank in `former_` whose answer is missing
+  std::vector<rank> members_;      ///< ranks in the segment, by rank of the world; empty until the board has joined
   std::vector<shm_board_words*> of_ranks_;
-  std::uint64_t number_ = 0;      ///< of the exchange that is under way, or of the last one
-  std::uint64_t passed_ = 0;      ///< of the last one that has ended here
-  std::uint64_t all_passed_ = 0;  ///< that every member is known to have passed
+  std::uint64_t number_ = 0;      ///< current or last exchange
+  std::uint64_t passed_ = 0;      ///< last exchange that has ended here
+  std::uint64_t all_passed_ = 0;  ///< last exchange that every member is known to have passed
 };
 
 }  // namespace lsched

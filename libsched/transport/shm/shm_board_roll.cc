@@ -1,5 +1,5 @@
-// How the members of a world that have survived others find each other: they call the roll (docs/reference/shrink.md).
-// All words and lists are in memory that outlives the rank which has written them.
+// Roll calls, by which the members of a world that have survived others find each other (docs/reference/shrink.md). All
+// words and lists are in memory that outlives the rank that has written them.
 #include <algorithm>
 
 #include "libsched/transport/shm/shm_board.h"
@@ -16,7 +16,7 @@ rank rank_in(std::uint64_t how) { return static_cast<rank>(how & ~k_given_up) - 
 }  // namespace
 
 status shm_board::regroup(board& former) {
-  former_ = &static_cast<shm_board&>(former);  // that of a world of the same endpoint is of the same kind
+  former_ = &static_cast<shm_board&>(former);  // boards of one endpoint have the same type
   roll_ = answered().load() + 1;
   return status::ok;
 }
@@ -25,14 +25,15 @@ bool shm_board::is_gone(std::size_t member) const {
   return former_->has_closed(member) || segment_.is_lost(former_->members_[member]);
 }
 
-// Who has not seen the end of the last call but one: the words of this one may still be read as of that one.
+// Returns a member that has not seen the end of the call, so that it may still read the words that the current call
+// reuses.
 rank shm_board::find_undismissed(std::uint64_t call) const {
   for (std::size_t m = 0; m < former_->members_.size(); ++m)
     if (former_->of_ranks_[m]->dismissed.load() < call && !is_gone(m)) return static_cast<rank>(m);
   return k_no_rank;
 }
 
-// A call that others have given up before this rank came is not its own.
+// If other members gave up a call before this rank answered it, this rank takes part in the next call.
 status shm_board::call_roll(rank* missing) {
   while (answered().load() < roll_) {
     unanswered_ = roll_ < 2 ? k_no_rank : find_undismissed(roll_ - 2);
@@ -55,7 +56,8 @@ status shm_board::call_roll(rank* missing) {
   return end_roll(how_of(how), missing);
 }
 
-// By rank in `former`: where a survivor's board is, or 0. Answers a member that is there and has not answered.
+// Writes the list of the survivors' boards, by rank in `former`, with 0 for other members. Returns a member that is not
+// gone and has not answered, or k_no_rank.
 rank shm_board::list_survivors() {
   const std::size_t members = former_->members_.size();
   std::uint64_t* const list = own_.list(members);
@@ -74,13 +76,13 @@ status shm_board::end_roll(std::uint64_t how, rank* missing) {
   if ((how & k_given_up) == 0) return join_listed(static_cast<std::size_t>(about));
   dismiss();
   if (about != k_no_rank && former_->members_[static_cast<std::size_t>(about)] == self_)
-    return ++roll_, call_roll(missing);  // it came a moment too late
+    return ++roll_, call_roll(missing);  // the call was given up just before this rank answered
   *missing = about;
   former_ = nullptr;
   return status::timeout;
 }
 
-// The list may change as soon as this rank has seen the end.
+// Reads the list before dismiss(), because the list may change as soon as this rank has seen the end.
 status shm_board::join_listed(std::size_t author) {
   const shm_board& before = *former_;
   const std::size_t members = before.members_.size();
@@ -99,7 +101,8 @@ status shm_board::join_listed(std::size_t author) {
   return std::ranges::find(those, self_) == those.end() ? status::peer : join(those, addresses);
 }
 
-// Whether the call has not been settled in another way; if so, this rank has not been called, or nobody goes on.
+// Returns false if the call has been settled in another way. Otherwise this rank did not answer, or the call is given
+// up for all members.
 bool shm_board::give_up_roll() {
   bool is_mine = answered().load() < roll_;
   if (!is_mine) {
@@ -113,7 +116,8 @@ bool shm_board::give_up_roll() {
   return true;
 }
 
-// Of a call that is settled: if the others have this board on their list, they have to find it closed.
+// Leaves a call that is settled. If this board is on the list of the other members, it joins them first, so that they
+// find it closed.
 void shm_board::leave_roll() {
   const std::uint64_t how = how_of(regrouped().load());
   if ((how & k_given_up) == 0)
@@ -124,7 +128,7 @@ void shm_board::leave_roll() {
 
 void shm_board::dismiss() {
   former_->own_.dismissed.store(roll_);
-  ring(former_->members_);  // one may wait for that
+  ring(former_->members_);  // a member may wait for this
 }
 
 }  // namespace lsched

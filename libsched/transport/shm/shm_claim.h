@@ -1,5 +1,5 @@
-// The protocol between the receiver of a payload that lies in the sender's memory, and a sender that takes this memory
-// back because its instance has failed or was cancelled. "Closed" is the end_word in the sender's block.
+// The protocol between the receiver of a payload in the sender's memory and a sender that takes the memory back,
+// because its instance has failed or was cancelled. "closed" is the end_word in the sender's block.
 //
 //     receiver                                          sender, or another rank that cancels
 //       R1 claim = round                                  G1 closed = reason, in the sender's block
@@ -7,7 +7,7 @@
 //       R3 read the payload                               G2 read the claims of all outgoing edges
 //       R4 claim = 0                                      G3 if none is held, the memory is the caller's again
 //
-// R1, R2, G1 and G2 are sequentially consistent. Either R2 comes after G1, and the payload is not read; or G2 comes
+// R1, R2, G1 and G2 are sequentially consistent. Either R2 comes after G1, and the payload is not read. Or G2 comes
 // after R1, and the sender sees the claim until R4. tests/models explores both sides.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace lsched {
 
-/// Why a rank's end of an instance is closed to readers. Any member writes; the first reason stays.
+/// The reason why a rank's end of an instance is closed to readers. Any member may write it. The first reason is kept.
 class end_word {
  public:
   /// Records the reason unless there is one. Returns the reason on record.
@@ -30,18 +30,19 @@ class end_word {
 
   bool is_set() const { return word_.load() != 0; }
 
-  /// Once it is set.
+  /// Returns the reason. The word must be set.
   end_reason reason() const { return end_reason::unpack(word_.load()); }
 
  private:
   std::atomic<std::uint32_t> word_;  ///< 0: open
 };
 
-/// The claim of an edge's receiver on the sender's memory. The receiver alone writes, and a sender reads only when its
-/// instance ends early, so the claim has a cache line of its own that stays with the receiver's core.
+/// The claim of an edge's receiver on the sender's memory. Only the receiver writes it, and a sender reads it only if
+/// its instance ends early. So the claim has its own cache line, which stays with the receiver's core.
 class alignas(64) shm_claim {
  public:
-  /// Before a payload is read. Returns false if the sender's end is closed, because the payload may be gone.
+  /// Claims the payload before it is read. Returns false if the sender's end is closed, because the payload may be
+  /// gone.
   bool take(std::uint64_t round, const end_word& closed) {
     round_.store(round);
     if (!closed.is_set()) return true;
@@ -49,7 +50,7 @@ class alignas(64) shm_claim {
     return false;
   }
 
-  /// After the payload was read for the last time.
+  /// Releases the claim after the last read of the payload.
   void let_go() { round_.store(0, std::memory_order_release); }
 
   bool is_held() const { return round_.load() != 0; }

@@ -1,4 +1,4 @@
-// What lies in a rank's region for its edges, and how much of it.
+// The memory that the edges of an instance use in a rank's region.
 #pragma once
 
 #include <algorithm>
@@ -13,29 +13,29 @@
 
 namespace lsched {
 
-/// Messages up to this size fit the landing cell; of longer ones the receiver reads the sender's memory.
+/// Messages up to this size fit the landing cell. The receiver reads longer messages in the sender's memory.
 inline constexpr std::uint64_t k_eager_bytes = 8192;
 
-/// Messages up to this size are never read from the sender's process. To read where the sender has it saves a copy, but
-/// the sender has to wait, and to read another process takes a system call. Between two that read each other it pays
-/// from where the cell ends, in one direction from here on.
+/// Messages up to this size are never read from the sender's process. Reading there saves a copy, but the sender has to
+/// wait, and the read takes a system call. Between two ranks that both send to each other from such memory it pays
+/// above k_eager_bytes, in one direction above this size.
 inline constexpr std::uint64_t k_one_way_bytes = 4096;
 
-/// Where a message's payload is.
+/// The place of a message's payload.
 enum class payload_place : std::uint32_t { cell, segment, process, device };
 
-/// What a sender says of its message.
+/// The header that a sender writes for its message.
 struct shm_message {
   std::uint64_t bytes;
-  std::uint64_t source;  ///< of an exposed payload: its offset in the segment, its address in the sender's process, or
-                         ///< where a device finds it
+  /// Exposed payload: its offset in the segment, its address in the sender's process, or its place for a device.
+  std::uint64_t source;
   contributor_count tally;
   std::uint32_t null;
   payload_place place;
 };
 
-/// A landing cell: one cache line of header with room for a small payload, then the eager area. The stamp is
-/// written last, by the sender; everything else is plain memory that the stamp publishes.
+/// A landing cell: one cache line of header with room for a small payload, then the eager area. The sender writes the
+/// stamp last. The stamp publishes all other fields, which are plain memory.
 struct alignas(64) shm_cell {
   static constexpr std::uint64_t k_small = 16;
 
@@ -47,30 +47,30 @@ struct alignas(64) shm_cell {
 };
 static_assert(sizeof(shm_cell) == 64 && offsetof(shm_cell, small) == 48);
 
-/// How peers find each other's ends of an edge.
+/// The description of a rank's end of an edge, by which the peer connects to it.
 struct edge_row {
   std::int32_t peer;
   std::uint32_t tag;
   std::uint32_t outgoing;
   std::uint32_t signal;
-  std::uint64_t reads_device;  ///< of an incoming payload: it may be in device memory
+  std::uint64_t reads_device;  ///< incoming payload: may be in device memory
   std::uint64_t capacity;
-  std::uint64_t
-      read_above;  ///< incoming payload: longer ones that are not in the segment are read from the sender's process
-  /// Of an incoming payload: first cell; of an outgoing one: consumed word, then the claim if there is one; of an
-  /// incoming signal: register.
+  /// Incoming payload: larger payloads that are not in the segment are read from the sender's process.
+  std::uint64_t read_above;
+  /// Incoming payload: offset of the first cell. Outgoing payload: offset of the consumed word, then the claim if there
+  /// is one. Incoming signal: offset of the register.
   std::uint64_t offset;
 };
 
-/// What a rank's end of an instance begins with, in its region: this head, a byte for each member of the world, a row
-/// for each edge. What the edges need follows.
+/// The head of a rank's end of an instance, in its region. It is followed by a byte for each member of the world, a row
+/// for each edge, and the memory of the edges.
 struct shm_block {
   end_word closed;
-  std::uint32_t place_on_record;  ///< in this rank's shm_record; k_places: none
+  std::uint32_t place_on_record;  ///< in this rank's shm_record; k_places: not on record
   std::uint64_t rows;
-  std::atomic<std::uint64_t> entered;  ///< the last round that was called for, where there is no place on record
+  std::atomic<std::uint64_t> entered;  ///< last round that was called for, if not on record
 
-  /// Whether a member has left the instance: set by it, as the last thing that it writes here.
+  /// Returns the byte of a member. The member sets it when it leaves the instance, as its last store to this block.
   std::atomic<std::uint8_t>& left(std::size_t member) {
     return reinterpret_cast<std::atomic<std::uint8_t>*>(this + 1)[member];
   }
@@ -91,22 +91,22 @@ constexpr std::uint64_t eager_capacity(std::uint64_t capacity) {
 
 constexpr std::uint64_t cell_bytes(std::uint64_t capacity) { return sizeof(shm_cell) + eager_capacity(capacity); }
 
-/// Whether a receiver may have to read messages in the sender's memory.
+/// Returns whether the receiver may have to read messages in the sender's memory.
 constexpr bool has_claim(const edge_spec& edge) { return !edge.signal && edge.capacity > k_one_way_bytes; }
 
-/// Bytes an edge needs in its owner's region.
+/// Returns the bytes that an edge needs in its owner's region.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return edge.outgoing ? 0 : 64;
   if (!edge.outgoing) return 2 * cell_bytes(edge.capacity);
   return 64 + (has_claim(edge) ? sizeof(shm_claim) : 0);
 }
 
-/// Messages that are too large for the cell and lie where peers cannot look.
+/// Returns whether messages may be too large for the cell and lie in memory that peers do not map.
 constexpr bool needs_staging(const edge_spec& edge) {
   return edge.outgoing && !edge.signal && edge.foreign && edge.capacity > k_eager_bytes;
 }
 
-/// The peers to which somebody sends from memory that they do not map.
+/// Returns, by rank, whether an edge sends to this peer from memory that the peer does not map.
 inline std::vector<std::uint8_t> foreign_targets(std::span<const edge_spec> edges, rank ranks) {
   std::vector<std::uint8_t> is_target(static_cast<std::size_t>(ranks));
   for (const edge_spec& edge : edges)

@@ -15,7 +15,7 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   if (self < 0 || self >= segment->ranks())
     return failure{status::argument,
                    "rank " + std::to_string(self) + " is outside a world of " + std::to_string(segment->ranks()), self};
-  process_id nobody;  // whoever enters its process first has the rank; a loser changes nothing
+  process_id nobody;  // the first endpoint to store its process takes the rank; a loser changes nothing
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
     return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once",
@@ -45,7 +45,7 @@ shm_endpoint::shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, cons
 
 shm_endpoint::~shm_endpoint() { close(); }
 
-// A child that the process has forked is not in the world, and has no such thread.
+// A forked child is not in the world and has no watcher thread.
 void shm_endpoint::close() {
   if (getpid() != process_.number) {
     if (watcher_.joinable()) watcher_.detach();
@@ -56,9 +56,9 @@ void shm_endpoint::close() {
   if (watcher_.joinable()) stop_watching();
 }
 
-// --- memory that is never given back -----------------------------------------------------------------------------
+// --- memory that is never freed ----------------------------------------------------------------------------------
 
-// The length last: who sees it finds the offset, too.
+// Stores the length last, so that a peer that reads the length also finds the offset.
 bool shm_endpoint::show_kept(const std::byte* memory, std::uint64_t bytes) {
   for (auto& part : page_->kept) {
     if (part.bytes.load() != 0) continue;
@@ -69,7 +69,7 @@ bool shm_endpoint::show_kept(const std::byte* memory, std::uint64_t bytes) {
   return false;
 }
 
-// What a peer says is looked at before it is believed.
+// Values from peers are validated before use.
 std::span<const std::byte> shm_endpoint::kept_at(const std::byte* place, std::uint64_t bytes) const {
   const std::uint64_t offset = segment_->offset_of(place);
   const rank owner = segment_->region_of(offset);
@@ -94,9 +94,9 @@ std::optional<endpoint::device_area> shm_endpoint::area_of(rank who, std::uint32
   return number < k_most_areas ? segment_->page(who).areas[number].what() : std::nullopt;
 }
 
-// --- giving up --------------------------------------------------------------------------------------------------
+// --- cancellation -----------------------------------------------------------------------------------------------
 
-// Several ranks may cancel at once: the block of the first rank decides which reason holds, and all blocks follow it.
+// Several ranks may cancel at once. The block of the first rank decides which reason holds, and all blocks follow it.
 void shm_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   const block& ours = blocks_.at(id);
   const end_reason first = (ours.of_ranks.empty() ? ours.head : ours.of_ranks.front())->closed.record(reason);
@@ -125,7 +125,7 @@ void shm_endpoint::abandon(std::uint32_t id) {
     link_state& state = links_[link];
     disarm(link);
     if (state.spec.outgoing || std::exchange(state.exposed, 0) == 0 || state.claim == nullptr) continue;
-    state.claim->let_go();  // not consumed: the sender has to hear why
+    state.claim->let_go();  // without `consumed`, so that the sender gets the reason
   }
 }
 
@@ -152,13 +152,13 @@ bool shm_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(link, round, what);
 }
 
-// Makes visible what was written before. The peer sees it if it polls; flush() wakes it if it does not.
+// Publishes all earlier stores. A polling peer sees the word. flush() wakes a sleeping peer.
 void shm_endpoint::publish(link_state& state, std::atomic<std::uint64_t>& word, round_no round) {
   word.store(round, std::memory_order_release);
   ringer_.owe(static_cast<std::size_t>(state.spec.peer), *state.peer_bell);
 }
 
-// True if the source may change at once.
+// Returns true if the source may change at once.
 bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -166,7 +166,8 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   const bool exposed = !what.null && what.bytes > std::min(k_eager_bytes, state.read_above);
   const bool is_read = exposed && state.read_above != k_never && !heap_.owns(what.data, what.bytes);
   if (!exposed && !what.null && what.bytes > 0) std::memcpy(cell.eager(what.bytes), what.data, what.bytes);
-  // The line that the peer polls comes last, and at once: it goes back and forth with every look in between.
+  // The header is written last and in one go, because the peer polls its cache line. Each poll in between would move
+  // the line between the cores.
   cell.what.bytes = what.bytes;
   cell.what.tally = what.tally;
   cell.what.null = what.null ? 1 : 0;
@@ -186,7 +187,7 @@ bool shm_endpoint::transmit(link_id link, round_no round, const message& what) {
   return !exposed;
 }
 
-// The sender's device memory, until the receiver has read it. Always false.
+// Exposes device memory until the receiver has read it. Always returns false.
 bool shm_endpoint::show(link_state& state, link_id link, round_no round, const message& what) {
   shm_cell& cell = *state.cells[round % 2];
   cell.what = {what.bytes, what.shown, what.tally, 0, payload_place::device};
@@ -196,21 +197,22 @@ bool shm_endpoint::show(link_state& state, link_id link, round_no round, const m
   return false;
 }
 
-// Where peers that map our region see the message: in place, or in a copy, which another edge may have made. The copy's
-// previous readers are done: an exposed send completes only when it was consumed.
+// Returns a place of the message in this rank's region: the source, or a staging copy that another edge may have made.
+// The previous copy has no readers left, because an exposed send completes only when it was consumed.
 const std::byte* shm_endpoint::find_or_stage(link_state& state, round_no round, const message& what) {
   if (heap_.owns(what.data, what.bytes)) return what.data;
   staging_area& copy = *state.staging;
   if (copy.bytes < what.bytes && !reserve(copy, what.bytes)) return nullptr;
   if (copy.round != round) {
-    flush();  // a long copy: nobody sleeps meanwhile on what is published
+    flush();  // wakes peers before a long copy
     std::memcpy(copy.memory, what.data, what.bytes);
     copy.round = round;
   }
   return copy.memory;
 }
 
-// Nobody reads what it held: as above. Without memory the send never completes, and all instances end.
+// The old area has no readers left, as in find_or_stage. If no memory is left, the send never completes, and all
+// instances end.
 bool shm_endpoint::reserve(staging_area& copy, std::uint64_t bytes) {
   std::byte* const memory = heap_.allocate(bytes);
   if (memory == nullptr) {
@@ -251,7 +253,7 @@ T read_once(T& word) {
 
 }  // namespace
 
-// Whether what a peer has written can be followed.
+// Returns whether a header from a peer is valid.
 bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) const {
   if (what.null != 0) return true;
   if (what.bytes > state.spec.capacity) return false;
@@ -264,7 +266,7 @@ bool shm_endpoint::is_sound(const link_state& state, const shm_message& what) co
   return false;
 }
 
-// The peer's words are read once: it could change them between a check and a use.
+// Reads each word of the peer once, because the peer could change a word between its check and its use.
 shm_message shm_endpoint::read_header(const link_state& state, shm_cell& cell) {
   shm_message what{.bytes = read_once(cell.what.bytes),
                    .source = 0,
@@ -286,19 +288,20 @@ bool shm_endpoint::announce(link_id link, round_no round, arrival& out) {
   return true;
 }
 
-// What is read is what the target has room for, whatever the peer says now.
+// The header is read again. If it now announces more bytes than the target has, the message is dropped.
 bool shm_endpoint::fetch(link_id link, round_no round, message_target into, arrival& out) {
   return take(link, round, into, out);
 }
 
-/// Returns false if the sender has taken its memory back, after which this rank cannot end the round either.
+/// Claims the payload in the sender's memory. If the sender has taken its memory back, reports the end of the instance
+/// and returns false, because this rank cannot end the round either.
 bool shm_endpoint::claim(link_state& state, round_no round) {
   if (state.claim->take(round, *state.closed)) return true;
   report_end(state.instance, blocks_.at(state.instance), state.closed->reason());
   return false;
 }
 
-// The message is there. False if it cannot be read, or not any more.
+// Reads a message that has arrived. Returns false if the payload cannot be read, or can no longer be read.
 bool shm_endpoint::take(link_id link, round_no round, message_target into, arrival& out) {
   link_state& state = links_[link];
   shm_cell& cell = *state.cells[round % 2];
@@ -320,7 +323,7 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
     out.data = payload;
     return true;
   }
-  if (is_exposed) flush();  // a long copy, as above
+  if (is_exposed) flush();  // wakes peers before a long copy
   if (out.bytes > into.bytes) {
     out.data = nullptr;
   } else if (is_elsewhere) {
@@ -332,7 +335,7 @@ bool shm_endpoint::take(link_id link, round_no round, message_target into, arriv
   return true;
 }
 
-// The receive stays posted for ever: if the sender has ended, whoever looks for dead peers finds it. Always false.
+// Leaves the receive posted forever. If the sender has ended, the search for dead peers finds it. Always returns false.
 bool shm_endpoint::give_up(link_id link, const shm_cell& cell) {
   if (culprit_ == k_no_rank) culprit_since_ = std::chrono::steady_clock::now();
   culprit_ = links_[link].spec.peer;

@@ -1,15 +1,18 @@
 // Transport `shm`: the ranks of one node, as processes or as threads.
 //
-// A payload edge is two landing cells in the receiver's region, by round parity, and one `consumed` word in the
-// sender's. Small messages are copied into the cell; larger ones are *exposed*: the cell says where they lie, the
-// receiver reads them there, reduces straight from them, and then writes `consumed`. What lies in memory that peers do
-// not map the receiver copies out of the sender's process, if the message is to be copied at all and the system permits
-// it (peer_processes.h); else the sender copies it to a staging area first, one for all edges that send the same.
+// A payload edge consists of two landing cells in the receiver's region, by round parity, and one `consumed` word in
+// the sender's region. Small messages are copied into the cell. Larger messages are exposed: the cell holds their
+// place, the receiver reads or reduces directly from there, and then writes `consumed`.
+//
+// Peers do not map all memory of a sender. If the receiver has to copy such a message anyway and the system permits it,
+// the receiver copies it from the sender's process (peer_processes.h). Otherwise the sender copies it to a staging area
+// first. All edges that send the same bytes share this area.
+//
 // A signal edge is one word in the receiver's region.
 //
-// Every shared word has one writer, who stores it with release; one fence and the looks at the peers' bells follow when
-// the owner flushes. Whatever this rank waits for is of one form, "that word has reached this
-// value", so polling is one loop over a dense list. docs/inside/transport.md draws the layout.
+// Every shared word has one writer, which stores with release order. When the owner flushes, one fence and the checks
+// of the peers' bells follow. Every wait has the form "the word has reached this value", so polling is one loop over a
+// dense list. docs/inside/transport.md shows the layout.
 #pragma once
 
 #include <atomic>
@@ -33,16 +36,16 @@ struct shm_message;
 struct edge_row;
 
 struct shm_options {
-  bool reads_processes = true;    ///< false: never tries to read another process, as where that is not permitted
+  bool reads_processes = true;    ///< false: never tries to read another process
   bool watches_processes = true;  ///< false: all ranks are threads of this process
-  bool touches_memory = false;    ///< true: memory gets its pages when it is allocated, not when it is first used
+  bool touches_memory = false;    ///< true: pages are allocated with the memory, not at first use
 };
 
 class shm_endpoint final : public endpoint {
  public:
-  /// Takes rank `self`'s place in the segment. A rank may be taken once. From then on a thread of the endpoint, which
-  /// only blocks, notices the ends of other ranks, and its own end informs them of the end of this process.
-  /// UNSUPPORTED: a sandbox refuses all ways to notice that a process has ended.
+  /// Takes the place of rank `self` in the segment. A rank can be taken once. From then on, a thread of the endpoint
+  /// blocks until other ranks end. The end of this thread informs them of the end of this process. UNSUPPORTED: a
+  /// sandbox refuses all ways to detect the end of a process.
   static result<std::unique_ptr<shm_endpoint>> open(std::shared_ptr<shm_segment> segment, rank self,
                                                     const shm_options& options = {});
   ~shm_endpoint() override;
@@ -105,7 +108,7 @@ class shm_endpoint final : public endpoint {
 
   static constexpr std::uint64_t k_never = ~std::uint64_t{0};
 
-  /// "`word` has reached `goal`."
+  /// The condition that `word` has reached `goal`.
   struct watch {
     const std::atomic<std::uint64_t>* word;
     std::uint64_t goal;
@@ -113,51 +116,53 @@ class shm_endpoint final : public endpoint {
     awaited what;
   };
 
-  /// A copy of what peers cannot see where it is.
+  /// A copy of a message that lies in memory which peers do not map.
   struct staging_area {
     std::byte* memory = nullptr;
     std::uint64_t bytes = 0;
     std::uint32_t source = 0;  ///< edge_spec::source of its edges
-    round_no round = 0;        ///< whose message it holds
+    round_no round = 0;        ///< round whose message it holds
   };
 
   struct link_state {
     edge_spec spec;
     bool credits = false;
-    round_no exposed = 0;  ///< whose message is read where its sender has it; out: the last one, if not from a copy
-    shm_cell* cells[2] = {nullptr, nullptr};     ///< out: the peer's; in: ours
-    std::atomic<std::uint64_t>* word = nullptr;  ///< out: our consumed word, or the peer's register; in: theirs, ours
+    /// In: round whose payload is being read in the sender's memory. Out: last round exposed without staging, or 0.
+    round_no exposed = 0;
+    shm_cell* cells[2] = {nullptr, nullptr};  ///< out: the peer's cells; in: our cells
+    /// Out: our consumed word or the peer's register. In: the peer's consumed word or our register.
+    std::atomic<std::uint64_t>* word = nullptr;
     std::uint32_t instance = 0;
-    const std::atomic<std::uint8_t>* left = nullptr;  ///< whether the peer has left the instance; from link() on
-    shm_claim* claim = nullptr;        ///< out: ours; in: theirs; where messages may be read in the sender's memory
-    const end_word* closed = nullptr;  ///< in: theirs
-    staging_area* staging = nullptr;   ///< out: reserved where the source may be foreign; its block's
+    const std::atomic<std::uint8_t>* left = nullptr;  ///< set by the peer when it leaves the instance; from link() on
+    shm_claim* claim = nullptr;        ///< if messages may be read in the sender's memory; out: ours; in: the peer's
+    const end_word* closed = nullptr;  ///< in: the peer's end_word
+    staging_area* staging = nullptr;   ///< out: set if the source may be foreign; owned by the block
     doorbell* peer_bell = nullptr;
-    std::uint64_t read_above = k_never;  ///< bytes above which the receiver reads the sender's process
-    round_no signalled = 0;              ///< out: what the peer's register holds
-    message_target into{};               ///< in: where the awaited message is to go
-    message delayed{};                   ///< out: waits for credit
+    std::uint64_t read_above = k_never;  ///< size above which the receiver reads the sender's process, in bytes
+    round_no signalled = 0;              ///< out: value of the peer's register
+    message_target into{};               ///< in: target of the awaited message
+    message delayed{};                   ///< out: message that waits for credit
     round_no delayed_round = 0;
     std::uint32_t watch_at = k_no_watch;
   };
   static constexpr std::uint32_t k_no_watch = ~std::uint32_t{0};
 
-  struct block {  ///< what one instance holds of this rank's region
+  struct block {  ///< the part of this rank's region that one instance uses
     shm_block* head = nullptr;
-    std::vector<rank> members;  ///< of its world, by rank there
+    std::vector<rank> members;  ///< ranks in the segment, by rank of the world
     std::vector<link_id> links;
-    std::vector<shm_block*> of_ranks;  ///< the blocks of all members, by rank; empty until it is linked
+    std::vector<shm_block*> of_ranks;  ///< blocks of all members, by rank; empty until linked
     std::vector<std::unique_ptr<staging_area>> stagings;
-    bool is_reported = false;  ///< as cancelled
+    bool is_reported = false;  ///< the cancellation was reported
   };
 
-  /// What is over here, and may still be looked at by members that have not left it.
+  /// Memory of a detached instance or a closed board. Members may access it until they have left, too.
   struct retired_piece {
     std::byte* memory = nullptr;
-    const std::atomic<std::uint8_t>* left = nullptr;  ///< by member
+    const std::atomic<std::uint8_t>* left = nullptr;  ///< one byte per member
     std::vector<rank> members;
     std::vector<std::unique_ptr<staging_area>> stagings;
-    std::uint32_t place_on_record = shm_record::k_places;  ///< none
+    std::uint32_t place_on_record = shm_record::k_places;  ///< k_places: not on record
   };
 
   shm_endpoint(std::shared_ptr<shm_segment> segment, rank self, const shm_options& options);
@@ -209,24 +214,24 @@ class shm_endpoint final : public endpoint {
   memory_probe probe_;
   enum class reach : std::uint8_t { unknown, none, all };
   std::vector<reach> reach_;  ///< by rank: whether its process can be read
-  rank culprit_ = k_no_rank;  ///< who, perhaps alive, shows a message that cannot be taken
+  rank culprit_ = k_no_rank;  ///< rank, possibly alive, whose message cannot be read
   std::vector<link_state> links_;
   std::vector<link_id> free_links_;
   std::vector<watch> watches_;
-  ringer ringer_;  ///< of peers written to since the last flush
+  ringer ringer_;  ///< peers written to since the last flush
   std::unordered_map<std::uint32_t, block> blocks_;
   std::vector<shm_board*> boards_;
   std::vector<retired_piece> retired_;
-  std::size_t reap_at_ = 0;                 ///< of them
-  std::vector<std::uint32_t> free_places_;  ///< on record, of those below next_place_
+  std::size_t reap_at_ = 0;                 ///< size of retired_ at which reap() runs next
+  std::vector<std::uint32_t> free_places_;  ///< free places on record below next_place_
   std::uint32_t next_place_ = 0;
   enum class expected : std::uint8_t { nothing, something, in_vain };
-  std::vector<expected> expected_of_;  ///< by rank, when dead peers were last looked for
-  std::uint64_t news_seen_ = 0;        ///< shm_segment::bad_news
-  rank losses_seen_ = 0;               ///< of those on record
+  std::vector<expected> expected_of_;  ///< by rank, as of the last search for dead peers
+  std::uint64_t news_seen_ = 0;        ///< last value of shm_segment::bad_news
+  rank losses_seen_ = 0;               ///< losses on record that were reported
   std::uint64_t areas_shown_ = 0;
   status health_ = status::ok;
-  /// When a message of culprit_ could not be taken, which may be because its process is about to be gone.
+  /// Time of the first message of culprit_ that could not be read, possibly because its process was about to end.
   std::chrono::steady_clock::time_point culprit_since_{};
 
   std::thread watcher_;

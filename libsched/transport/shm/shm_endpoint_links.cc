@@ -1,4 +1,4 @@
-// What instances and worlds hold of the segment: blocks, links to the ends of peers, boards.
+// The parts of the segment that instances and worlds use: blocks, links to the ends of peers, boards.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -32,7 +32,7 @@ result<std::unique_ptr<board>> shm_endpoint::open_board(std::size_t most) {
   return std::unique_ptr<board>(make_board(*new (memory) shm_board_words{}));
 }
 
-// The home board lies in the page of its rank, for ever.
+// The home board is in the page of its rank and is never freed.
 void shm_endpoint::retire(const shm_board& over) {
   if (&over.words() == &page_->home_board) return;
   const std::span<const rank> members = over.members();
@@ -109,7 +109,7 @@ member_address shm_endpoint::address_of(std::uint32_t id) const {
   return {.near = segment_->offset_of(reinterpret_cast<const std::byte*>(blocks_.at(id).head))};
 }
 
-// The edge's own, or that of an edge that sends the same.
+// Returns the staging area of the edge, which edges that send the same bytes share.
 shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, block& region) {
   const auto is_its = [&](const auto& area) { return area->source == edge.source && area->bytes == edge.capacity; };
   if (edge.source != 0)
@@ -122,7 +122,7 @@ shm_endpoint::staging_area* shm_endpoint::staging_for(const edge_spec& edge, blo
 
 namespace {
 
-/// Names an edge among those of a rank pair; both ends write it as seen from the end that sends.
+/// Returns a key that identifies an edge among those of a rank pair, as seen from this rank.
 constexpr std::uint64_t name_of_edge(std::uint32_t tag, bool is_sent_by_us, bool is_signal) {
   return std::uint64_t{tag} << 2 | (is_sent_by_us ? 2u : 0u) | (is_signal ? 1u : 0u);
 }
@@ -140,11 +140,11 @@ status shm_endpoint::link(std::uint32_t id, std::span<const member_address> all)
     ours.of_ranks.clear();
     return status::unmatched;
   }
-  if (ours.head->closed.is_set()) cancel(id, ours.head->closed.reason());  // the others may not know
+  if (ours.head->closed.is_set()) cancel(id, ours.head->closed.reason());  // other members have yet to get the reason
   return connect_all(ours);
 }
 
-// Looks once through every peer's rows.
+// Searches the rows of each peer once.
 status shm_endpoint::connect_all(const block& ours) {
   std::map<std::pair<rank, std::uint64_t>, link_id> open;
   for (const link_id link : ours.links) {
@@ -168,14 +168,14 @@ status shm_endpoint::connect_all(const block& ours) {
   return status::ok;
 }
 
-/// A rank's end of an instance; nullptr if what it shows is none.
+/// Returns a rank's end of an instance, or nullptr if the offset is invalid.
 shm_block* shm_endpoint::block_at(rank peer, std::uint64_t offset, std::size_t members) const {
   if (offset % alignof(shm_block) != 0) return nullptr;
   const bool is_sound = segment_->holds(peer, offset, shm_block::bytes_for(0, members));
   return is_sound ? reinterpret_cast<shm_block*>(segment_->at(offset)) : nullptr;
 }
 
-/// None if what the rank shows cannot be.
+/// Returns the rows of a peer's block; none if their number is invalid.
 std::span<const edge_row> shm_endpoint::edges_of(rank peer, shm_block& theirs, std::size_t members) const {
   const std::uint64_t rows = theirs.rows;
   const std::uint64_t offset = segment_->offset_of(reinterpret_cast<const std::byte*>(&theirs));
@@ -188,7 +188,7 @@ std::size_t shm_endpoint::index_of(rank who, const block& held) {
   return static_cast<std::size_t>(std::ranges::find(held.members, who) - held.members.begin());
 }
 
-// A peer that has not joined yet is asked again.
+// Tests once whether the peer's process can be read. If the peer did not join yet, a later call tests again.
 bool shm_endpoint::can_read(rank peer) {
   reach& known = reach_[static_cast<std::size_t>(peer)];
   const shm_page& page = segment_->page(peer);
@@ -206,7 +206,7 @@ std::uint64_t shm_endpoint::read_above(const edge_spec& edge, bool is_mutual) {
   return is_mutual ? k_eager_bytes : k_one_way_bytes;
 }
 
-// Points this end of an edge at the peer's.
+// Connects this end of an edge to the peer's end.
 status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_block& theirs) {
   const edge_spec& edge = state.spec;
   edge_spec opposite = edge;
@@ -228,7 +228,8 @@ status shm_endpoint::connect(link_state& state, const edge_row& row, const shm_b
   return status::ok;
 }
 
-// Once its `left` byte is set, a peer may give its block to another instance: nothing is written there any more.
+// A peer may reuse its block for another instance as soon as this rank has set its `left` byte there. So that store is
+// the last store to the block.
 void shm_endpoint::detach(std::uint32_t id) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -241,20 +242,21 @@ void shm_endpoint::detach(std::uint32_t id) {
   const std::uint32_t place = held.head->place_on_record;
   if (place != shm_record::k_places) record_->set_label(place, {});
   const std::size_t self = index_of(self_, held);
-  const bool is_closed = held.head->closed.is_set();  // the rank that has cancelled may have died before all know
+  // The reason is passed on, because the cancelling rank may have died before it reached all members.
+  const bool is_closed = held.head->closed.is_set();
   for (std::size_t m = 0; m < held.of_ranks.size(); ++m) {
     if (m == self) continue;
     if (is_closed) held.of_ranks[m]->closed.record(held.head->closed.reason());
     held.of_ranks[m]->left(self).store(1, std::memory_order_release);
   }
-  if (held.of_ranks.empty()) held.members.clear();  // nobody else knows it
+  if (held.of_ranks.empty()) held.members.clear();  // no other rank uses the block
   retired_.push_back({reinterpret_cast<std::byte*>(held.head), &held.head->left(0), std::move(held.members),
                       std::move(held.stagings), place});
   reap();
 }
 
-// A peer may write to a retired block until it has left the instance, too, and may ask for the rounds on record. Where
-// this rank is far ahead of a peer and much is left, it looks again when there is twice as much.
+// Frees retired memory that all members have left. Until then, a peer may write to a retired block and read the rounds
+// on record. If much remains because a peer is far behind, the next search waits until the number has doubled.
 void shm_endpoint::reap() {
   if (retired_.size() < reap_at_) return;
   std::erase_if(retired_, [this](const retired_piece& over) {

@@ -1,4 +1,4 @@
-// What a rank sees of its peers beside messages: what they have entered and wait for, and that they are gone.
+// The state of peers apart from messages: the rounds that they have entered, their waits, and their loss.
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +10,8 @@
 namespace lsched {
 namespace {
 
-constexpr std::chrono::milliseconds k_longest_exit{50};  // from the loss of its memory until a process is seen to end
+/// The time from the loss of its memory until the end of a process is visible.
+constexpr std::chrono::milliseconds k_longest_exit{50};
 
 }  // namespace
 
@@ -30,7 +31,7 @@ bool shm_endpoint::has_ended(rank peer, bool is_awaited) const {
   return is_gone(process.number) || (is_awaited && state_of_process(process.number) == rank_state::ending);
 }
 
-/// The next rank, in a ring, that is there and no thread of this process.
+/// Returns the next rank, in a ring, that has not closed, is not lost, and is no thread of this process.
 rank shm_endpoint::find_successor() const {
   for (rank i = 1; i < segment_->ranks(); ++i) {
     const rank peer = (self_ + i) % segment_->ranks();
@@ -41,8 +42,8 @@ rank shm_endpoint::find_successor() const {
   return self_;
 }
 
-// The rank counts as open only when the kernel marks its end. So no end of an open rank goes unnoticed, not even an
-// exec, which leaves the process alive.
+// A rank counts as open only after its life word is held. So no end of an open rank is missed, not even an exec, which
+// leaves the process alive.
 std::optional<failure> shm_endpoint::begin_to_watch() {
   watcher_ = start_quietly("lsched-watcher", [this] { watch_peers(); });
   is_watching_.wait(false);
@@ -55,7 +56,8 @@ std::optional<failure> shm_endpoint::begin_to_watch() {
       self_};
 }
 
-// If any rank survives, one does whose successor has not. A rank that ends without closing is lost.
+// Watches the successor in the ring. If some ranks are lost and others survive, at least one survivor has a lost
+// successor, so each loss is noticed. A rank that ends without closing is lost.
 void shm_endpoint::watch_peers() {
   {
     const life_word::holder alive(page_->life);
@@ -65,7 +67,8 @@ void shm_endpoint::watch_peers() {
       const rank peer = find_successor();
       const shm_page& page = segment_->page(peer);
       watched_.store(peer);
-      const std::uint32_t seen = page.life.value();  // before the state: a peer closes, and then changes its word
+      // Read before the state, because a peer closes before it changes its word.
+      const std::uint32_t seen = page.life.value();
       if (peer != self_ && page.state_of_rank.load() == shm_page::closed) continue;
       if (page.life.has_ended()) {
         segment_->record_lost(peer);
@@ -120,21 +123,21 @@ rank_state shm_endpoint::state_of(rank who) const {
   return has_visible_process(who) ? state_of_process(process.number) : rank_state::unknown;
 }
 
-// What is on record stays true: those who have noticed that loss may have ended or closed since, and are not to blame.
+// The losses on record decide. Ranks that have noticed them may have ended or closed since, and are not to blame.
 rank shm_endpoint::find_dead_peer() {
   if (const rank lost = find_lost_peer(); lost != k_no_rank) segment_->record_lost(lost);
   if (const rank first = segment_->lost_after(0); first != k_no_rank) return first;
   if (culprit_ != k_no_rank && std::chrono::steady_clock::now() - culprit_since_ > k_longest_exit)
-    health_ = status::transport;  // all are alive: it is memory that the system does not let us read
+    health_ = status::transport;  // all peers are alive, so the system denies access to the memory
   return k_no_rank;
 }
 
-// The dead before the closed: whoever has noticed a death ends its schedules and closes, and is not to blame.
+// Dead peers come before closed peers. A rank that notices a death ends its schedules and closes, and is not to blame.
 rank shm_endpoint::find_lost_peer() {
   find_awaited_peers();
   for (rank peer = 0; peer < segment_->ranks(); ++peer) {
     const bool is_awaited = expected_of_[static_cast<std::size_t>(peer)] == expected::something;
-    // Asked first: the peer may close, and then end.
+    // The end is read before the state, because the peer may close and then end.
     if (!segment_->is_lost(peer) && has_ended(peer, is_awaited) &&
         segment_->page(peer).state_of_rank.load() != shm_page::closed)
       return peer;
@@ -144,7 +147,7 @@ rank shm_endpoint::find_lost_peer() {
   return k_no_rank;
 }
 
-// Whether a peer has closed, or left the instance, is asked before its word is read: what came before is not lost.
+// Reads whether a peer has closed or has left the instance before its word, so that no earlier message is missed.
 void shm_endpoint::find_awaited_peers() {
   std::ranges::fill(expected_of_, expected::nothing);
   for (const watch& waiting : watches_) {
@@ -153,7 +156,7 @@ void shm_endpoint::find_awaited_peers() {
     const bool has_closed = segment_->page(peer).state_of_rank.load() == shm_page::closed;
     const bool has_left = state.left != nullptr && state.left->load(std::memory_order_acquire) != 0;
     if (waiting.word->load() >= waiting.goal) continue;
-    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // before it left
+    const bool is_given_up = blocks_.at(state.instance).head->closed.is_set();  // the peer set it before it left
     if (has_left && !is_given_up) report_cancelled({state.instance, {peer, status::peer}, true});
     expected& known = expected_of_[static_cast<std::size_t>(peer)];
     if (known != expected::in_vain)

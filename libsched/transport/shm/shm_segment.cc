@@ -27,9 +27,9 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_magic = 0x6465686373626c45;  // the layout below; changes with it
+constexpr std::uint64_t k_magic = 0x6465686373626c45;  // changes with the layout below
 constexpr std::size_t k_page_bytes = 4096;
-constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // who maps it may touch all of it
+constexpr int k_seals = F_SEAL_SHRINK | F_SEAL_GROW;  // a mapped segment can always be touched as a whole
 
 #ifndef MADV_POPULATE_WRITE  // Linux 5.14
 #define MADV_POPULATE_WRITE 23
@@ -53,15 +53,15 @@ std::uint64_t machine_bytes() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// What RLIMIT_AS leaves a process, of which the program has half.
+/// Returns the address space that the segment may use: half of RLIMIT_AS, because the program needs the rest.
 std::uint64_t address_limit() {
   rlimit limit{};
   const bool is_limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   return is_limited ? limit.rlim_cur / 2 : shm_segment::k_most_reserved;
 }
 
-/// Where the machine or a limit does not give what is asked for. Advises a quarter of what has failed, because the
-/// program needs address space, too.
+/// Returns the failure of a machine or a limit that lacks address space. Advises a quarter of the failed size, because
+/// the program needs address space too.
 failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
   const std::uint64_t less = std::bit_floor(stride) / 4 >> 20;
   const std::string advice =
@@ -71,7 +71,7 @@ failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
                                  std::to_string(stride >> 20) + " MiB (" + why + "): " + advice};
 }
 
-/// The failure of a segment that would be larger than RLIMIT_FSIZE allows a file to be.
+/// Returns the failure of a segment that would be larger than RLIMIT_FSIZE allows a file to be.
 failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
   return {status::no_memory,
           "shared memory: the segment of " + std::to_string(bytes >> 20) + " MiB exceeds the file size limit of " +
@@ -79,14 +79,14 @@ failure over_file_limit(std::uint64_t bytes, std::uint64_t limit) {
               " MiB (`ulimit -f`). Set LSCHED_REGION (bytes for each rank) lower, or raise the limit"};
 }
 
-/// The most bytes that a segment of default size may have: by address space, and by the size of its file.
+/// Returns the largest size of a segment with default regions, by the limits of address space and file size.
 std::uint64_t most_bytes_by_limits() { return std::min(address_limit(), file_size_limit()); }
 
 bool write_at(int file, std::uint64_t offset, const void* from, std::size_t bytes) {
   return pwrite(file, from, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
 }
 
-/// A descriptor that is closed unless it is given away.
+/// Owns a descriptor and closes it unless the descriptor was moved out.
 struct owned_descriptor {
   int number;
   ~owned_descriptor() {
@@ -94,8 +94,8 @@ struct owned_descriptor {
   }
 };
 
-/// A call of the system has failed, with errno. Its name begins `what`. No limit and no argument of ours explains EPERM
-/// or ENOSYS here.
+/// Returns the failure of a system call, from errno. `what` begins with the name of the call. EPERM and ENOSYS mean a
+/// sandbox, because no limit and no argument used here causes them.
 failure system_failure(const char* what) {
   const bool is_refused = errno == EPERM || errno == ENOSYS;
   const char* const advice = is_refused
@@ -106,14 +106,14 @@ failure system_failure(const char* what) {
           std::string("shared memory: ") + what + ": " + std::strerror(errno) + advice};
 }
 
-/// Without this call, which std::mutex needs, too, the process would abort later.
+/// Returns a failure if a sandbox refuses futex. std::mutex needs it too, so the process would abort later.
 std::optional<failure> find_refused_futex() {
   std::uint32_t word = 0;
   if (syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0) >= 0) return std::nullopt;
   return system_failure("futex, to wake a rank");
 }
 
-/// Where the recording is, if it is in a file. Device and inode tell that file from any other of the same name.
+/// The file of the recording, if there is one. Device and inode distinguish the file from others of that name.
 struct recorder_file {
   std::array<char, 1024> path;
   std::uint64_t device, inode;
@@ -121,7 +121,7 @@ struct recorder_file {
   bool exists() const { return path.front() != '\0'; }
 };
 
-/// Makes the file. Processes that map the segment may have another working directory.
+/// Creates the file. Its path is absolute, because processes that map the segment may have another working directory.
 result<recorder_file> create_recorder(const std::string& name, std::int64_t ranks) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(name, error);
@@ -142,7 +142,7 @@ result<recorder_file> create_recorder(const std::string& name, std::int64_t rank
   return made;
 }
 
-/// The file of so many bytes. The descriptor is the caller's.
+/// Opens the file and checks its identity and size. The caller owns the descriptor.
 result<int> open_recorder(const recorder_file& recorder, int access, std::uint64_t bytes) {
   owned_descriptor file{::open(recorder.path.data(), access | O_CLOEXEC | O_NONBLOCK)};
   struct stat info {};
@@ -154,7 +154,7 @@ result<int> open_recorder(const recorder_file& recorder, int access, std::uint64
   return std::exchange(file.number, -1);
 }
 
-/// Puts the file in the place of the recording that is mapped there.
+/// Maps the file over the recording in the segment.
 std::optional<failure> map_recorder(const recorder_file& recorder, std::byte* place, std::uint64_t bytes) {
   const auto opened = open_recorder(recorder, O_RDWR, bytes);
   if (!opened) return opened.error();
@@ -175,10 +175,11 @@ struct shm_segment::header {
   process_id creator;
   recorder_file recorder;
   alignas(64) std::atomic<std::uint64_t> bad_news;
-  std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or will not
-  doorbell entrance;                   ///< rung by the last one
+  std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or never will
+  doorbell entrance;                   ///< rung by the last rank to enter
 
-  // Nothing of it is believed before it fits the file: a descriptor may be anything.
+  // Returns whether the header fits a file of this size. The descriptor may be any file, so all fields are checked
+  // first.
   bool describes(std::uint64_t bytes) const {
     if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
     if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
@@ -210,7 +211,8 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  // Above the standard streams: where a stream is closed, the program would print into the segment.
+  // The descriptor lies above the standard streams. If the program starts with a closed stream, its output must not go
+  // into the segment.
   const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (lowest.number < 0) return system_failure("memfd_create, to make the segment");
   owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
@@ -274,7 +276,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     const std::uint64_t offset = recording_offset_of(first.ranks);
     if (auto why = map_recorder(first.recorder, segment->at(offset), recording_bytes(first.ranks))) return *why;
   }
-  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive for as long.
+  // A core dump would fault in every page that any rank has touched, and would keep the dying rank alive meanwhile.
   if (madvise(base, bytes, MADV_DONTDUMP) != 0) return system_failure("madvise, to keep the segment out of core dumps");
   return segment;
 }
@@ -331,8 +333,8 @@ void shm_segment::enter(rank who, shm_page::state as) {
     ring(head().entrance, doorbell::waiter, INT_MAX);
 }
 
-// The last rank to enter wakes all. From time to time each rank looks whether another one has died on its way: such a
-// rank has no thread yet by which the others could learn of its end.
+// The last rank to enter wakes all ranks. Each rank also checks periodically whether another rank has ended before it
+// opened, because such a rank has no watcher thread yet.
 std::optional<failure> shm_segment::wait_for_ranks(std::chrono::nanoseconds limit) {
   using clock = std::chrono::steady_clock;
   const auto deadline = clock::now() + limit;
@@ -384,7 +386,7 @@ shm_page& shm_segment::page(rank of) const {
 
 shm_record& shm_segment::record(rank of) const { return record_in(at(recording_offset_of(ranks())), of); }
 
-// With system calls: a look at memory that nobody has written yet would allocate it.
+// Reads with system calls, because a load from memory that was never written would allocate it.
 result<std::string> shm_segment::read_recording(int descriptor) {
   header first{};
   struct stat info {};
@@ -434,7 +436,7 @@ shm_heap::shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches
   free_[segment_->offset_of(begin_)] = segment_->stride();
 }
 
-// A system that has no pages left, or does not know the request, provides them at first use as usual.
+// If the system has no free pages or does not support the request, pages are allocated at first use as usual.
 std::byte* shm_heap::allocate(std::size_t bytes) {
   std::byte* const memory = take(bytes);
   if (touches_ && memory != nullptr && bytes >= k_page_bytes) (void)madvise(memory, bytes, MADV_POPULATE_WRITE);
@@ -483,7 +485,7 @@ void shm_heap::deallocate(std::byte* place) {
   free_[start] = size;
 }
 
-// Pages that were touched are kept for the next who allocates, but not without end.
+// Keeps touched pages for the next allocation, up to a limit.
 void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
   kept_ += bytes;
   if (kept_ <= k_most_kept) return;

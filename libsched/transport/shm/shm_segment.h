@@ -1,14 +1,14 @@
-// The memory that the ranks of one node share: one mapping, one region per rank, no names.
+// The memory that the ranks of one node share: one mapping with one region per rank, and no name in the file system.
 //
-// It is an anonymous memory file (memfd): nothing ever appears under /dev/shm, and the kernel frees it with the
-// last process that maps it, whoever is killed when. Its size is sealed, only its user may open it, and a process that
-// has mapped it keeps no descriptor that programs it executes would inherit. A place in it is written as an offset from
-// its start, which means the same in every process.
+// The segment is an anonymous memory file (memfd). Nothing appears under /dev/shm. The kernel frees the memory with the
+// last process that maps it, even if processes are killed. Its size is sealed, and only its user may open it. A process
+// that has mapped the segment keeps no descriptor that executed programs would inherit. Places in the segment are
+// written as offsets from its start, which are valid in every process.
 //
 //     | header | page 0 | … | recording | region 0 | …          region r starts at data_offset + r * stride
 //
-// The recording may lie in a file instead, which every process maps in its place (shm_recording.h). Regions are sparse:
-// `stride` is address space, not memory; pages are taken when touched. Core dumps leave the segment out.
+// If the recording is in a file, every process maps the file over that part (shm_recording.h). Regions are sparse:
+// `stride` is address space, and pages are allocated when touched. Core dumps exclude the segment.
 #pragma once
 
 #include <atomic>
@@ -32,17 +32,17 @@
 
 namespace lsched {
 
-/// What each rank shows its peers. All zeroes: not there yet.
+/// The words that each rank publishes to its peers. All zeros: the rank is absent.
 struct shm_page {
   enum state : std::uint32_t { absent, open, closed };
 
   doorbell bell;
   alignas(64) life_word life;  ///< held by the thread that watches other ranks
   std::atomic<std::uint32_t> state_of_rank;
-  std::atomic<process_id> process;   ///< that has taken the rank's place
+  std::atomic<process_id> process;   ///< process that has taken the rank's place
   std::atomic<std::uint64_t> probe;  ///< address of the rank's memory_probe in its process
-  std::atomic<std::int32_t> lost;    ///< of the r-th page: the rank that was lost after r others, plus one
-  /// Parts of the rank's region that are never given back: offsets, and lengths, which are written last. 0: none yet.
+  std::atomic<std::int32_t> lost;    ///< page r: rank that was lost after r others, plus one; 0: none
+  /// Parts of the rank's region that are never freed. The length is written last; 0: unused.
   static constexpr std::size_t k_kept_parts = 16;
   struct {
     std::atomic<std::uint64_t> offset, bytes;
@@ -54,21 +54,21 @@ struct shm_page {
 
 class shm_segment {
  public:
-  /// A new segment for `ranks` ranks of one process, or of processes that will inherit or receive `descriptor()`.
-  /// `stride_bytes` 0: default_stride() of this machine. NO_MEMORY says what to ask for. `cores`: what the ranks share,
-  /// if the creator knows. `recorder`: the file that is to hold the recording; empty: none does.
+  /// Creates a segment for `ranks` ranks of one process, or of processes that inherit or receive `descriptor()`. If
+  /// `stride_bytes` is 0, a region has default_stride() of this machine. `cores`: cores that the ranks share; 0:
+  /// unknown. `recorder`: file for the recording, or empty. NO_MEMORY: the text advises a smaller size.
   static result<std::shared_ptr<shm_segment>> create(rank ranks, std::size_t stride_bytes = 0, unsigned cores = 0,
                                                      const std::string& recorder = {});
 
-  /// A rank's share of address space where nothing else is said: as much as the machine has memory, but all together
-  /// not more than `most` or k_most_reserved. Pages are taken when touched.
+  /// Returns the default size of a region in address space: the memory of the machine, but for all regions together at
+  /// most `most` and k_most_reserved. Pages are allocated when touched.
   static std::uint64_t default_stride(rank ranks, std::uint64_t memory, std::uint64_t most);
   static constexpr std::uint64_t k_most_reserved = std::uint64_t{1} << 46;
 
-  /// Returns whether the descriptor is that of a segment, of any version.
+  /// Returns whether the descriptor refers to a segment of any version.
   static bool is_segment(int descriptor);
 
-  /// Maps a segment that another process created, and closes the descriptor, also on failure.
+  /// Maps a segment that another process created. Closes the descriptor, also on failure.
   static result<std::shared_ptr<shm_segment>> adopt(int descriptor);
 
   ~shm_segment();
@@ -76,49 +76,48 @@ class shm_segment {
   shm_segment& operator=(const shm_segment&) = delete;
 
   rank ranks() const;
-  unsigned cores() const;      ///< as its creator said; 0: unknown
+  unsigned cores() const;      ///< as given by the creator; 0: unknown
   process_id creator() const;  ///< the launcher, or a rank
-  /// For processes that inherit or receive it; closed by exec. -1: the segment was adopted.
+  /// The descriptor for processes that inherit or receive it. exec closes it. -1: the segment was adopted.
   int descriptor() const { return descriptor_; }
   std::size_t stride() const;
-  /// For people: that a rank's region is smaller than the machine's memory, of which the ranks could use as much; or
-  /// nothing.
+  /// Returns a warning if the regions are smaller than the machine's memory, and else an empty string.
   std::string words_for_small_regions() const;
 
-  /// The rank whose loss was noticed after so many others, by any rank; k_no_rank: none yet.
+  /// Returns the rank whose loss was recorded after `others` other losses, by any rank; k_no_rank: no such loss yet.
   rank lost_after(rank others) const;
   bool is_lost(rank who) const;
 
-  /// Records that `who` is lost, behind the losses that are on record, and wakes all ranks. Returns false if the loss
-  /// is on record already. A rank that notices a loss records it before anything that follows from it. So a rank that
-  /// has ended because of a loss comes after that loss.
+  /// Records that `who` is lost, after the losses on record, and wakes all ranks. Returns false if this loss is on
+  /// record already. A rank records a loss before it acts on it. So a rank that ends because of a loss comes after that
+  /// loss on record.
   bool record_lost(rank who);
 
-  /// Wakes the threads of all ranks, whatever they sleep for: bad_news() has something new.
+  /// Increments bad_news() and wakes the sleeping threads of all ranks.
   void wake_ranks() const;
 
-  /// A rank that was absent has opened its endpoint, or will not.
+  /// Records that a rank that was absent has opened its endpoint, or never will.
   void enter(rank who, shm_page::state as);
 
-  /// Waits, asleep, until every rank has entered: the first commit looks at all of them. TIMEOUT names a rank that has
-  /// not come within the limit. PEER names the rank that was lost first.
+  /// Sleeps until every rank has entered, because the first commit reads the pages of all ranks. TIMEOUT names a rank
+  /// that has not entered within the limit. PEER names the rank that was lost first.
   std::optional<failure> wait_for_ranks(std::chrono::nanoseconds limit);
 
   shm_page& page(rank of) const;
   shm_record& record(rank of) const;
-  /// The recording of the segment that this descriptor is of, for parse_recording; the descriptor stays the caller's.
-  /// VERSION; TRANSPORT where the recording is a file and another one has its place.
+  /// Reads the recording of a segment, for parse_recording. The caller keeps the descriptor of the segment. VERSION;
+  /// TRANSPORT if another file has replaced the file of the recording.
   static result<std::string> read_recording(int descriptor);
-  /// What every rank has to hear of: that an instance was given up, or that a rank is lost. Grows with each: who has
-  /// seen the same number has nothing to look for.
+  /// The counter of events that every rank must notice: cancelled instances and lost ranks. A rank has nothing to
+  /// search for while the counter is unchanged.
   std::atomic<std::uint64_t>& bad_news() const;
   std::byte* at(std::uint64_t offset) const { return base_ + offset; }
   std::uint64_t offset_of(const std::byte* place) const { return static_cast<std::uint64_t>(place - base_); }
   std::uint64_t region_start(rank of) const;
-  /// The rank whose region holds the offset; k_no_rank: none does.
+  /// Returns the rank whose region holds the offset, or k_no_rank.
   rank region_of(std::uint64_t offset) const;
 
-  /// Whether [offset, offset + bytes) lies in the region of `of`: peers' offsets are checked before use.
+  /// Returns whether [offset, offset + bytes) lies in the region of `of`. Offsets from peers are checked before use.
   bool holds(rank of, std::uint64_t offset, std::uint64_t bytes) const;
 
  private:
@@ -135,16 +134,16 @@ class shm_segment {
   std::size_t bytes_;
 };
 
-/// Hands out pieces of this rank's own region. First fit with coalescing; a cold path. Any thread.
+/// Allocates pieces of this rank's own region. First fit with coalescing; a cold path. Any thread.
 class shm_heap {
  public:
-  /// So much memory that is free may have been touched; pages of more are given back to the system.
+  /// The limit of free memory whose pages may have been touched. Pages above the limit are returned to the system.
   static constexpr std::uint64_t k_most_kept = std::uint64_t{32} << 20;
 
-  /// `touches`: the system provides the pages of what is allocated at once, and not at their first use.
+  /// `touches`: allocate() populates the pages at once instead of at their first use.
   shm_heap(std::shared_ptr<shm_segment> segment, rank self, bool touches = false);
 
-  /// 64-byte aligned (4096 from one page upwards); null when the region is full.
+  /// Returns memory with an alignment of 64 bytes, or 4096 bytes from one page upwards; nullptr if the region is full.
   std::byte* allocate(std::size_t bytes);
   void deallocate(std::byte* place);
   bool owns(const std::byte* place, std::uint64_t bytes) const;
@@ -159,7 +158,7 @@ class shm_heap {
   std::mutex guard_;
   std::map<std::uint64_t, std::uint64_t> free_;  ///< offset -> bytes
   std::map<std::uint64_t, std::uint64_t> used_;
-  std::uint64_t kept_ = 0;  ///< free and, as far as is known, touched
+  std::uint64_t kept_ = 0;  ///< free bytes that may have been touched
   const bool touches_;
 };
 
