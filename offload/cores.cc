@@ -14,7 +14,7 @@
 namespace lsched {
 namespace {
 
-/// This process's path in one cgroup hierarchy; "" names the unified one.
+/// Returns this process's path in one cgroup hierarchy; "" names the unified hierarchy.
 std::string cgroup_path(std::string_view controller) {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -29,7 +29,7 @@ std::string cgroup_path(std::string_view controller) {
   return {};
 }
 
-/// Quota ÷ period of one control group, or infinity.
+/// Returns quota ÷ period of one control group, or infinity.
 double quota_of(const std::string& folder) {
   double quota = -1;
   double period = 0;
@@ -40,7 +40,7 @@ double quota_of(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : INFINITY;
 }
 
-/// The tightest quota on the way from this process's group to the root.
+/// Returns the tightest quota on the path from this process's group to the root.
 double tightest_quota(const std::string& mount, std::string path) {
   double tightest = quota_of(mount);
   while (!path.empty() && path != "/") {
@@ -75,7 +75,7 @@ int this_thread_number() {
   return number;
 }
 
-// "number (name) state …", where the name may contain anything.
+// The line has the form "number (name) state …". The name may contain any character.
 bool is_asleep(int thread) {
   const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
   std::ifstream file(path);

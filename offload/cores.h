@@ -1,4 +1,4 @@
-// How many cores there are for us (affinity, and what the control group grants), and which one a thread runs on.
+// The number of cores that this process may use (affinity and control group), and the placement of threads.
 #pragma once
 
 #include <optional>
@@ -7,37 +7,38 @@
 
 namespace lsched {
 
-/// The cores that the calling thread may run on, ascending, as the operating system numbers them. Empty if it does
-/// not tell.
+/// Returns the cores that the calling thread may run on, in ascending order of the system's numbers. Empty if the
+/// system does not report them.
 std::vector<unsigned> allowed_cores();
 
-/// The smaller of `cores` and what this process's control group (1 or 2) grants per time, rounded up; at least 1.
+/// Returns the smaller of `cores` and the CPU quota of this process's control group (v1 or v2), rounded up; at least 1.
 unsigned within_quota(unsigned cores);
 
-/// Cores that this process may use: within_quota of its affinity mask. Reads the operating system; cold path.
+/// Returns the number of cores that this process may use: within_quota() of its affinity mask. Reads system files:
+/// slow.
 unsigned usable_cores();
 
-/// The number that the system gives the calling thread.
+/// Returns the system's number of the calling thread.
 int this_thread_number();
 
-/// Whether that thread of this process sleeps at present: it neither runs nor waits for a core. True also where the
-/// system does not tell. Takes some microseconds.
+/// Returns whether a thread of this process neither runs nor waits for a core. Also true if the system does not report
+/// the state. Takes some microseconds.
 bool is_asleep(int thread);
 
-/// How many of `ranks` share a core of `cores`, which is at least 1; rounded up.
+/// Returns the number of `ranks` per core, rounded up. `cores` is at least 1.
 constexpr unsigned ranks_per_core(unsigned ranks, unsigned cores) { return (ranks + cores - 1) / cores; }
 
-// --- pinning.cc: the machine's topology, asked through hwloc where it is there ---
+// --- pinning.cc: the topology of the machine, from hwloc if available ---
 
-/// A core for the auxiliary thread of a rank whose application thread runs where the caller runs now: one that
-/// shares the closest cache with the caller's core, is allowed for this process and is not the caller's own.
-/// Nothing if there is no such core, if `local_ranks` leave none free, or without hwloc: then the scheduler decides.
+/// Returns a core for the auxiliary thread of a rank whose application thread runs on the caller's present core. The
+/// result is allowed for this process, differs from the caller's core and shares the closest cache with it. Returns
+/// nothing if no such core exists, if `local_ranks` leave no core free, or without hwloc. Then the scheduler decides.
 std::optional<unsigned> core_near_caller(unsigned local_ranks);
 
-/// Binds the calling thread to one core. False, and nothing changed, if the system refuses.
+/// Binds the calling thread to one core. Returns false, without effect, if the system refuses.
 bool bind_this_thread(unsigned core);
 
-/// "hwloc API 2.8.0" or "none".
+/// Returns, for example, "hwloc API 2.8.0", or "none".
 std::string topology_library();
 
 }  // namespace lsched

@@ -14,21 +14,21 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How often a rank that waits looks whether its peers dump core: of other ends it is told.
+// The period in which a waiting rank checks whether peers dump core. The transport reports all other ends of a process.
 constexpr auto k_liveness_period = 50ms;
-constexpr auto k_long_wait = 50us;        // after which the others are told what a rank waits for
-constexpr auto k_first_poll_nap = 50us;   // between polls of a transport that cannot wake us …
-constexpr auto k_longest_poll_nap = 1ms;  // … growing to this while nothing comes
-constexpr auto k_look_period = 1ms;       // of the auxiliary thread at rounds that it leaves to their callers
-constexpr int k_last_looks = 8;           // steps of a leaving owner before it hands over work that keeps coming
-constexpr int k_patience = 64;            // attempts to get the engine before sleeping
+constexpr auto k_long_wait = 50us;        // after this time the other ranks can read the cause of a wait
+constexpr auto k_first_poll_nap = 50us;   // shortest nap between polls of a transport that cannot ring
+constexpr auto k_longest_poll_nap = 1ms;  // longest such nap, reached while no message arrives
+constexpr auto k_look_period = 1ms;  // between the progress thread's polls for rounds that it leaves to their callers
+constexpr int k_last_looks = 8;      // steps of a leaving owner before it hands over work that keeps coming
+constexpr int k_patience = 64;       // attempts to get the engine before sleeping
 
 }  // namespace
 
 // --- ownership --------------------------------------------------------------------------------------------------
 
-// Keeps the record of idling: threads that pass the engine around without moving anything are idle together, and
-// must all go to sleep.
+// Keeps the record of idling: threads that take turns at the engine without moving anything are idle together, and must
+// all go to sleep.
 void driver::take_over() {
   last_look_ = {};
   if (bell_.polling.load() == 0) bell_.polling.store(1);
@@ -40,16 +40,16 @@ bool driver::step() {
   return moved;
 }
 
-// Whether the progress thread should hear of messages once nobody polls.
+// Returns whether peers should ring the progress thread for messages once no thread polls.
 bool driver::auxiliary_listens() const {
   return engine_.is_listening() && has_auxiliary_.load() && !is_left_to_callers();
 }
 
-// Whether the progress thread looks by itself at all that is under way.
+// Returns whether callers poll for all that is outstanding, so that the progress thread need not be rung.
 bool driver::is_left_to_callers() const { return leaves_rounds_ && engine_.has_only_called_rounds(); }
 
-// Nobody polls from here on. Says who wants to hear of messages, then looks once more for those whose sender
-// still saw us polling. True: something moved.
+// Clears `polling` and publishes whether the progress thread wants rings. Then polls once more, for messages whose
+// senders still saw `polling`. Returns whether anything moved or the engine began to listen.
 bool driver::announce_and_look() {
   const bool listened = engine_.is_listening();
   bell_.wanted.store(auxiliary_listens() ? 1 : 0);
@@ -59,10 +59,10 @@ bool driver::announce_and_look() {
   return moved || (engine_.is_listening() && !listened);
 }
 
-// Where nobody needs a ring, `polling` stays as it is: peers read it with every message, and a word that changes
-// twice a round would be fetched from the other core just as often. A waiter that sleeps is rung here in any case.
-// A medium that cannot ring is looked at from time to time: by the auxiliary thread, which is told by `nap` how long it
-// may sleep, as the engine was left, or else is woken.
+// If no thread needs a ring, `polling` stays set. Peers read the word with every message, and a word that changes twice
+// a round would move between the cores just as often. A waiter that sleeps is rung here in any case. A transport that
+// cannot ring must be polled from time to time. The progress thread passes `nap`, which receives the time that it may
+// sleep. Another caller wakes the progress thread instead.
 void driver::let_go(nanoseconds* nap) {
   for (int turns = 1;; ++turns) {
     int looks = 0;
@@ -86,15 +86,16 @@ void driver::let_go(nanoseconds* nap) {
   }
 }
 
-// No message could make anything happen, or whoever it is for looks by himself: none is to wake anybody, and what has
-// woken somebody was for a round that is over, or that he looks at.
+// Clears `wanted` and an earlier `shut_out_`. No message could make anything happen, or the callers poll for their own
+// messages. So no thread is to be rung, and an earlier ring was for a round that has ended or that its caller polls
+// for.
 void driver::expect_nothing() {
   if (bell_.wanted.load() != 0) bell_.wanted.store(0);
   if (shut_out_.load()) shut_out_.store(false);
 }
 
-// Something came after our last look that rang the auxiliary thread, which we shut out. To look again is cheaper than
-// to wake it once more, a few times.
+// Returns whether a ring after the owner's last poll has woken the progress thread in vain, because the owner still had
+// the engine. A few more polls by the owner are cheaper than another wake-up.
 bool driver::was_one_shut_out() { return shut_out_.load() && shut_out_.exchange(false); }
 
 void driver::stand_aside() {
@@ -109,7 +110,7 @@ void driver::with_engine(const std::function<void()>& job) {
   struct release {  // also if the job throws
     driver& owned;
     ~release() {
-      owned.step();  // a rank that waits in a commit may be alone in serving older schedules
+      owned.step();  // without it, a rank that waits in a commit might never serve older schedules
       owned.let_go();
     }
   } const at_end{*this};
@@ -119,7 +120,7 @@ void driver::with_engine(const std::function<void()>& job) {
 void driver::attach(device& gpu) {
   with_engine([&] { engine_.use(gpu); });
   is_beside_device_.store(true);
-  wake_auxiliary();  // which sleeps less long from now on
+  wake_auxiliary();  // because longest_nap() is shorter from now on
 }
 
 bool driver::progress() {
@@ -133,13 +134,13 @@ bool driver::progress() {
 
 // --- idling -----------------------------------------------------------------------------------------------------
 
-// After a step that moved nothing. False: time to sleep.
+// Idles after a step that moved nothing. Returns false if the thread should sleep.
 bool driver::keep_polling(clock::time_point now) {
   if (!is_idle_) {
     is_idle_ = true;
     idle_since_ = now;
     yields_ = 0;
-    last_look_ = {};  // the time since then was spent on work
+    last_look_ = {};  // the time since the last poll was spent on work
   }
   note_look(now);
   check_peers(now);
@@ -149,7 +150,7 @@ bool driver::keep_polling(clock::time_point now) {
   return keeps_on;
 }
 
-// A medium that cannot ring has to be looked at in any case.
+// A transport that cannot ring must be polled even on a shared core.
 void driver::note_look(clock::time_point now) {
   if (policy_.gives_way && last_look_ != clock::time_point()) sharing_.note_look(now, now - last_look_);
   last_look_ = now;
@@ -166,7 +167,8 @@ void driver::check_peers(clock::time_point now) {
   if (engine_.take_published() && bell_.sleepers.load() != 0) ring(bell_, doorbell::waiter, INT_MAX);
 }
 
-// Beside a device nobody sleeps for good: whoever starts the next job may leave, and its ring may be lost.
+// With a device no thread sleeps for long. The thread that starts the next job may return before the job ends, and the
+// device's ring may be lost.
 driver::nanoseconds driver::longest_nap() const {
   return is_beside_device_.load() ? nanoseconds(k_liveness_period) : nanoseconds(1h);
 }
@@ -177,7 +179,7 @@ driver::nanoseconds driver::nap_before(clock::time_point deadline, bool is_waiti
   if (engine_.has_device_work()) nap = std::min<nanoseconds>(nap, k_longest_poll_nap);  // a ring may be lost
   const bool is_left = !is_waiting && is_left_to_callers();
   if (engine_.is_time_driven() && engine_.is_listening() && !is_left) {
-    // While a round is under way a message is due soon; a partial instance that merely serves can wait longer.
+    // While a round is outstanding a message is due soon. A partial instance that merely serves can wait longer.
     const nanoseconds longest = engine_.is_busy() ? nanoseconds(k_first_poll_nap) : nanoseconds(k_longest_poll_nap);
     poll_nap_ = std::clamp<nanoseconds>(poll_nap_ * 2, k_first_poll_nap, longest);
     nap = poll_nap_;
@@ -203,7 +205,7 @@ status driver::start(instance& inst, const binding& memory, round_no* round) {
     if (answer == status::ok) answer = engine_.bind(inst, memory);
     if (answer == status::ok) answer = call_for_next(inst, *round);
   };
-  with_engine(std::cref(job));  // which a std::function holds without allocating
+  with_engine(std::cref(job));  // a std::function holds a reference without allocating
   return answer;
 }
 
@@ -255,8 +257,8 @@ status driver::wait(const goal& what, clock::time_point deadline) {
   }
 }
 
-// Runs the engine until the round is over, the deadline has passed, another thread wants it, or it is time to
-// sleep; the last two, after sleeping, answer PENDING. Does not own the engine afterwards.
+// Runs the engine until the round is over, the deadline has passed, another thread wants the engine, or the thread
+// should sleep. In the last two cases returns PENDING, in the last after the sleep. Does not own the engine afterwards.
 status driver::drive(const goal& what, clock::time_point deadline) {
   for (std::uint32_t polls = 0;; ++polls) {
     const bool moved = step();
@@ -265,7 +267,8 @@ status driver::drive(const goal& what, clock::time_point deadline) {
       is_idle_ = false;
       poll_nap_ = 0ns;
     }
-    // Reading the clock costs as much as a poll. If others wait for the core, they get it at once.
+    // Reading the clock costs as much as a poll. On a shared core every poll is followed by a look at the clock, so
+    // that other threads get the core at once.
     if (polls % 16 != 15 && (moved || !looks_at_clock())) continue;
     const clock::time_point now = clock::now();
     if (now >= deadline) {
@@ -291,7 +294,7 @@ status driver::drive(const goal& what, clock::time_point deadline) {
   return what.answer();
 }
 
-// Once for each time in which nothing moves: after that the round waits for something else.
+// Publishes the wait once for each period without movement: after a movement the round waits for something else.
 void driver::note_long_wait(const goal& what, clock::time_point now) {
   if (what.subject() == nullptr || now - idle_since_ < k_long_wait) return;
   if (noted_.load() == what.subject() && noted_since_ == idle_since_) return;
@@ -304,14 +307,15 @@ void driver::note_long_wait(const goal& what, clock::time_point now) {
   engine_.note_wait(note);
 }
 
-// By any thread: one that has slept need not own the engine when its round is over.
+// Any thread may call this: a thread that has slept need not own the engine when its round is over.
 void driver::take_back_note(const goal& what) {
   const void* noted = what.subject();
   if (noted != nullptr && noted_.load() == noted && noted_.compare_exchange_strong(noted, nullptr))
     engine_.note_end_of_wait();
 }
 
-// The owner goes to sleep: announce, look once more, let go, sleep. It stays registered while others poll.
+// Puts the owner to sleep: announces the sleep, polls once more, releases the engine and sleeps. The thread stays in
+// `sleepers` while other threads poll.
 void driver::park(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -322,8 +326,8 @@ void driver::park(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Another thread owns the engine. Either it sees us registered when it publishes or lets go, and rings; or we see
-// here that it has.
+// Sleeps while another thread owns the engine. That owner reads `sleepers` when it publishes or releases, and rings. If
+// it did so before this thread was counted, this thread sees the round's end or the release here.
 void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   const std::uint32_t epoch = bell_.word[doorbell::waiter].load();
   bell_.sleepers.fetch_add(1);
@@ -335,8 +339,8 @@ void driver::wait_for_owner(const goal& what, clock::time_point deadline) {
   bell_.sleepers.fetch_sub(1);
 }
 
-// Looks for messages, since the waiter that slept may have been the thread that peers would wake for them. The awaited
-// round may end in this look.
+// Polls for messages, because peers may have relied on this thread, while it slept, to receive them. The awaited round
+// may end in this poll.
 status driver::leave(const goal& what, status answer) {
   take_back_note(what);
   if (try_acquire()) {
@@ -346,20 +350,20 @@ status driver::leave(const goal& what, status answer) {
   return what.is_over() ? what.answer() : answer;
 }
 
-// --- the auxiliary thread ---------------------------------------------------------------------------------------
+// --- the progress thread ----------------------------------------------------------------------------------------
 
-// What rang this thread may have come after the last look of an owner who has not let go yet. False: he, or whoever
-// has the engine after him, looks again when he has let go.
+// Tries to acquire the engine after a ring. The ring may have come after the last poll of an owner that is about to
+// release the engine. Returns false if that owner, or the next owner, polls again after the release.
 bool driver::acquire_or_be_replaced() {
   if (try_acquire()) return true;
   shut_out_.store(true);
   return try_acquire();
 }
 
-// Where no core is free, this thread could only take one away from somebody who computes. So it leaves rounds to their
-// callers, who go on with them in wait, and nobody rings it. It looks by itself from time to time, so that the round of
-// a caller who computes for long gets on. It wants to be rung again as soon as it finds the caller asleep, outside the
-// library or in a wait, or that nothing has been going on.
+// Decides whether the progress thread leaves rounds to their callers. If no core is free, this thread could only take a
+// core from a thread that computes. So it leaves rounds to their callers, which advance them in wait, and peers do not
+// ring it. It still polls every millisecond, so that a round advances while its caller computes for long. It wants
+// rings again if the caller sleeps, outside the library or in a wait, or if no round has run since the last poll.
 void driver::look_at_caller() {
   if (!policy_.are_cores_taken || engine_.net().is_time_driven()) return;
   const bool goes_on = engine_.is_busy() || engine_.counters().rounds != last_rounds_;
@@ -367,7 +371,7 @@ void driver::look_at_caller() {
   leaves_rounds_ = is_called && !is_asleep(caller_.load());
 }
 
-// After a step of this thread that moved nothing. False: time to sleep.
+// Idles after a step of the progress thread that moved nothing. Returns false if the thread should sleep.
 bool driver::lingers(clock::time_point now) {
   if (!leaves_rounds_) return keep_polling(now) && engine_.is_busy();
   check_peers(now);

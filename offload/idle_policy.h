@@ -1,7 +1,7 @@
-// What a thread does between two polls that found nothing.
+// The idle strategy of a thread between two polls that found nothing.
 //
-// A wake-up costs about 2 µs on the same core and 20 µs on another, a spinning thread costs whoever needs the
-// core. So: spin while cores are free, yield for a moment, then sleep.
+// A wake-up costs about 2 µs on the same core and 20 µs on another core. A spinning thread takes the core from other
+// threads. So a thread spins while cores are free, then yields for a moment, then sleeps.
 #pragma once
 
 #include <algorithm>
@@ -14,32 +14,32 @@ namespace lsched {
 
 enum class idle_mode : std::uint8_t { automatic, spin, yield, park };
 
-/// How long to spin, then how long to yield, before going to sleep. A limit of `forever` never ends.
+/// The time to spin, then the time to yield, before sleeping. A limit of `forever` never ends.
 ///
-/// Where ranks share cores, a yield lasts as long as others have something to do. That costs the waiter nothing, and
-/// going to sleep meanwhile would cost it two switches and its peer a system call, so there time is not the measure: it
-/// goes on until it has yielded `turns` times, unless even that takes `patience` because somebody computes.
+/// If ranks share cores, a yield lasts as long as other threads have work. Such a yield costs the waiter nothing.
+/// Sleeping instead would cost the waiter two context switches and its peer a system call. So the limit there is
+/// `turns` yields, not a time. If other threads compute for long, `patience` limits the time of these yields.
 struct idle_policy {
   static constexpr std::chrono::nanoseconds forever = std::chrono::nanoseconds::max();
   std::chrono::nanoseconds spin{0};
   std::chrono::nanoseconds yield{0};
   std::uint32_t turns = 0;
   std::chrono::nanoseconds patience{0};
-  /// While all ranks compute no core is left for their progress threads.
+  /// No core is left for progress threads while all ranks compute.
   bool are_cores_taken = false;
-  /// While other programs use the core (core_sharing), the thread sleeps at once.
+  /// If other programs use the core (core_sharing), the thread sleeps at once.
   bool gives_way = false;
 
-  /// Whether every look that finds nothing is followed by a yield.
+  /// Returns whether the thread yields after every poll that finds nothing.
   bool is_crowded() const { return spin == std::chrono::nanoseconds(0); }
 };
 
 /// Detects that other programs use the core on which a thread polls.
 ///
-/// Two looks that find nothing follow each other within microseconds. If a look comes a millisecond after the last one,
-/// another program has had the core meanwhile. Then a thread that spins or yields uses up its time slice and waits for
-/// whole slices of others, whereas a thread that has slept gets the core as soon as a message wakes it. So the thread
-/// does not poll for a while, and then tries again. That while is long enough for tries to cost 5 % of the time.
+/// Two polls that find nothing follow each other within microseconds. If a poll comes a millisecond after the last
+/// poll, another program has had the core meanwhile. Then a thread that spins or yields uses up its time slice and
+/// waits for whole slices of others. A thread that has slept gets the core as soon as a message wakes it. So the thread
+/// stops polling for a while, and then tries again. The pause is long enough for tries to cost 5 % of the time.
 class core_sharing {
  public:
   using time_point = std::chrono::steady_clock::time_point;
@@ -47,7 +47,7 @@ class core_sharing {
   static constexpr std::chrono::nanoseconds k_longest_pause{std::chrono::seconds(2)};
   static constexpr int k_pause_per_loss = 20;
 
-  /// A look at `now` has found nothing, like the look before, which was so long ago.
+  /// Records a poll at `now` that has found nothing, `since_last_look` after the previous such poll.
   void note_look(time_point now, std::chrono::nanoseconds since_last_look) {
     if (since_last_look >= k_lost_core) until_ = now + std::min(since_last_look * k_pause_per_loss, k_longest_pause);
   }
@@ -58,13 +58,13 @@ class core_sharing {
   time_point until_{};
 };
 
-/// "auto", "spin", "yield", "park"; nothing for any other text.
+/// Parses "auto", "spin", "yield" or "park"; returns nothing for any other text.
 std::optional<idle_mode> parse_idle_mode(std::string_view text);
 
-/// The policy for `local_ranks` ranks that share `cores` cores.
+/// Returns the policy for `local_ranks` ranks that share `cores` cores.
 idle_policy make_idle_policy(idle_mode mode, unsigned local_ranks, unsigned cores);
 
-/// One step of idling for somebody who has idled for so long and yielded that often. False: time to sleep.
+/// Idles for one step. `idle_for` and `yields` describe the idle time so far. Returns false if the thread should sleep.
 bool idle_once(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t& yields);
 
 }  // namespace lsched

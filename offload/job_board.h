@@ -1,13 +1,13 @@
-// The jobs of a lane, cut into pieces that any thread may take: the engine's owner puts them up and hears of their end,
-// workers do pieces, and so does the owner when nothing else is to be done.
+// The jobs of a lane, cut into pieces that any thread may execute. The engine's owner submits jobs and polls for their
+// ends. Workers execute pieces, and so does the owner when it has nothing else to do.
 //
-// A piece is taken from `unclaimed` and given back as done in `unfinished`; nothing else of a slot changes between
-// submit() and the poll() that reports its job. So a worker that comes late, after its job has ended and the slot has
-// been given to another, finds either nothing to take or a piece of that other job, and both are right.
+// A thread claims a piece in `unclaimed` and reports its completion in `unfinished`. Nothing else in a slot changes
+// between submit() and the poll() that reports the job. A worker may arrive late, after its job has ended and the slot
+// holds another job. The worker then finds either no piece or a piece of that other job, and both are correct.
 //
-// The end of a job crosses to the owner like a message: whoever finishes the last piece writes `unfinished`, then asks
-// whether anybody looks (ring_if_needed); who goes to sleep announces it, then reads `unfinished` once more. All of
-// that is sequentially consistent, see doorbell.h and docs/inside/threading.md.
+// The end of a job reaches the owner like a message. The worker that completes the last piece writes `unfinished`, then
+// checks whether any thread polls (ring_if_needed). A thread that is about to sleep announces the sleep, then reads
+// `unfinished` once more. All these accesses are sequentially consistent: see doorbell.h and docs/inside/threading.md.
 #pragma once
 
 #include <array>
@@ -21,68 +21,67 @@ namespace lsched {
 
 class job_board {
  public:
-  /// `bell` is rung for the engine's owner. Outlives close().
+  /// `bell` wakes the engine's owner. The bell must stay valid until close() has returned.
   explicit job_board(doorbell& bell) : bell_(bell) {}
   job_board(const job_board&) = delete;
   job_board& operator=(const job_board&) = delete;
 
-  // --- the engine's owner: as libsched/engine/lane.h says
-  // --------------------------------------------------------------
+  // --- the engine's owner: the contract is libsched/engine/lane.h --------------------------------------------------
 
-  /// The number of pieces; 0: refused, all slots are taken.
+  /// Returns the number of pieces. 0: refused, because all slots are taken.
   std::uint64_t submit(const lane_job& job);
   std::size_t poll(std::span<std::uint64_t> out);
   bool help();
   void drain();
 
-  /// Waits for every job, and for every worker that is inside of serve(). Without another submit(), a worker that comes
-  /// later finds nothing to do, and so touches neither jobs nor bell.
+  /// Waits for every job and for every worker inside serve(). If no submit() follows, a worker that enters serve()
+  /// later finds no piece, and so touches neither jobs nor bell.
   void close();
 
   // --- workers ----------------------------------------------------------------------------------------------------
 
-  /// Does pieces until there is none that nobody has begun. Any thread, several at once, also after close().
+  /// Executes pieces until none is unclaimed. Any thread, several at once, also after close().
   void serve();
 
  private:
   static constexpr std::size_t k_jobs = 16;
-  static constexpr std::uint64_t k_piece_bytes = 128 << 10;  // of one operand: some ten microseconds
+  static constexpr std::uint64_t k_piece_bytes = 128 << 10;  // of one operand: about ten microseconds
 
   enum class outcome : std::uint8_t { none, did_piece, ended_job };
 
   struct alignas(64) slot {
-    std::atomic<std::uint64_t> unclaimed{0};   ///< pieces that nobody has begun
-    std::atomic<std::uint64_t> unfinished{0};  ///< pieces that are not done
+    std::atomic<std::uint64_t> unclaimed{0};   ///< pieces that no thread has begun
+    std::atomic<std::uint64_t> unfinished{0};  ///< unclaimed or running pieces
     lane_job what{};
     std::uint64_t pieces = 0;
-    std::uint64_t in_piece = 0;  ///< elements; the last piece may have fewer
-    bool is_taken = false;       ///< the owner's: not reported yet
+    std::uint64_t in_piece = 0;  ///< elements of a piece; the last piece may have fewer
+    bool is_taken = false;       ///< used by the owner only: submitted and not yet reported
   };
 
   static outcome do_piece(slot& from);
 
   doorbell& bell_;
-  std::atomic<std::uint32_t> serving_{0};  ///< workers inside of serve()
+  std::atomic<std::uint32_t> serving_{0};
   std::array<slot, k_jobs> slots_;
 };
 
-/// A board that lives until its owner, and every worker that he has called, have let go: a call may reach its worker
-/// late. On the heap, always.
+/// A board with shared ownership: the owner and every worker that was called hold a reference, because a worker may
+/// start late. Always on the heap.
 class shared_job_board final : public job_board {
  public:
   using job_board::job_board;
 
-  /// The owner, before each call goes out.
+  /// Adds a reference for a worker. Called by the owner before each call of a worker.
   void expect_worker();
 
-  /// The worker that was called: serves and lets go.
+  /// Serves and drops the worker's reference. Called by the worker.
   void work();
 
-  /// The owner, after close(): until every worker that was called has come and gone, at most so long. Who closes at the
-  /// end of a process leaves nothing behind then.
+  /// Waits until every called worker has dropped its reference, at most for `limit`. Called by the owner after close(),
+  /// so that no worker is left at the end of the process.
   void await_workers(std::chrono::nanoseconds limit) const;
 
-  /// The owner, once, after close().
+  /// Drops the owner's reference. Called once, after close().
   void let_go();
 
  private:

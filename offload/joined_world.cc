@@ -10,7 +10,7 @@ namespace lsched {
 namespace {
 
 constexpr std::chrono::milliseconds k_longest_read{100};
-constexpr std::chrono::seconds k_longest_job{2};  ///< of a device
+constexpr std::chrono::seconds k_longest_job{2};  ///< of a device job
 
 }  // namespace
 
@@ -90,7 +90,8 @@ result<new_world> joined_world::split(const result<split_choice>& choice) {
   return new_world{made->made(), made->take_board()};
 }
 
-// Over a medium without shared memory it may come to stand after this rank has given it up; then it is cancelled.
+// Over a transport without shared memory the commit may succeed after this rank has given it up. abandon() then cancels
+// the result.
 std::optional<failure> joined_world::await_end(commitment& made, bool* has_ended) {
   driver& by = process_.driver();
   std::optional<failure> why;
@@ -155,7 +156,7 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   const bool is_late = by.wait(made->progress(), deadline) == status::timeout;
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
-    if (is_late && !made->give_up()) {  // never of survivors
+    if (is_late && !made->give_up()) {  // always succeeds in a shrink
       answer = failure{status::timeout, "the first rank of the list is about to answer, and does not", made->first()};
       return process_.engine().adopt(std::move(made));
     }
@@ -189,8 +190,9 @@ std::optional<failure> joined_world::cancel(std::span<instance** const> gone) {
   return std::nullopt;
 }
 
-/// What a peer reads in one piece takes less than the limit; a longer wait is for one that has been stopped.
-/// For this rank's own lane there is no limit: what it has begun it ends. A device may hang.
+/// Waits until no peer, lane or device uses the memory of a cancelled or failed instance. A peer reads a payload in
+/// less than the limit, so a longer wait means that the peer is stopped. This rank's own lane needs no limit, because
+/// it ends every job. A device may hang.
 std::optional<failure> joined_world::await_readers(instance& given_up) {
   const auto begin = driver::clock::now();
   for (auto nap = std::chrono::microseconds(0);;
@@ -234,7 +236,7 @@ std::optional<failure> joined_world::remove(std::span<instance** const> gone) {
     if (held) why = std::move(held);
   }
   process_.driver().with_engine([&] {
-    (void)process_.engine().step();  // one of them may still be posted
+    (void)process_.engine().step();  // an instance may still be posted
     for (instance** one : gone) {
       if (*one == nullptr) continue;
       const std::string label = (*one)->label;

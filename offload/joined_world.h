@@ -1,5 +1,5 @@
-// A world that this process is a rank of: the sequence of its commits, and how its schedules end. Many worlds may share
-// one runtime.
+// A world that this process has joined: the sequence of its commits, and the teardown of its schedules. Many worlds may
+// share one runtime.
 #pragma once
 
 #include <chrono>
@@ -19,25 +19,25 @@
 
 namespace lsched {
 
-/// A world that has come of another one, and where its members meet.
+/// A world that was made from another world, and the board for its commits.
 struct new_world {
   membership_ptr members{};
   std::unique_ptr<board> meets{};
 };
 
-/// What the ranks have yet to agree upon: whoever has asked for it removes the instances, whatever they agree.
+/// A commit that the ranks have yet to agree on. The caller of queue() removes the instances, also if the commit fails.
 struct queued_commit {
   std::shared_ptr<schedule_commit> commit{};
-  std::vector<instance*> instances{};  ///< that of the request, and its companions; none if this rank was refused
+  std::vector<instance*> instances{};  ///< the requested instance and its companions; empty if this rank was refused
 };
 
 class joined_world {
  public:
-  /// The world of all ranks of the transport, once. `process` outlives it. Commits that take longer than the timeout
-  /// fail.
+  /// Joins the world of all ranks of the transport; once. `process` must outlive this object. A commit fails if it
+  /// takes longer than the timeout.
   joined_world(runtime& process, std::chrono::nanoseconds commit_timeout);
 
-  /// One that has come of a split.
+  /// Joins a world that was made from another world.
   joined_world(runtime& process, new_world made, std::chrono::nanoseconds commit_timeout);
   ~joined_world();
   joined_world(const joined_world&) = delete;
@@ -46,51 +46,52 @@ class joined_world {
   world place() const { return members_->place(); }
   const membership& members() const { return *members_; }
 
-  /// Queues a commit. What it makes is there when this returns, and takes calls, whatever the others do. Any thread.
+  /// Queues a commit. Its instances exist when this returns, and take calls before the ranks agree. Any thread.
   queued_commit queue(const commit_request& request);
 
-  /// Queues the commit of a mailbox likewise. Any thread.
+  /// Queues the commit of a mailbox. Any thread.
   std::shared_ptr<mailbox_commit> queue_mailbox();
 
-  /// Waits for all members to agree upon it, up to the timeout, which fails it on all of them. Any thread.
+  /// Waits until all members agree on the mailbox. After the timeout the commit fails on all members. Any thread.
   std::optional<failure> await(mailbox_commit& made);
 
-  /// Lets go of a mailbox. BUSY: a message is under way. Any thread.
+  /// Destroys a mailbox. BUSY: a message is in flight. Any thread.
   status remove(std::shared_ptr<mailbox_commit>& gone);
 
-  /// Waits for all members to agree upon it, up to the timeout; which fails it on all of them. Where it does not stand,
-  /// answers why, and removes the instances. Any thread.
+  /// Waits until all members agree on the commit. After the timeout the commit fails on all members. If it fails,
+  /// removes the instances and returns the reason. Any thread.
   std::optional<failure> await(queued_commit& made);
 
-  /// Splits the world, waiting likewise: the new world of this rank's colour, or without members where that is
-  /// negative. A choice that is a failure fails it for all.
+  /// Splits the world, and waits like await(). Returns the new world of this rank's colour, with null `members` if the
+  /// colour is negative. If one rank passes a failure, the split fails on all ranks.
   result<new_world> split(const result<split_choice>& choice);
 
-  /// A world of these ranks, in this order, whom this one is among and each of whom calls this with the same ranks and
-  /// tag; no other need know. Waits for them up to the timeout. Any thread, one call of the same ranks and tag at a
+  /// Makes a world of these ranks, in this order. This rank is among them. Each of them, and no other rank, calls this
+  /// with equal ranks and tag. Waits for them up to the timeout. Any thread; one call with equal ranks and tag at a
   /// time.
   result<new_world> split_ranks(std::span<const rank> ranks, std::int32_t tag);
 
-  /// The world of those members that are neither lost nor have closed this one; each of them calls it. Where that
-  /// leaves anybody out, what runs in this world ends. TIMEOUT names a member that is there and does not call. Any
-  /// thread, one call at a time.
+  /// Makes a world of the members that are neither lost nor have closed this world. Each of them calls this. If a
+  /// member is left out, all schedules of this world end. TIMEOUT names a live member that does not call. Any thread;
+  /// one call at a time.
   result<new_world> shrink(driver::clock::time_point deadline);
 
-  /// Tells the other members how far this rank has come with instances of another world, and takes over what it lacks
-  /// of theirs (handover.h). Waits like a commit. Any thread.
+  /// Publishes the progress of this rank's instances of another world, and takes over results that this rank lacks
+  /// (handover.h). `unable`: the reason why this rank cannot continue, if any. Waits like await(). Any thread.
   std::optional<failure> hand_over(std::span<instance* const> from, const std::optional<failure>& unable);
 
-  /// Gives instances up, on all ranks (docs/reference/cancel.md); null ones are passed over. Then waits, at most
-  /// 100 ms, until this rank's memory is the caller's again: else BUSY, by a peer that still reads it, UNSUPPORTED, or
-  /// DEVICE, by one that hangs. Any thread.
+  /// Cancels instances on all ranks (docs/reference/cancel.md); ignores null pointers. Then waits until the caller owns
+  /// the memory again: 100 ms for peers, 2 s for the device, without a limit for this rank's own lane. BUSY: a peer
+  /// still reads the memory. UNSUPPORTED: MPI still moves a long message. DEVICE: a device job hangs. Any thread.
   std::optional<failure> cancel(std::span<instance** const> gone);
 
-  /// Removes instances one after the other and makes each pointer null; null ones are passed over. BUSY ends it: a
-  /// round is outstanding, or, of one that has failed, as cancel(). After UNSUPPORTED or DEVICE all are gone. Any
-  /// thread.
+  /// Removes instances one after the other and sets each pointer to null; ignores null pointers. Stops with BUSY if a
+  /// round is outstanding, or if a peer still reads the memory of a failed instance, as in cancel(). After UNSUPPORTED
+  /// or DEVICE all instances are removed. Any thread.
   std::optional<failure> remove(std::span<instance** const> gone);
 
-  /// Whether the instance has failed, although its verdict may wait for peers that read this rank's memory.
+  /// Returns whether the instance has failed. Its verdict may not be published yet, because peers still read this
+  /// rank's memory.
   bool has_failed(const instance& one);
 
   /// Returns the labels of the instances and mailboxes that were queued and not removed. Uses neither engine nor
@@ -106,7 +107,7 @@ class joined_world {
   const membership_ptr members_;
   const std::chrono::nanoseconds commit_timeout_;
   open_objects open_;
-  std::unique_ptr<commit_queue> commits_;  ///< the engine's owner's
+  std::unique_ptr<commit_queue> commits_;  ///< for the engine's owner
 };
 
 }  // namespace lsched

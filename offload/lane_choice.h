@@ -1,4 +1,4 @@
-// Which lane a rank has: as the user says, and as many workers as cores are free.
+// The choice of a rank's lane: the user's setting, and a worker for each free core.
 #pragma once
 
 #include <memory>
@@ -11,30 +11,28 @@
 
 namespace lsched {
 
-/// One of these, or a number of oneTBB workers: the numbers of lsched_lane_mode.
+/// A constant below, or a number of oneTBB workers. The values are those of lsched_lane_mode.
 using lane_choice = std::int32_t;
 inline constexpr lane_choice k_lane_auto = 0;
 inline constexpr lane_choice k_lane_inline = -1;
-inline constexpr lane_choice k_lane_tbb = -2;  ///< as many workers as cores are free, but at least one
+inline constexpr lane_choice k_lane_tbb = -2;  ///< one worker for each free core, but at least one
 
-/// The most workers anybody may ask for.
 inline constexpr lane_choice k_most_lane_workers = 1024;
 
-/// "auto", "inline", "tbb" or "tbb:4"; nothing for any other text.
+/// Parses "auto", "inline", "tbb" or "tbb:4"; returns nothing for any other text.
 std::optional<lane_choice> parse_lane(std::string_view text);
 
-/// Why this build cannot have that lane (UNSUPPORTED), or ok.
+/// Returns UNSUPPORTED if this build cannot provide the lane, else ok.
 status validate_lane(lane_choice choice);
 
-/// How many workers a rank has that shares `cores` cores with all `local_ranks` ranks of its machine. Left to itself a
-/// rank gets its equal share of the cores that no rank needs, in whole cores: none where ranks and cores are equally
-/// many.
+/// Returns the number of workers of a rank whose machine has `local_ranks` ranks and `cores` cores. With "auto" a rank
+/// gets an equal share, in whole cores, of the cores that no rank needs. So it gets none if cores are as many as ranks.
 unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores);
 
-/// Why arithmetic is inline, for people: "no core is free". Only where there are no workers.
+/// Returns the reason why arithmetic is inline, for example "no core is free". Call only if there are no workers.
 std::string_view why_inline(lane_choice choice);
 
-/// Null where there are no workers. The choice is one that this build can have.
+/// Returns null if there are no workers. The choice must be valid (validate_lane).
 std::unique_ptr<lane> make_lane(lane_choice choice, unsigned local_ranks, unsigned cores, doorbell& bell);
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// What a rank shares its machine with.
+// The part of a machine that a rank shares with others.
 #pragma once
 
 #include <string>
@@ -9,19 +9,18 @@
 
 namespace lsched {
 
-/// What a rank finds on its machine.
 struct neighbourhood {
-  unsigned ranks = 1;           ///< that share the machine
-  unsigned cores = 1;           ///< that they may use together
-  bool may_have_thread = true;  ///< false: the transport forbids one
-  std::string remark{};         ///< about the transport, for people
-  bool is_reduced = false;      ///< it says what falls short of what could be expected
-  rank ranks_per_core = 1;      ///< rounded up, on the machine of the world where it is worst; equal on all ranks
-  std::vector<rank> nodes{};    ///< by rank of the world, a number that those who share memory share; empty: all do
+  unsigned ranks = 1;           ///< ranks on the machine
+  unsigned cores = 1;           ///< cores that these ranks may use together
+  bool may_have_thread = true;  ///< false if the transport forbids a progress thread
+  std::string remark{};         ///< a note on the transport, for describe()
+  bool is_reduced = false;      ///< `remark` reports a slower transport than expected
+  rank ranks_per_core = 1;      ///< rounded up; the maximum over the machines of the world, so equal on all ranks
+  std::vector<rank> nodes{};    ///< by rank of the world: ranks with equal numbers share memory; empty: all ranks do
 };
 
-/// Of a world whose ranks are those of one segment, and of one machine. With `ranks_per_node`, neighbours play nodes of
-/// that many, although they share memory; 0: they do not.
+/// Returns the neighbourhood in a world of one segment, on one machine. If `ranks_per_node` is not 0, every so many
+/// neighbouring ranks count as a node of their own, although all ranks share memory.
 inline neighbourhood neighbourhood_of(const shm_segment& segment, rank ranks_per_node) {
   const auto ranks = static_cast<unsigned>(segment.ranks());
   const unsigned cores = segment.cores() != 0 ? segment.cores() : usable_cores();

@@ -1,4 +1,4 @@
-// A build without CUDA. (Where there is CUDA, offload/cuda is compiled instead.)
+// Stubs for a build without CUDA. A build with CUDA compiles offload/cuda instead.
 #include "offload/gpu.h"
 
 namespace lsched {

@@ -1,4 +1,4 @@
-// The schedules and mailboxes of a world that were created and not destroyed.
+// The schedules and mailboxes of a world that were created and not yet destroyed.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class open_objects {
     std::erase_if(all_, [object](const auto& each) { return each.first == object; });
   }
 
-  /// The labels, in the order of creation.
+  /// Returns the labels in the order of creation.
   std::vector<std::string> labels() const {
     const std::lock_guard lock(guard_);
     std::vector<std::string> found;

@@ -28,7 +28,7 @@ namespace {
 
 using topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, decltype(&hwloc_topology_destroy)>;
 
-/// The topology that this process may use; null if it cannot be loaded.
+/// Returns the topology that this process may use; null if loading fails.
 topology load_topology() {
   hwloc_topology_t tree = nullptr;
   if (hwloc_topology_init(&tree) != 0) tree = nullptr;
@@ -42,7 +42,7 @@ topology load_topology() {
 std::optional<unsigned> core_near_caller(unsigned local_ranks) {
   const std::vector<unsigned> allowed = allowed_cores();
   const int here = sched_getcpu();
-  // With less than two cores a rank, another rank's application thread may be on any core: do not get in its way.
+  // With fewer than two cores a rank, any core may run another rank's application thread, so do not pin there.
   if (here < 0 || allowed.size() < 2 * local_ranks) return std::nullopt;
 
   const topology machine = load_topology();

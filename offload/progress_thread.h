@@ -1,4 +1,4 @@
-// The auxiliary thread: serves one driver while the application computes.
+// The progress thread: serves one driver while the application computes.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@ namespace lsched {
 
 class progress_thread {
  public:
-  /// Starts at once; `core` (operating-system number) binds it, where given. All signals are blocked in it, so
-  /// the application's handlers run on the application's threads.
+  /// Starts the thread, bound to `core` (the system's number) if given. All signals are blocked in the thread, so the
+  /// application's signal handlers run on the application's threads.
   progress_thread(driver& whom, std::optional<unsigned> core);
 
-  /// Wakes it and waits for it to end; bounded by one step of the engine.
+  /// Stops and joins the thread, which takes at most one step of the engine.
   ~progress_thread();
   progress_thread(const progress_thread&) = delete;
   progress_thread& operator=(const progress_thread&) = delete;

@@ -1,5 +1,5 @@
-// What one process brings to the worlds it is in: endpoint, engine, driver, lane, progress thread and trace, built from
-// the bottom up and torn down in reverse. What belongs to one world is in offload/joined_world.h.
+// The part of a process that all of its worlds share: endpoint, engine, driver, lane, progress thread and trace. They
+// are built from the bottom up and torn down in reverse. The part of each world is in offload/joined_world.h.
 #pragma once
 
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace lsched {
 struct runtime_options {
   bool wants_thread = true;
   idle_mode idle = idle_mode::automatic;
-  std::optional<unsigned> core;  ///< of the progress thread; nothing: chosen
+  std::optional<unsigned> core;  ///< of the progress thread; nothing: core_near_caller() chooses
   lane_choice arithmetic = k_lane_auto;
 };
 
@@ -43,22 +43,23 @@ class runtime {
   bool is_in_its_process() const { return getpid() == process_; }
   bool wants_thread() const { return options_.wants_thread; }
 
-  /// Opens a GPU, once: from then on buffers may be in its memory. STATE: there is one. Any thread.
+  /// Opens a GPU, once. Afterwards buffers may be in its memory. STATE: a GPU was opened before. Any thread.
   std::optional<failure> attach(gpu_choice which);
-  /// Memory of the GPU, which there is; null: there is none left. And back; false: it was not lent. Any thread.
+  /// Allocates memory of the attached GPU. Null: no memory is left. Any thread.
   std::byte* allocate_on_device(std::uint64_t bytes);
+  /// Frees memory of allocate_on_device(). Returns false if the memory was not allocated there. Any thread.
   bool deallocate_on_device(std::byte* memory);
-  /// Copies from or to the GPU's memory, and waits for that. Any thread.
+  /// Copies to or from the GPU's memory and waits for the copy. Any thread.
   status copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes);
-  /// null: none was attached. Any thread.
+  /// Returns null if no GPU is attached. Any thread.
   const device* gpu() const { return gpu_.load(); }
 
-  /// One line for people, as a rank of a world.
+  /// Returns one line for logs about this process as a rank of a world.
   std::string describe(const world& place) const;
 
   engine_counters counters();
 
-  /// The health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
+  /// Returns the health of the endpoint; OK in a forked child, which has no endpoint. Any thread.
   status health();
 
   // Recording; one thread at a time. write_trace ends the recording that start_trace has begun. If write_trace fails

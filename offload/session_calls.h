@@ -1,4 +1,4 @@
-// Calls of sessions (libsched/session/session.h) under a driver, which waits where they cannot.
+// Blocking calls of sessions: a driver waits for the rounds that libsched/session/session.h names.
 #pragma once
 
 #include "libsched/session/session.h"
@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-/// Makes a call of a session until it is done or has failed. TIMEOUT after the deadline: the next such call goes on
-/// from there.
+/// Repeats a call of a session until the call succeeds or fails. TIMEOUT after the deadline: the next such call then
+/// continues the interrupted call.
 template <class Call>
 call_progress complete(driver& by, driver::clock::time_point deadline, const Call& call) {
   for (;;) {
@@ -21,8 +21,8 @@ call_progress complete(driver& by, driver::clock::time_point deadline, const Cal
   }
 }
 
-/// Makes a call of a session that offers. Copying a short contribution takes no more time than waking a thread (20 us):
-/// the caller owns the engine meanwhile. With a longer one the rank goes on serving the others.
+/// Makes an offer of a session. Copying a short contribution takes no longer than waking a thread (20 µs), so the
+/// caller owns the engine meanwhile. During a longer copy the progress thread may serve the other ranks.
 template <class Call>
 status offer_by(driver& by, std::uint64_t copied_bytes, const Call& offer) {
   constexpr std::uint64_t k_short_offer = std::uint64_t{1} << 18;
@@ -44,7 +44,7 @@ inline status offer(driver& by, session& to, std::span<const source_part> contri
                   [&](bool* is_posted) { return to.offer(contribution, round, is_posted); });
 }
 
-/// Leaves, and lets the engine look at it.
+/// Leaves the session, and lets the engine process the call.
 inline void leave(driver& by, session& one) {
   one.leave();
   by.run_posted();

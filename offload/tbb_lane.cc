@@ -19,8 +19,8 @@
 namespace lsched {
 namespace {
 
-// Workers of oneTBB start each other, and oneTBB ends the process if the system refuses one of these threads. So as
-// many threads are started here first, which only throws.
+// Throws if the system refuses `number` threads. oneTBB workers start each other, and oneTBB ends the process if the
+// system refuses a thread. So this test starts as many threads first.
 void expect_threads(unsigned number) {
   std::atomic_flag may_end;
   std::vector<std::jthread> threads;
@@ -33,8 +33,8 @@ void expect_threads(unsigned number) {
 
 }  // namespace
 
-// The arena has no place for the thread that submits: it goes on polling. oneTBB's own limit is one worker less than
-// there are cores; who asks for more gets them.
+// The arena has no place for the submitting thread, which continues to poll. oneTBB limits its workers to one fewer
+// than the cores, so a larger number raises this limit.
 struct tbb_lane::arena {
   explicit arena(unsigned workers) : places(static_cast<int>(workers), 0) {
     if (static_cast<int>(workers) >= oneapi::tbb::info::default_concurrency())
@@ -50,7 +50,7 @@ tbb_lane::tbb_lane(doorbell& bell, unsigned workers) : workers_(workers), board_
   try {
     arena_ = std::make_unique<arena>(workers);
     call(workers_);
-  } catch (const std::runtime_error&) {  // of oneTBB, which does not keep the error of the system
+  } catch (const std::runtime_error&) {  // thrown by oneTBB, which drops the system's error code
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again), "a oneTBB worker");
   }
 }
@@ -62,10 +62,10 @@ tbb_lane::~tbb_lane() {
 
 std::string tbb_lane::name() const { return counted(workers_, "oneTBB worker"); }
 
-// Three operands of this size are beyond a core's second-level cache, and take several times a wake-up.
+// Three operands of this size exceed a core's second-level cache, and computing them takes several times a wake-up.
 std::uint64_t tbb_lane::least_bytes() const { return 1 << 20; }
 
-// If oneTBB cannot start a worker, the engine's owner does the pieces of that worker (help).
+// If oneTBB cannot start a worker, the engine's owner executes that worker's pieces (help).
 bool tbb_lane::submit(const lane_job& job) {
   const std::uint64_t pieces = board_->submit(job);
   try {

@@ -1,7 +1,7 @@
-// The lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB; no oneTBB header here.
+// A lane on a oneTBB arena. Only in builds with LSCHED_HAVE_TBB. This header includes no oneTBB header.
 //
-// Its workers sleep while there is no job; the owner of the engine does pieces too (libsched/engine/lane.h, help()). So
-// a worker that is late, because its core was not free after all, costs what it would have saved and no more.
+// The workers sleep while there is no job. The engine's owner executes pieces, too (libsched/engine/lane.h, help()). So
+// a worker that is late, because its core was busy, costs no more than the time that it would have saved.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,17 @@ namespace lsched {
 
 class tbb_lane final : public lane {
  public:
-  /// `workers`: at least 1; each wants a core of its own. All signals are blocked in threads that oneTBB makes for it
-  /// at once. `bell` is this rank's, and outlives the lane. Throws std::system_error if the system refuses a thread.
+  /// `workers` is at least 1, and each worker needs a core of its own. oneTBB starts the threads here, with all signals
+  /// blocked. `bell` is this rank's bell, and must outlive the lane. Throws std::system_error if the system refuses a
+  /// thread.
   tbb_lane(doorbell& bell, unsigned workers);
 
-  /// Waits for jobs under way; bounded by their arithmetic.
+  /// Waits for jobs in flight, which takes as long as their arithmetic.
   ~tbb_lane() override;
 
   std::string name() const override;
   std::uint64_t least_bytes() const override;
-  bool submit(const lane_job& job) override;  // oneTBB takes memory from its own pool
+  bool submit(const lane_job& job) override;  // oneTBB allocates from its own pool
   std::size_t poll(std::span<std::uint64_t> out) override { return board_->poll(out); }
   bool help() override { return board_->help(); }
   void drain() override { board_->drain(); }
@@ -35,8 +36,8 @@ class tbb_lane final : public lane {
   void call(std::uint64_t workers);
 
   const unsigned workers_;
-  const std::unique_ptr<shared_job_board, let_go>
-      board_;  ///< shared with workers that were called and are not here yet
+  /// Shared with called workers that are still to arrive.
+  const std::unique_ptr<shared_job_board, let_go> board_;
   std::unique_ptr<arena> arena_;
 };
 

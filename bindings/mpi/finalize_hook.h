@@ -1,8 +1,8 @@
-// The end of endpoints at the beginning of MPI_Finalize, while MPI still works: MPI first deletes the attributes of
+// Ends endpoints at the beginning of MPI_Finalize, while MPI still works. MPI_Finalize first deletes the attributes of
 // MPI_COMM_SELF, and calls the delete function of each.
 //
-// MPICH calls the delete functions without its lock. So no other thread may call MPI meanwhile, and the first function
-// that is called ends all endpoints of the process:
+// MPICH calls the delete functions without its lock, so no other thread may call MPI meanwhile. Therefore the first
+// delete function that is called ends all endpoints of the process:
 //
 //     take the engine of each world     no progress thread calls MPI from here on
 //     end each endpoint                 in the order in which they were opened
@@ -31,7 +31,7 @@ class finalize_hook {
   /// Call remove() first: MPI holds the address of this object.
   ~finalize_hook() = default;
 
-  /// False if MPI refuses the attribute; `end` is then not called.
+  /// Returns false if MPI refuses the attribute. Then `end` is never called.
   bool install(engine_owner owner, std::function<void()> end) {
     owner_ = std::move(owner);
     end_ = std::move(end);
@@ -43,7 +43,7 @@ class finalize_hook {
     return true;
   }
 
-  /// `end` is not called from here on. Does nothing if `end` has been called, or is running.
+  /// Ensures that `end` is not called from here on. Does nothing if `end` has been called, or is running.
   void remove() {
     if (!leave_list()) return;
     (void)MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
@@ -60,7 +60,7 @@ class finalize_hook {
     return all;
   }
 
-  /// False if this hook was not in the list.
+  /// Returns false if this hook was not in the list.
   bool leave_list() {
     const std::lock_guard hold(lock());
     return std::erase(installed(), this) != 0;
@@ -70,7 +70,7 @@ class finalize_hook {
     std::vector<finalize_hook*> hooks;
     {
       const std::lock_guard hold(lock());
-      if (std::ranges::find(installed(), attribute) == installed().end()) return MPI_SUCCESS;  // by remove()
+      if (std::ranges::find(installed(), attribute) == installed().end()) return MPI_SUCCESS;  // called by remove()
       hooks.swap(installed());
     }
     end_as_owner(hooks, 0);

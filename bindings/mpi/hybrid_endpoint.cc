@@ -4,8 +4,8 @@
 
 namespace lsched {
 
-/// In shared memory if all members are of the node, else over MPI; which it is, is known when it joins, or, of that of
-/// all ranks, from the beginning.
+/// A board in shared memory if all members are on this node, else over MPI. The board of all ranks is chosen at
+/// construction, all others when they join or offer.
 class hybrid_board final : public board {
  public:
   hybrid_board(const hybrid_endpoint& of, std::unique_ptr<board> near, std::unique_ptr<board> far)
@@ -31,7 +31,7 @@ class hybrid_board final : public board {
   }
   bool withdraw() override { return used().withdraw(); }
 
-  /// Of members of the node alone; a death elsewhere MPI does not survive.
+  /// Only a board in shared memory regroups, because MPI does not survive a dead rank on another node.
   status regroup(board& former) override {
     board* const near = static_cast<hybrid_board&>(former).near_.get();
     if (near == nullptr) return status::unsupported;
@@ -45,7 +45,7 @@ class hybrid_board final : public board {
   void give_up(rank missing) override { used().give_up(missing); }
 
  private:
-  /// Keeps the board that goes with the members. Answers their places in the node.
+  /// Keeps the board that suits the members, and returns their places in the node.
   std::vector<rank> choose(std::span<const rank> members) {
     std::vector<rank> places = of_.places_of(members);
     (places.size() == members.size() ? far_ : near_).reset();
@@ -55,7 +55,7 @@ class hybrid_board final : public board {
   board& used() const { return near_ != nullptr ? *near_ : *far_; }
 
   const hybrid_endpoint& of_;
-  std::vector<rank> homes_{};  ///< of a board that has regrouped
+  std::vector<rank> homes_{};  ///< set by meet() after a regroup
   std::unique_ptr<board> near_, far_;
 };
 
@@ -73,7 +73,7 @@ std::unique_ptr<board> hybrid_endpoint::open_home_board() {
                                         is_one_node ? nullptr : far_->open_home_board());
 }
 
-/// Which of the members are of this node.
+/// Returns the indices of the members on this node.
 std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> members) const {
   std::vector<std::size_t> here;
   for (std::size_t m = 0; m < members.size(); ++m)
@@ -81,21 +81,21 @@ std::vector<std::size_t> hybrid_endpoint::indices_here(std::span<const rank> mem
   return here;
 }
 
-/// Their places in the node.
+/// Returns the places of the members on this node.
 std::vector<rank> hybrid_endpoint::places_of(std::span<const rank> members) const {
   std::vector<rank> places;
   for (const std::size_t m : indices_here(members)) places.push_back(*place_of(members[m]));
   return places;
 }
 
-/// The other way round.
+/// Returns the ranks at these places in the node.
 std::vector<rank> hybrid_endpoint::ranks_at(std::span<const rank> places) const {
   std::vector<rank> ranks;
   for (const rank place : places) ranks.push_back(node_[static_cast<std::size_t>(place)]);
   return ranks;
 }
 
-// Both transports attach every instance, also one without edges there.
+// Attaches every instance to both transports, even if one of them has no edges.
 result<std::vector<link_id>> hybrid_endpoint::attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                                      std::span<const edge_spec> edges) {
   std::vector<edge_spec> near;
@@ -129,7 +129,7 @@ member_address hybrid_endpoint::address_of(std::uint32_t id) const {
   return {.near = near_->address_of(id).near, .far = far_->address_of(id).far};
 }
 
-// MPI's answer is the same everywhere and must not depend on a neighbour's: ask MPI in any case.
+// MPI's result is equal on all ranks and must not depend on shared memory. So MPI is asked in any case.
 status hybrid_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto& members = members_.at(id);
   if (all.size() != members.size()) return status::internal;
@@ -146,7 +146,7 @@ void hybrid_endpoint::detach(std::uint32_t id) {
   members_.erase(id);
 }
 
-// Both speak of ranks of the launch here: shared memory takes the number as it is.
+// Both transports expect ranks of the launch here: shared memory only stores the number.
 void hybrid_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   near_->cancel(id, reason);
   far_->cancel(id, reason);
@@ -168,7 +168,8 @@ status hybrid_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return near == status::ok ? far_->check_readers(id, reader) : near;
 }
 
-// What one has heard of, the other tells its own peers. MPI reports each once, whoever it is told by.
+// Passes cancellations between the transports. A cancellation from shared memory also goes through MPI, which reports
+// each cancellation once.
 void hybrid_endpoint::pass_on_cancellations() {
   while (const auto news = near_->take_cancellation()) {
     if (news->is_departure)
@@ -193,7 +194,7 @@ std::size_t hybrid_endpoint::poll(std::span<completion> out) {
   return found;
 }
 
-// Of a rank on another node nothing is known.
+// Returns the place of a rank in this node; nothing for a rank on another node.
 std::optional<rank> hybrid_endpoint::place_of(rank who) const {
   const auto found = std::ranges::lower_bound(node_, who);
   if (found == node_.end() || *found != who) return std::nullopt;
@@ -235,7 +236,7 @@ rank hybrid_endpoint::culprit() const {
   return place == k_no_rank ? far_->culprit() : node_[static_cast<std::size_t>(place)];
 }
 
-// Neighbours learn of it at once; then the bounded shutdown of MPI.
+// Neighbours learn of the close at once. Then MPI shuts down within a bounded time.
 void hybrid_endpoint::close() {
   near_->close();
   far_->close();

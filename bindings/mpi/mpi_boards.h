@@ -1,14 +1,15 @@
-// Boards over MPI. The world's first rank settles: the others send it their records, and it sends each all records, or
-// that the commit was given up, or that a member has left the world, without which no commit stands any more. Who gives
-// up asks the first rank to say so; that may come late.
+// Boards over MPI. The world's first rank settles each commit. The other members send their records to the first rank.
+// The first rank sends each member all records, or that the commit was given up, or that a member has left the world.
+// After a member has left, no commit stands any more. A member that gives up asks the first rank to give up the commit.
+// The decision may arrive late.
 //
 //     member    record n ──▶  first: has all n?    ── all records ──▶  every member
 //     member    give up n ─▶  first: not yet?      ── given up ─────▶  every member; records that come later drop
-//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first one says left to all
-//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board answers left
+//     member    left ──────▶  first: no record n?  ── gone ─────────▶  every member; the first sends left to all
+//     member    offer ─────▶  first: has all?      ── met ──────────▶  every member; a closed board sends left
 //
-// Every message has its head in front. A board is known by its first rank's number for it; what is for a board that is
-// closed is dropped, and what is for one that has not joined yet is kept.
+// Every message begins with a head. A board is identified by its first rank's number. Messages for a closed board are
+// dropped. Messages for a board that is yet to join are kept.
 #pragma once
 
 #include <mpi.h>
@@ -29,11 +30,11 @@ namespace lsched {
 
 class mpi_board;
 
-/// The boards of one rank, and their messages, which have a tag of their own. One thread.
+/// The boards of one rank, and their messages, which have a tag of their own. One thread at a time.
 class mpi_boards {
  public:
-  /// How they reach the endpoint: `note_sent` and `note_taken` count the messages with a peer, `fail` is told the code
-  /// of a call that has failed.
+  /// Functions of the endpoint. `note_sent` and `note_taken` count the messages with a peer. `succeeded` receives the
+  /// code of each call of MPI.
   struct surroundings {
     MPI_Comm comm;
     rank self;
@@ -51,16 +52,16 @@ class mpi_boards {
 
   std::unique_ptr<mpi_board> open();
 
-  /// Whether anything is awaited or under way.
+  /// Returns whether any message is awaited or in flight.
   bool is_busy() const { return awaiting_ != 0 || has_transfers(); }
   bool has_transfers() const { return !sends_.empty() || !receives_.empty(); }
 
-  /// Whether an offer may still be on its way to a rank that does not look for it.
+  /// Returns whether an offer may still be in flight to a rank that does not receive it.
   bool has_unanswered() const { return unanswered_ != 0; }
 
-  /// Takes what has come.
+  /// Receives and handles messages.
   void advance();
-  /// Moves what is under way, and looks for nothing new.
+  /// Completes messages that are in flight, without looking for new messages.
   void advance_transfers();
 
   /// Leaves all memory to MPI, which may still use it.
@@ -71,10 +72,10 @@ class mpi_boards {
 
   enum class kind : std::uint32_t { record, give_up, all, given_up, gone, left, offer, withdraw, met };
   struct head {
-    std::uint32_t board;  ///< the first rank's number; of offers and their withdrawal, the sender's own
+    std::uint32_t board;  ///< the first rank's number; in offers and withdrawals the sender's own number
     enum kind kind;
-    std::uint64_t number;  ///< of the commit; the key; of `met` the number of the offered board
-    rank member;           ///< who sends; of `met` who is meant
+    std::uint64_t number;  ///< of the commit; in offers the key; in `met` the number of the offered board
+    rank member;           ///< the sender; in `met` the receiver
     rank missing;
   };
   using content = std::shared_ptr<std::vector<std::byte>>;
@@ -93,12 +94,12 @@ class mpi_boards {
 
   surroundings around_;
   std::uint32_t next_number_ = 0;
-  /// By first rank, and its number. Null: closed here, but the first rank has not said that it has left.
+  /// Boards by first rank and that rank's number. Null: closed here, but the first rank's `left` is yet to arrive.
   std::map<std::pair<rank, std::uint32_t>, mpi_board*> boards_;
-  std::size_t unanswered_ = 0;                                      ///< offers to others
-  std::size_t awaiting_ = 0;                                        ///< boards with an exchange or an offer under way
-  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;  ///< by key and rank: the number of its board
-  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;   ///< for boards that have not joined yet
+  std::size_t unanswered_ = 0;                                      ///< offers to other ranks without an answer
+  std::size_t awaiting_ = 0;                                        ///< boards with an exchange or an offer in flight
+  std::map<std::pair<std::uint64_t, rank>, std::uint32_t> offers_;  ///< by key and rank: the number of the rank's board
+  std::multimap<std::pair<rank, std::uint32_t>, content> strays_;   ///< messages for boards that are yet to join
   std::list<transfer> sends_, receives_;
 };
 
@@ -120,7 +121,8 @@ class mpi_board final : public board {
  private:
   friend class mpi_boards;
 
-  /// How a commit was settled: with the records of all, or for whom it was given up, or who has left.
+  /// The result of a commit: the records of all members, the member for which it was given up, or the member that has
+  /// left.
   struct settlement {
     std::vector<std::byte> records{};
     rank missing = k_no_rank;
@@ -142,17 +144,17 @@ class mpi_board final : public board {
 
   mpi_boards& of_;
   const std::uint32_t own_number_;
-  std::vector<rank> members_{};        ///< at home, by rank of the world; empty until it has joined
-  rank self_ = k_no_rank;              ///< in the world
-  std::uint32_t number_of_first_ = 0;  ///< the first rank's number
-  std::uint64_t number_ = 0;           ///< of the exchange that is under way, or of the last one
+  std::vector<rank> members_{};  ///< home ranks, by rank of the world; empty until the board has joined
+  rank self_ = k_no_rank;        ///< this rank in the world
+  std::uint32_t number_of_first_ = 0;
+  std::uint64_t number_ = 0;  ///< of the current or the last exchange
   bool is_awaiting_ = false;
   std::uint64_t key_ = 0;                        ///< of the offer; 0: none
-  std::vector<rank> offered_to_;                 ///< the members, as in members_
-  std::map<std::uint64_t, settlement> settled_;  ///< by number, what gather() has not answered yet
+  std::vector<rank> offered_to_;                 ///< home ranks of the members
+  std::map<std::uint64_t, settlement> settled_;  ///< by number: results that gather() is yet to return
   bool has_first_left_ = false;
 
-  // Of the first rank, for the commit after the last that is settled:
+  // State of the first rank, for the commit after the last that is settled:
   std::uint64_t last_settled_ = 0;
   std::vector<std::byte> records_;
   std::vector<bool> has_record_;

@@ -1,4 +1,4 @@
-// Calls of MPI that more than one file makes, and what can be asked about the library itself (mpi_library.h).
+// Calls of MPI that more than one file makes. mpi_calls.cc also implements mpi_library.h.
 #pragma once
 
 #include <mpi.h>
@@ -10,25 +10,26 @@
 
 namespace lsched {
 
-/// Between MPI_Init and MPI_Finalize.
+/// Returns whether MPI was initialised and is not finalised.
 bool is_mpi_running();
 
-/// Why the communicator is no world, if so.
+/// Returns the reason why the communicator cannot be a world, if any.
 std::optional<failure> validate_world(MPI_Comm comm);
 
-/// MPI's highest tag, or the wished one if that is lower; 0: whatever MPI allows.
+/// Returns MPI's highest tag, or `wished` if that is lower. 0: no wish.
 int highest_tag_of(MPI_Comm comm, int wished);
 
-/// TRANSPORT: a call of MPI failed.
+/// Returns a failure with TRANSPORT for a call of MPI.
 failure mpi_failure(const char* call);
 
-// Collectives that wait without taking the core from the ranks they wait for. They answer whether MPI succeeded.
+// Collectives that yield the core while they wait, because the awaited ranks may need it. They return whether MPI
+// succeeded.
 bool reduce_all(const void* own, void* all, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
 bool gather_all(rank own, rank* all, MPI_Comm comm);
 bool broadcast(void* data, int bytes, MPI_Comm comm, rank root);
 
-/// Makes a rank's failure everybody's: all ranks return the code and the text of the lowest rank that failed, with that
-/// rank as the peer; nothing where none did. A barrier, too. Collective.
+/// Agrees on a failure: all ranks return the code and the text of the lowest rank that failed, with that rank as the
+/// peer. Returns nothing if no rank failed. Also a barrier. Collective.
 std::optional<failure> agree(MPI_Comm comm, const std::optional<failure>& own);
 
 }  // namespace lsched

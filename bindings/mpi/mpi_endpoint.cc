@@ -23,7 +23,8 @@ using listening = enum mpi_stream::listening;
 
 // --- open and close -----------------------------------------------------------------------------------------
 
-// Up to the duplicate, all ranks come to the same answer by themselves; from there on they agree on one.
+// Until the communicator is duplicated, all ranks come to equal results without communication. Then they agree on a
+// result.
 result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mpi_limits& limits) {
   if (auto why = validate_world(comm)) return *why;
   MPI_Comm ours = MPI_COMM_NULL;
@@ -75,14 +76,14 @@ bool mpi_endpoint::close_at_finalize(finalize_hook::engine_owner exclusively) {
   return at_finalize_.install(std::move(exclusively), [this] { end_with_mpi(); });
 }
 
-// A world whose ranks share memory has no streams here, and goes on without MPI.
+// A world whose ranks share memory has no streams here, and continues without MPI.
 void mpi_endpoint::end_with_mpi() {
   const bool has_talked = std::ranges::any_of(links_.streams(), [](const auto& with) { return with != nullptr; });
   close();
   if (has_talked && health_ == status::ok) health_ = status::state;
 }
 
-// Whether nothing is under way any more, in time.
+// Returns whether no message is in flight any more. False: the time limit has passed, or MPI has failed.
 bool mpi_endpoint::drain() {
   using clock = std::chrono::steady_clock;
   announce_end();
@@ -102,7 +103,7 @@ bool mpi_endpoint::drain() {
   return false;
 }
 
-// From here on no payload is sent, so the count is final.
+// Sends the last record to each peer. No payload is sent afterwards, so the count in the record is final.
 void mpi_endpoint::announce_end() {
   for (link_id link = 0; link < links_.size(); ++link) {
     forget(link);
@@ -146,9 +147,9 @@ bool mpi_endpoint::is_drained() const {
   return requests_.empty() && !boards_.has_transfers() && std::ranges::none_of(links_.streams(), is_at_odds);
 }
 
-// A peer died or never closed, or MPI has gone. MPI may still write to whatever was posted, and cancelling is
-// no way out (a message may be on its way into it); so this memory, and the communicator, stay for good.
-// The same goes for the target of a large message that was under way: who knows it should not use it again.
+// Leaks the communicator and all memory that MPI may still write to: a peer died or never closed, or MPI is finalised.
+// Cancelling the requests does not help, because a message may be in flight into that memory. The target of a large
+// message in flight is also affected, and should not be used again.
 void mpi_endpoint::leak() {
   links_.abandon();
   for (mpi_edge::memory& held : orphans_) (void)held.release();
@@ -159,7 +160,7 @@ void mpi_endpoint::leak() {
 
 std::byte* mpi_endpoint::allocate(std::size_t bytes) { return allocate_aligned(bytes); }
 
-// The first failure stays. Everything waits from then on; the driver asks health() and ends it.
+// Records a failure. Nothing makes progress afterwards. The driver reads health() and ends all instances.
 bool mpi_endpoint::succeeded(int code) {
   if (code == MPI_SUCCESS) return true;
   health_ = status::transport;
@@ -168,7 +169,8 @@ bool mpi_endpoint::succeeded(int code) {
 
 // --- commit ------------------------------------------------------------------------------------------------
 
-// From here on there are messages with the peer, and its last record will come.
+// Starts the control stream with a peer. From here on messages with the peer may exist, and its last record will
+// arrive.
 void mpi_endpoint::begin_with(rank peer) {
   mpi_stream& with = links_.stream_to(peer);
   with.reserve(2);
@@ -178,7 +180,7 @@ void mpi_endpoint::begin_with(rank peer) {
 
 result<std::unique_ptr<board>> mpi_endpoint::open_board(std::size_t) { return std::unique_ptr<board>(boards_.open()); }
 
-// Every rank's first board is this one.
+// The board of all ranks is the first board of every rank.
 std::unique_ptr<board> mpi_endpoint::open_home_board() {
   std::vector<rank> all(static_cast<std::size_t>(place_.size));
   std::iota(all.begin(), all.end(), 0);
@@ -196,7 +198,7 @@ result<std::vector<link_id>> mpi_endpoint::attach(std::uint32_t id, std::span<co
   return answer;
 }
 
-// A peer that was faster may have sent already; MPI keeps that until the receive is posted.
+// A faster peer may have sent already. MPI keeps its message until the receive is posted.
 status mpi_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   if (!links_.is_unlinked(id) || all.size() != links_.members_of(id)) return status::internal;
   links_.link(id, all);
@@ -220,7 +222,7 @@ void mpi_endpoint::detach(std::uint32_t id) {
 //       E4 the verdict               ◄───       E3 k_answered
 //
 // Between E1 and E3 the receiver may end its round with a message that MPI still reads from the sender's memory. After
-// E3 MPI may go on reading there, but no rank uses what is read.
+// E3 MPI may continue to read there, but no rank uses the data.
 void mpi_endpoint::cancel(std::uint32_t id, const end_reason& reason) {
   if (!links_.end(id, reason)) return;
   report_cancelled({id, reason});
@@ -243,7 +245,7 @@ void mpi_endpoint::pass_on_cancellation(std::uint32_t id) {
   }
 }
 
-// After the last record, which a closing endpoint has sent, peers wait for no answer.
+// A closing endpoint does not answer. Peers await no answer after its last record.
 void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::control_record& news) {
   cancel(news.instance, mpi_stream::reason_in(news.value));
   if (is_closed_) return;
@@ -251,14 +253,15 @@ void mpi_endpoint::answer_cancellation(mpi_stream& from, const mpi_stream::contr
   send_control(from);
 }
 
-// Peers learn by messages alone. Payloads that were copied need no closing.
+// Cancels the instance if a large payload is being sent, because peers learn of it only by messages. Payloads that were
+// copied need no closing.
 void mpi_endpoint::close_to_readers(std::uint32_t id, const end_reason& reason) {
   const auto is_sending = [this](link_id link) { return links_[link].spec.outgoing && links_[link].chunks != 0; };
   if (std::ranges::any_of(links_.of(id), is_sending)) cancel(id, reason);
 }
 
-// Receives are withdrawn, but for those whose message is on its way already; what comes later is an orphan. MPI goes on
-// with what is being sent.
+// Cancels the receives, except for those whose message is already in flight. Later messages become orphans. MPI
+// completes the sends that are in flight.
 void mpi_endpoint::abandon(std::uint32_t id) {
   kill_links(id);
   if (health_ == status::ok)
@@ -278,7 +281,7 @@ status mpi_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return answer;
 }
 
-/// Returns true once the last record of the peer has come.
+/// Returns whether the last record of the peer has arrived.
 bool mpi_endpoint::has_ended(rank peer) const {
   return links_.streams()[static_cast<std::size_t>(peer)]->listening == listening::ended;
 }

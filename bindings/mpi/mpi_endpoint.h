@@ -1,26 +1,25 @@
-// Transport `mpi`: any set of ranks that MPI connects. Plain Isend, Issend, Irecv and Testsome on one
-// duplicated communicator. Nothing is cancelled but receives of instances that were given up.
+// Transport `mpi`: any set of ranks that MPI connects. Uses Isend, Issend, Irecv and Testsome on one duplicated
+// communicator. Only receives of instances that were given up are cancelled.
 //
-// A payload edge has an MPI tag of its own, per ordered pair of ranks. A message is a 64-byte header,
-// followed in the same MPI message by up to 16 KiB of payload; a larger payload follows in messages of its
-// own, straight from the source into the target. MPI keeps messages of one tag in order, and the receiver
-// posts what it expects in that order:
+// Each payload edge has an MPI tag of its own, per ordered pair of ranks. A message is a 64-byte header, followed by up
+// to 16 KiB of payload in the same MPI message. A larger payload follows in messages of its own, straight from the
+// source into the target. MPI keeps messages of one tag in order, and the receiver posts its receives in that order:
 //
 //     small, null    [header|payload]                     from one of two bounce buffers, by round parity
-//     large          [header] [chunk] [chunk] …           the chunks are posted after the header has come
+//     large          [header] [chunk] [chunk] …           the chunks are posted after the header has arrived
 //
-// Signals and credits share one control stream per ordered pair of ranks, tag 0: records (instance, index,
-// value) whose newest values wait in a table while the previous batch is on its way. A batch is sent
-// synchronously (Issend), so a peer that does not listen is never sent a second one. That an instance was given up is
-// such a record, too: who hears of it for the first time tells the peers of that instance. The messages of boards
+// Signals and credits share one control stream per ordered pair of ranks, tag 0. A record is (instance, index, value).
+// The newest values wait in a table while the previous batch is in flight. A batch is sent synchronously (Issend), so a
+// peer that does not receive is never sent a second batch. A cancellation of an instance is a record, too. A rank that
+// learns of a cancellation for the first time passes it to its peers in that instance. The messages of boards
 // (mpi_boards.h) have tag 1.
 //
-// To close is to drain: the last record between two ranks that shared an edge says how many payload messages there
-// were. After it nothing more is posted, and orphans (messages that failed instances left unreceived) are received and
-// dropped. So every receive completes, and the communicator is free of messages when it is freed; MPI gives its number
-// to another one, which would find them.
+// close() drains. The last record between two ranks that shared an edge contains the number of payload messages. After
+// that record nothing more is posted. Orphans, messages that failed instances left unreceived, are received and
+// dropped. So every receive completes, and the communicator has no message when it is freed. MPI reuses its number for
+// another communicator, which would receive any message left.
 //
-// MPI cannot wake a sleeper: is_time_driven(). It cannot say who died either: a dead peer is an MPI error,
+// MPI cannot wake a sleeping rank: is_time_driven(). It cannot report a dead rank either. A dead peer is an MPI error,
 // which becomes health(), or silence, which becomes a timeout.
 #pragma once
 
@@ -43,23 +42,23 @@
 
 namespace lsched {
 
-/// The defaults serve everybody; tests lower them to reach the limits. Equal on all ranks.
+/// Limits that are equal on all ranks. The defaults suit all programs. Tests lower them.
 struct mpi_limits {
-  int highest_tag = 0;                                 ///< 0: whatever MPI allows
+  int highest_tag = 0;                                 ///< 0: the limit of MPI
   std::uint64_t chunk_bytes = std::uint64_t{1} << 30;  ///< MPI counts are ints; at most 2^31-1
-  std::chrono::milliseconds shutdown{10000};           ///< how long close() waits for the peers
+  std::chrono::milliseconds shutdown{10000};           ///< longest wait of close() for the peers
 };
 
 class mpi_endpoint final : public endpoint {
  public:
-  /// Duplicates the communicator: collective over it. STATE outside MPI_Init … MPI_Finalize.
+  /// Duplicates the communicator, collectively. STATE outside MPI_Init … MPI_Finalize.
   static result<std::unique_ptr<mpi_endpoint>> open(MPI_Comm comm, const mpi_limits& limits = {});
   ~mpi_endpoint() override;
 
-  /// The duplicate, for collective calls between commits by whoever set this endpoint up.
+  /// The duplicate. The code that opened this endpoint may use it for collective calls between commits.
   MPI_Comm communicator() const { return comm_; }
 
-  /// Whether MPI lets a thread of ours call it while the application calls it too.
+  /// Returns whether MPI allows a thread of this library to call MPI while the application calls it, too.
   bool allows_auxiliary_thread() const { return is_thread_multiple_; }
 
   world place() const override { return place_; }
@@ -97,12 +96,12 @@ class mpi_endpoint final : public endpoint {
   status health() const override { return health_; }
   doorbell& bell() override { return bell_; }
 
-  /// Waits, for a bounded time, until all peers have closed too and nothing is on its way any more.
+  /// Waits, for a bounded time, until all peers have closed, too, and no message is in flight.
   void close() override;
 
-  /// Closes the endpoint at the beginning of MPI_Finalize, unless it has been closed before. After that the endpoint
-  /// does not call MPI, and its health is STATE if ranks have talked through MPI. `exclusively` runs a job as the
-  /// owner of the engine. False if MPI refuses.
+  /// Closes the endpoint at the beginning of MPI_Finalize, unless it was closed before. Afterwards the endpoint does
+  /// not call MPI, and its health is STATE if ranks have communicated through MPI. `exclusively` runs a job as the
+  /// owner of the engine. Returns false if MPI refuses.
   bool close_at_finalize(finalize_hook::engine_owner exclusively);
 
  private:
@@ -154,13 +153,13 @@ class mpi_endpoint final : public endpoint {
   doorbell bell_{};
 
   mpi_links links_;
-  std::vector<mpi_edge::memory> orphans_;  ///< that close() has received
-  mpi_edge::memory dropped_{};             ///< where chunks go that find no room
+  std::vector<mpi_edge::memory> orphans_;  ///< messages that close() has received
+  mpi_edge::memory dropped_{};             ///< target of chunks that do not fit their own target
 
   mpi_requests requests_;
-  std::size_t idle_receives_ = 0;  ///< of them, armed for control that need not come
+  std::size_t idle_receives_ = 0;  ///< of requests_: posted for control records that may never come
   std::vector<link_id> due_;
-  std::size_t waiting_ = 0;  ///< links that wait for something, those that are due included
+  std::size_t waiting_ = 0;  ///< links that wait for an event, including the links in due_
 
   mpi_boards boards_;
 };

@@ -1,4 +1,4 @@
-// The endpoint's data path.
+// The data path of mpi_endpoint.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -30,7 +30,7 @@ bool mpi_endpoint::send(link_id link, round_no round, const message& payload) {
   return false;
 }
 
-// True if the source may change at once.
+// Returns true if the source may change at once.
 bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload) {
   if (health_ != status::ok) return false;
   mpi_link& state = links_[link];
@@ -45,7 +45,7 @@ bool mpi_endpoint::transmit(link_id link, round_no round, const message& payload
   const int length = static_cast<int>(sizeof head + (is_small ? bytes : 0));
   if (!succeeded(MPI_Isend(bounce, length, MPI_BYTE, state.spec.peer, state.tag, comm_, &request))) return false;
   ++links_.stream_of(link).sent;
-  int is_done = 0;  // a short message mostly is
+  int is_done = 0;  // usually true for a short message
   if (!succeeded(MPI_Test(&request, &is_done, MPI_STATUS_IGNORE))) return false;
   if (is_done == 0) add_request(request, {round % 2 == 0 ? task::bounce_even : task::bounce_odd, link});
   state.is_bounce_busy[round % 2] = is_done == 0;
@@ -102,7 +102,7 @@ bool mpi_endpoint::receive(link_id link, round_no round, message_target into, ar
   return true;
 }
 
-// The header is here. True if the payload is, too; otherwise it is under way.
+// Handles a header that has arrived. Returns true if the payload has arrived, too. Otherwise it is in flight.
 bool mpi_endpoint::landed(link_id link, int bytes) {
   mpi_link& state = links_[link];
   header head;
@@ -122,7 +122,8 @@ bool mpi_endpoint::landed(link_id link, int bytes) {
   return bring(link);
 }
 
-// The payload behind a header: true if it is there. What is longer than its target is received, and dropped.
+// Receives the payload after a header. Returns true if the payload has arrived. A payload that is longer than its
+// target is received and dropped.
 bool mpi_endpoint::bring(link_id link) {
   mpi_link& state = links_[link];
   const std::uint64_t bytes = state.incoming.bytes;
@@ -168,7 +169,7 @@ void mpi_endpoint::post_chunk_in(link_id link) {
   add_request(request, {task::chunk_in, link});
 }
 
-// True if it was the last one.
+// Posts the next chunk, if any. Returns true if this was the last chunk.
 bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   mpi_link& state = links_[link];
   if (static_cast<std::uint64_t>(bytes) != (state.moved - 1) % limits_.chunk_bytes + 1) {
@@ -180,7 +181,7 @@ bool mpi_endpoint::chunk_landed(link_id link, int bytes) {
   return false;
 }
 
-// Always true. What is not read in place has been consumed.
+// Always returns true. Releases the message unless it is read in place.
 bool mpi_endpoint::has_arrived(link_id link) {
   const mpi_link& state = links_[link];
   if (state.incoming.null || !state.spec.in_place) release(link, state.round);
@@ -201,7 +202,7 @@ void mpi_endpoint::release(link_id link, round_no round) {
 
 void mpi_endpoint::signal(link_id link, round_no round) { raise(link, round); }
 
-// The newest value replaces one that has not left yet.
+// The newest value replaces a value that was not sent yet.
 void mpi_endpoint::raise(link_id link, std::uint64_t value) {
   mpi_link& state = links_[link];
   if (value <= state.value) return;
@@ -241,7 +242,7 @@ void mpi_endpoint::take_control(mpi_stream& from, int bytes) {
   if (from.listening == listening::posted) receive_control(from);
 }
 
-// What concerns a detached instance is late credit: nobody waits for it.
+// Handles a control record. A record for a detached instance is late credit, which no link awaits.
 void mpi_endpoint::take_control(mpi_stream& from, const mpi_stream::control_record& news) {
   if (news.index == mpi_stream::k_last) {
     from.listening = listening::ended;
@@ -287,7 +288,8 @@ void mpi_endpoint::await(link_id link, enum mpi_link::wait awaited, round_no rou
 }
 
 void mpi_endpoint::satisfy(link_id link) {
-  if (!std::exchange(links_[link].is_due, true)) due_.push_back(link);  // reserved: each link at most once
+  // Does not allocate: each link is in due_ at most once.
+  if (!std::exchange(links_[link].is_due, true)) due_.push_back(link);
 }
 
 void mpi_endpoint::forget(link_id link) {
@@ -313,7 +315,7 @@ std::size_t mpi_endpoint::poll(std::span<completion> out) {
 }
 
 void mpi_endpoint::add_request(MPI_Request request, mpi_requests::owner owner) {
-  requests_.add(request, owner);  // reserved at attach
+  requests_.add(request, owner);  // does not allocate: reserved at attach
   if (owner.task >= task::control_out) return;
   ++links_[owner.target].in_flight;
   if (uses_callers_memory(owner)) ++links_[owner.target].chunks;
@@ -324,8 +326,8 @@ bool mpi_endpoint::uses_callers_memory(const mpi_requests::owner& owner) const {
   return owner.task == task::chunk_out || (owner.task == task::chunk_in && state.landing == nullptr);
 }
 
-// Looks at every request once, a window at a time, and stops at the first window with news for the caller;
-// the next sweep goes on behind it, so that no request waits for ever behind busier ones.
+// Tests every request once, a window at a time, and stops after the first window with news for the caller. The next
+// sweep continues after that window, so that no request waits forever behind busier requests.
 void mpi_endpoint::sweep() {
   for (std::size_t looked = 0; looked < requests_.size() && health_ == status::ok;) {
     std::span<const mpi_requests::event> news;

@@ -8,7 +8,7 @@ namespace lsched {
 
 using namespace mpi_edge;
 
-// --- what edges of one peer share -------------------------------------------------------------------------
+// --- streams -----------------------------------------------------------------------------------------------
 
 std::uint64_t mpi_stream::put(const control_record& news, std::uint64_t number) {
   if (number >= first_pending_) {
@@ -116,7 +116,8 @@ bool mpi_links::reserve_memory(block& held) {
   return true;
 }
 
-// Both ends of a pair count its payload edges of one direction in the same order, from the receiver's first tag on.
+// Both ranks of a pair count its payload edges of one direction in the same order, starting at the receiver's first
+// tag.
 void mpi_links::assign_tags(const block& held, bool outgoing, const std::function<int(rank peer)>& first_tag_of) {
   std::unordered_map<rank, int> counted;
   for (const link_id link : sorted(held)) {
@@ -136,8 +137,8 @@ std::vector<link_id> mpi_links::sorted(const block& held) const {
   return ordered;
 }
 
-// Control edges are known by their place among those of one instance and one direction. No message is needed
-// for both sides to agree on that, and a record finds its link as soon as this rank has attached.
+// Numbers the control edges of one instance and one direction. Both sides agree on the numbers without a message. A
+// record finds its link as soon as this rank has attached the instance.
 void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
   std::unordered_map<rank, std::uint32_t> sent;
   for (const link_id link : sorted(held)) {
@@ -147,8 +148,8 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
     if (receives_control_for(state.spec, state.credits)) with.receivers[id].push_back(link);
   }
   for (const auto& [peer, more] : sent) {
-    // A record may outlive its link in the table, so what is there now is not counted on.
-    std::size_t senders = 3;  // the last record; a cancellation, and the answer to one
+    // Records of detached links may still be in the table, so room is reserved in addition to those records.
+    std::size_t senders = 3;  // the last record, a cancellation, and the answer to a cancellation
     for (const mpi_link& state : links_)
       if (state.is_live && state.spec.peer == peer && sends_control_for(state.spec, state.credits)) ++senders;
     stream_to(peer).reserve(senders);
@@ -157,7 +158,8 @@ void mpi_links::enumerate_control(std::uint32_t id, const block& held) {
 
 std::size_t mpi_links::most_requests() const {
   const auto known = std::ranges::count_if(streams_, [](const auto& with) { return with != nullptr; });
-  return 3 * links_.size() + 2 * static_cast<std::size_t>(known);  // two bounces and a chunk; a batch each way
+  // Two bounces and a chunk for each link, and a batch in each direction of each stream.
+  return 3 * links_.size() + 2 * static_cast<std::size_t>(known);
 }
 
 bool mpi_links::is_unlinked(std::uint32_t id) const {
@@ -198,7 +200,7 @@ std::span<const link_id> mpi_links::of(std::uint32_t id) const {
   return found == blocks_.end() ? std::span<const link_id>() : found->second.links;
 }
 
-// Tags of an instance that did not end well are not used again: nothing says when a peer is done with them.
+// Tags of an instance that did not end cleanly are not reused, because it is unknown when a peer stops using them.
 void mpi_links::detach(std::uint32_t id, bool is_clean) {
   const auto found = blocks_.find(id);
   if (found == blocks_.end()) return;
@@ -213,7 +215,7 @@ void mpi_links::detach(std::uint32_t id, bool is_clean) {
   reap();
 }
 
-// Sends that were reported done may still be on their way from a bounce buffer.
+// A send that was reported as done may still be in flight from a bounce buffer.
 void mpi_links::reap() {
   std::erase_if(retired_, [this](const block& held) {
     const auto is_in_flight = [this](link_id link) { return links_[link].in_flight != 0; };

@@ -1,4 +1,4 @@
-// The edges of this rank that are attached, what they share with their peers, and the memory and tags they work with.
+// The attached edges of this rank, the state that they share with their peers, and their memory and tags.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace lsched {
 
-/// What travels between two ranks for an edge, and how much memory MPI works in for it.
+/// The messages of an edge between two ranks, and the memory that MPI uses for them.
 namespace mpi_edge {
 
 /// Payloads up to this size travel with their header.
@@ -31,7 +31,7 @@ struct freer {
 };
 using memory = std::unique_ptr<std::byte, freer>;
 
-/// Aligned for any vector; null if there is no memory.
+/// Returns memory that is aligned for any vector; null if no memory is left.
 inline std::byte* allocate_aligned(std::uint64_t bytes) {
   if (bytes > k_most_bytes) return nullptr;
   return static_cast<std::byte*>(std::aligned_alloc(64, (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64));
@@ -53,17 +53,17 @@ constexpr std::uint64_t bounce_bytes(const edge_spec& edge) {
 
 constexpr bool needs_landing(const edge_spec& edge) { return edge.in_place && edge.capacity > k_bounce_bytes; }
 
-/// Bytes that MPI reads or writes on behalf of an edge.
+/// Returns the number of bytes that MPI reads or writes on behalf of an edge.
 constexpr std::uint64_t own_bytes(const edge_spec& edge) {
   if (edge.signal) return 0;
   if (edge.outgoing) return 2 * bounce_bytes(edge);
   return bounce_bytes(edge) + (needs_landing(edge) ? (edge.capacity + 63) / 64 * 64 : 0);
 }
 
-/// Both ends of a pair enumerate its edges in this order, signals first.
+/// Both ranks of a pair enumerate its edges in this order, signals first.
 constexpr auto order_of(const edge_spec& edge) { return std::tuple(edge.peer, !edge.signal, edge.tag, edge.outgoing); }
 
-/// Whether this rank speaks on the control stream for the edge: its signals out, and credits for payload in.
+/// Returns whether this rank sends control records for the edge: its signals out, or credits for payload in.
 constexpr bool sends_control_for(const edge_spec& edge, bool credits) {
   return edge.signal ? edge.outgoing : credits && !edge.outgoing;
 }
@@ -74,22 +74,23 @@ constexpr bool receives_control_for(const edge_spec& edge, bool credits) {
 
 }  // namespace mpi_edge
 
-/// What the edges between this rank and one peer share: the control records, which wait in a table while the previous
-/// batch is on its way. MPI uses its address.
+/// The state that the edges between this rank and one peer share. Control records wait in a table while the previous
+/// batch is in flight. The object must not move, because MPI uses its address.
 struct mpi_stream {
   struct control_record {
     std::uint32_t instance;  ///< the receiver's number
-    std::uint32_t index;     ///< among the control edges of that instance from this rank to that
+    std::uint32_t index;     ///< among the control edges of that instance in this direction
     std::uint64_t value;
   };
-  // As index, since no instance has that many edges:
+  // Special values of `index`, which no instance reaches:
   static constexpr std::uint32_t k_last = ~std::uint32_t{0};  ///< the last record; value: payload messages sent
   static constexpr std::uint32_t k_cancelled = k_last - 1;    ///< the instance has ended; value: see pack()
-  static constexpr std::uint32_t k_left = k_last - 2;         ///< of one edge, no message follows that of round `value`
-  static constexpr std::uint32_t k_answered = k_last - 3;  ///< after k_cancelled: its receiver uses no message any more
+  static constexpr std::uint32_t k_left = k_last - 2;         ///< no message follows that of round `value` on an edge
+  /// Reply to k_cancelled: the sender of the reply uses no message any more.
+  static constexpr std::uint32_t k_answered = k_last - 3;
   static constexpr std::size_t k_batch_records = 64;
 
-  /// The value of k_cancelled: the reason, and the number by which its sender knows the instance.
+  /// Returns the value of k_cancelled: the reason, and the number by which the sender knows the instance.
   static constexpr std::uint64_t pack(const end_reason& reason, std::uint32_t own_instance) {
     return std::uint64_t{own_instance} << 32 | reason.packed();
   }
@@ -97,34 +98,34 @@ struct mpi_stream {
     return end_reason::unpack(static_cast<std::uint32_t>(packed));
   }
 
-  /// What comes from the peer on the control stream.
+  /// State of the control stream from the peer.
   enum class listening : std::uint8_t {
     not_yet,  ///< no linked instance has had edges with the peer
     posted,   ///< a receive is posted
-    ended,    ///< the peer's last record has come
+    ended,    ///< the peer's last record has arrived
   };
 
   rank peer = k_no_rank;
-  bool is_sending = false;  ///< a batch is on its way
+  bool is_sending = false;  ///< a batch is in flight
   enum listening listening = listening::not_yet;
-  std::uint64_t sent = 0;       ///< payload messages to the peer, as MPI counts them
-  std::uint64_t taken = 0;      ///< from the peer
-  std::uint64_t announced = 0;  ///< by its last record
+  std::uint64_t sent = 0;       ///< payload messages to the peer, counted as MPI messages
+  std::uint64_t taken = 0;      ///< payload messages from the peer
+  std::uint64_t announced = 0;  ///< payload messages from the peer, according to its last record
   std::unordered_map<std::uint32_t, std::vector<link_id>> receivers;  ///< by instance, then index
   std::array<control_record, k_batch_records> outgoing;
   std::array<control_record, k_batch_records> incoming;
 
-  /// Room for so many records beside those that wait.
+  /// Reserves room for so many records in addition to those in the table.
   void reserve(std::size_t more) { pending_.reserve(pending_.size() + more); }
 
-  /// Puts the record into the table, or its value where the record `number` has not left yet. Answers the number.
+  /// Adds the record and returns its number. If the record `number` was not sent yet, replaces its value instead.
   std::uint64_t put(const control_record& news, std::uint64_t number = 0);
 
-  /// Moves as many records as fit to `outgoing`, and answers how many.
+  /// Moves as many records as fit to `outgoing`, and returns their number.
   std::size_t next_batch();
 
  private:
-  std::uint64_t first_pending_ = 1;  ///< number of pending_.front(); numbers grow for ever
+  std::uint64_t first_pending_ = 1;  ///< number of pending_.front(); numbers only grow
   std::vector<control_record> pending_;
 };
 
@@ -134,22 +135,22 @@ struct mpi_link {
 
   edge_spec spec{};
   std::uint32_t own_instance = 0;
-  std::uint32_t instance = 0;  ///< as the peer numbers it; from link() on
+  std::uint32_t instance = 0;  ///< the peer's number; set by link()
   bool credits = false;
-  bool is_live = false;  ///< false once abandoned or detached; MPI may still use its memory
+  bool is_live = false;  ///< false after abandon or detach; MPI may still use the link's memory
   int tag = 0;
   std::uint32_t control_index = 0;
-  std::byte* bounce[2] = {nullptr, nullptr};  ///< out: by round parity; in: the first alone
-  std::byte* landing = nullptr;               ///< in: large payloads that are read in place
+  std::byte* bounce[2] = {nullptr, nullptr};  ///< outgoing: by round parity; incoming: only the first
+  std::byte* landing = nullptr;               ///< incoming: for large payloads that are read in place
   bool is_bounce_busy[2] = {false, false};
   std::uint32_t in_flight = 0;   ///< requests of this link
-  std::uint32_t chunks = 0;      ///< of them, that use the caller's memory
-  bool is_answered = false;      ///< the peer, which knows that the instance has ended, uses no message any more
-  std::uint64_t value = 0;       ///< register, credit known, or newest value sent
+  std::uint32_t chunks = 0;      ///< of in_flight: requests that use the caller's memory
+  bool is_answered = false;      ///< the peer knows that the instance has ended, and uses no message any more
+  std::uint64_t value = 0;       ///< register, known credit, or newest value sent
   std::uint64_t pending_at = 0;  ///< number in the stream's table
   enum wait wait = wait::nothing;
-  bool is_due = false;  ///< what it waits for has happened, and is to be reported
-  round_no round = 0;   ///< of what it waits for
+  bool is_due = false;  ///< the awaited event has happened, and is yet to be reported
+  round_no round = 0;   ///< round of the awaited event
   message outgoing{};
   arrival incoming{};
   message_target into{};
@@ -158,7 +159,7 @@ struct mpi_link {
 
 class mpi_links {
  public:
-  /// Payload has the tags from `first_tag` to `last_tag`.
+  /// Payload messages have the tags from `first_tag` to `last_tag`.
   mpi_links(rank ranks, int first_tag, int last_tag)
       : streams_(static_cast<std::size_t>(ranks)), tags_(first_tag, last_tag) {}
 
@@ -167,36 +168,36 @@ class mpi_links {
   mpi_link& operator[](link_id link) { return links_[link]; }
   const mpi_link& operator[](link_id link) const { return links_[link]; }
 
-  /// By rank; null until the first edge.
+  /// Streams by rank; null until the first edge.
   const std::vector<std::unique_ptr<mpi_stream>>& streams() const { return streams_; }
   mpi_stream& stream_to(rank peer);
   mpi_stream& stream_of(link_id link) { return *streams_[static_cast<std::size_t>(links_[link].spec.peer)]; }
 
-  /// As of the endpoint.
+  /// Implementations of the functions of endpoint with these names.
   result<std::vector<link_id>> attach(std::uint32_t id, std::span<const rank> members, bool credits,
                                       std::span<const edge_spec> edges);
   member_address address_of(std::uint32_t id) const;
 
-  /// How many requests may be under way at a time.
+  /// Returns the largest number of requests that may be in flight.
   std::size_t most_requests() const;
 
-  /// Whether the instance is attached, and not linked.
+  /// Returns whether the instance is attached and not linked.
   bool is_unlinked(std::uint32_t id) const;
   std::size_t members_of(std::uint32_t id) const { return blocks_.at(id).members.size(); }
 
-  /// Gives an unlinked instance its peers' numbers for it, and the tags that they have chosen.
+  /// Links an instance: sets the peers' numbers for it, and the tags that they have chosen.
   void link(std::uint32_t id, std::span<const member_address> all);
 
-  /// One link of an attached instance to each of its peers.
+  /// Returns one link of an attached instance to each of its peers.
   std::vector<link_id> link_to_each_peer(std::uint32_t id) const;
 
   /// Marks an instance as ended before its time. Returns false if it is marked or not attached.
   bool end(std::uint32_t id, const end_reason& reason);
   const std::optional<end_reason>& end_of(std::uint32_t id) const { return blocks_.at(id).ended; }
 
-  /// None if it is not attached.
+  /// Returns the links of an instance; empty if it is not attached.
   std::span<const link_id> of(std::uint32_t id) const;
-  /// `is_clean`: no message for it is under way, or comes later.
+  /// `is_clean`: no message of the instance is in flight or will be sent.
   void detach(std::uint32_t id, bool is_clean);
 
   /// Leaves all memory to MPI, which may still use it.
@@ -207,7 +208,7 @@ class mpi_links {
     mpi_edge::memory bytes;
     std::vector<rank> members;
     std::vector<link_id> links;
-    mpi_tags::range tags{};  ///< of what comes in, the same from each peer
+    mpi_tags::range tags{};  ///< of incoming messages, equal for all peers
     bool is_linked = false;
     std::optional<end_reason> ended{};
   };
@@ -224,7 +225,7 @@ class mpi_links {
   std::vector<mpi_link> links_;
   std::vector<link_id> free_links_;
   std::unordered_map<std::uint32_t, block> blocks_;
-  std::vector<block> retired_;  ///< detached, perhaps still in MPI's hands
+  std::vector<block> retired_;  ///< detached, but MPI may still use their memory
   mpi_tags tags_;
 };
 

@@ -1,4 +1,4 @@
-// What MPI has under way for the edges of an endpoint: requests, each with an owner. One thread.
+// The requests of MPI that are in flight for the edges of an endpoint, each with an owner. One thread at a time.
 #pragma once
 
 #include <mpi.h>
@@ -21,10 +21,10 @@ class mpi_requests {
     chunk_in,
     control_out,
     control_in,
-    orphan_in,  ///< a message that nobody received in time, to be dropped
+    orphan_in,  ///< a message that was not received in time, to be dropped
   };
 
-  /// What a request belongs to: `target` is a link, or from control_out on a rank.
+  /// The owner of a request. `target` is a link, or a rank for tasks from control_out on.
   struct owner {
     enum task task;
     std::uint32_t target;
@@ -34,22 +34,22 @@ class mpi_requests {
   struct event {
     struct owner owner;
     int bytes = 0;              ///< received
-    bool is_cancelled = false;  ///< of a receive: there was no message
+    bool is_cancelled = false;  ///< the receive was cancelled and got no message
   };
 
   void reserve(std::size_t most);
   std::size_t size() const { return requests_.size(); }
   bool empty() const { return requests_.empty(); }
 
-  /// Within what is reserved it does not allocate.
+  /// Does not allocate within the reserved size.
   void add(MPI_Request request, const owner& whose);
 
-  /// Tests the next requests after those of the last call, and takes those that have completed out, oldest first:
-  /// `news`, until the next call. Adds how many it has looked at to `looked`. Answers MPI's code.
+  /// Tests the next requests after those of the last call, and removes those that have completed. `news` holds these
+  /// until the next call. Adds the number of tested requests to `looked`. Returns MPI's code.
   int test_next(std::span<const event>& news, std::size_t& looked);
 
-  /// Asks MPI to cancel the receives for links of which is_gone(link) holds. Each completes soon: cancelled, or as ever
-  /// if a message was on its way. Answers MPI's code.
+  /// Cancels the receives of links for which is_gone(link) holds. Each completes soon, as cancelled, or normally if a
+  /// message was in flight. Returns MPI's code.
   template <class IsGone>
   int cancel_receives(const IsGone& is_gone) {
     for (std::size_t i = 0; i < requests_.size(); ++i) {
@@ -60,14 +60,14 @@ class mpi_requests {
     return MPI_SUCCESS;
   }
 
-  /// Forgets the requests; MPI does not.
+  /// Forgets the requests, although MPI may still complete them.
   void abandon();
 
  private:
-  static constexpr std::size_t k_window = 64;  ///< beyond it, MPICH's Testsome allocates
+  static constexpr std::size_t k_window = 64;  ///< for more requests MPICH's Testsome allocates
 
-  std::vector<MPI_Request> requests_;  ///< dense: never a null request
-  std::vector<owner> owners_;          ///< parallel to it
+  std::vector<MPI_Request> requests_;  ///< dense: no null requests
+  std::vector<owner> owners_;          ///< parallel to requests_
   std::size_t cursor_ = 0;
   std::array<int, k_window> indices_{};
   std::array<MPI_Status, k_window> statuses_{};

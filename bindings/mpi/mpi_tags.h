@@ -1,5 +1,5 @@
-// The tags that a rank has chosen for what comes in. MPI matches by sender and tag, so one range serves all peers of an
-// instance.
+// The tags that a rank has chosen for incoming messages. MPI matches by sender and tag, so one range serves all peers
+// of an instance.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class mpi_tags {
 
   mpi_tags(int first, int last) : first_(first), last_(last), next_(first) {}
 
-  /// Nothing if there is no such range left. Goes round: what was given back last is given out last.
+  /// Returns nothing if no such range is left. The search is cyclic, so a range that was freed last is reused last.
   std::optional<range> allocate(int count) {
     if (count == 0) return range{};
     for (int turn = 0; turn < 2; ++turn, next_ = first_)
@@ -37,7 +37,7 @@ class mpi_tags {
   }
 
  private:
-  /// The first gap from there on.
+  /// Returns the first gap at or after `begin`.
   std::optional<range> find_from(int begin, int count) const {
     auto used = used_.upper_bound(begin);
     if (used != used_.begin()) {

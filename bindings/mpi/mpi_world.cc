@@ -17,7 +17,7 @@
 namespace lsched {
 namespace {
 
-/// A communicator that we made.
+/// Owns a communicator.
 class owned_comm {
  public:
   owned_comm() = default;
@@ -29,7 +29,7 @@ class owned_comm {
   MPI_Comm comm = MPI_COMM_NULL;
 };
 
-/// Options are equal everywhere if all are those of rank 0.
+/// Validates the options, and compares them with those of rank 0. All ranks return the same status.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   constexpr std::array<const char*, 4> names{"the transport", "the region size", "the ranks per node",
                                              "whether there is a recorder"};
@@ -45,9 +45,10 @@ std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   return agree(all, why);
 }
 
-// --- who is where ------------------------------------------------------------------------------------------
+// --- locality ----------------------------------------------------------------------------------------------
 
-/// The cores of a machine that any of its ranks may use: launchers like to bind each rank to one of its own.
+/// Returns the number of cores that any rank of the machine may use. Launchers often bind each rank to a core of its
+/// own.
 std::optional<unsigned> count_cores(MPI_Comm machine) {
   std::array<std::uint64_t, 64> own{};
   for (const unsigned core : allowed_cores())
@@ -60,8 +61,8 @@ std::optional<unsigned> count_cores(MPI_Comm machine) {
   return within_quota(static_cast<unsigned>(cores));
 }
 
-/// The ranks that MPI believes to share memory; of those, where nodes are emulated, the neighbours in rank. Finds
-/// out about the machine on the way.
+/// Finds the ranks that share memory according to MPI, or, with emulated nodes, the neighbouring ranks among them. Also
+/// counts the ranks and cores of the machine.
 std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_node, owned_comm& node,
                                        neighbourhood& found) {
   owned_comm real;
@@ -80,7 +81,7 @@ std::optional<failure> find_candidates(MPI_Comm all, rank self, rank ranks_per_n
   return std::nullopt;
 }
 
-/// The world's rank of each rank of the node.
+/// Returns the rank in the world of each rank of the node.
 std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   int size = 0;
   if (MPI_Comm_size(node, &size) != MPI_SUCCESS) return std::nullopt;
@@ -88,7 +89,7 @@ std::optional<std::vector<rank>> members_of(MPI_Comm node, rank self) {
   return gather_all(self, members.data(), node) ? std::optional(std::move(members)) : std::nullopt;
 }
 
-/// With whom every rank shares memory. `lowest`: of those this one shares with, itself included.
+/// Finds the nodes of all ranks. `lowest`: the lowest rank that shares memory with this rank, itself included.
 std::optional<failure> find_nodes(MPI_Comm all, rank size, rank lowest, neighbourhood& found) {
   found.nodes.resize(static_cast<std::size_t>(size));
   if (!gather_all(lowest, found.nodes.data(), all)) return mpi_failure("MPI_Iallgather");
@@ -103,16 +104,16 @@ std::string sharing_in_words(std::size_t local, std::size_t size) {
 
 // --- shared memory -----------------------------------------------------------------------------------------
 
-/// Each node has a file of its own.
+/// Returns the recorder's file. Each node has a file of its own.
 std::string recorder_of(const mpi_options& options, const std::vector<rank>& members, rank size) {
   const bool is_one_node = static_cast<rank>(members.size()) == size;
   return options.recorder.empty() || is_one_node ? options.recorder
                                                  : options.recorder + "." + std::to_string(members.front());
 }
 
-/// Makes the ranks of `node` share a segment, and takes this rank's place in it. `members`: their ranks in the world,
-/// which has `all`. Collective; all ranks return the same status, and on failure the same text, with the rank of `node`
-/// that failed first as the peer.
+/// Makes the ranks of `node` share a segment, and opens this rank's place in it. `members`: their ranks in the world,
+/// which has `all` ranks. Collective. All ranks return the same status. On failure the text is equal, too, and the
+/// first rank of `node` that failed is the peer.
 result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::vector<rank>& members, rank all,
                                                     const mpi_options& options) {
   const auto size = static_cast<rank>(members.size());
@@ -144,7 +145,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
 
 using opened_endpoint = result<std::unique_ptr<endpoint>>;
 
-/// `lowest`: of the ranks that share memory with this one.
+/// Opens the suitable endpoint. `lowest` receives the lowest rank that shares memory with this rank, if any other does.
 opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_options& options, neighbourhood& found,
                               rank& lowest) {
   const auto [self, size] = far->place();
@@ -170,7 +171,7 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
     return std::unique_ptr<endpoint>(std::move(far));
   }
   lowest = std::ranges::min(*members);
-  // Without an edge that is MPI's, MPI is called by commit and close alone: by the application's own thread.
+  // If no edge uses MPI, only commits and close call MPI, in the application's own thread.
   found.may_have_thread = found.may_have_thread || static_cast<rank>(members->size()) == size;
   found.remark = sharing_in_words(members->size(), static_cast<std::size_t>(size));
   return std::unique_ptr<endpoint>(
@@ -184,7 +185,7 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   auto far = mpi_endpoint::open(comm, options.limits);
   if (!far) return far.error();
   if (far_part != nullptr) *far_part = far->get();
-  const MPI_Comm all = (*far)->communicator();  // lives as long as the endpoint, which only success hands on
+  const MPI_Comm all = (*far)->communicator();  // valid as long as the endpoint, which is returned only on success
   if (auto why = validate(all, options)) return *why;
 
   neighbourhood discovered;

@@ -1,8 +1,9 @@
-// Start-up under MPI: finds out which ranks share a node, and opens the endpoint that suits.
+// Start-up under MPI: finds the ranks that share a node, and opens the suitable endpoint.
 //
-// Locality is found by mapping, not guessed. MPI names candidates; the first rank of each such group creates a segment
-// (a memory file without a name), and the others open its descriptor through /proc; all map it and check that they see
-// each other in it. If one of a group cannot, its whole group uses MPI, and a remark says why.
+// Shared memory is verified by mapping, not guessed. MPI names candidates. The first rank of each such group creates a
+// segment (a memory file without a name), and the others open its descriptor through /proc. All of them map it and
+// check that they see each other. If one rank of a group fails, its whole group uses MPI, and `remark` contains the
+// reason.
 #pragma once
 
 #include <mpi.h>
@@ -17,22 +18,23 @@
 
 namespace lsched {
 
-/// Equal on all ranks; if not, all of them are told.
+/// Options that must be equal on all ranks. If they differ, all ranks fail.
 struct mpi_options {
   bool uses_mpi_alone = false;     ///< false: shared memory inside nodes, MPI between them
-  rank ranks_per_node = 0;         ///< 0: real nodes; k: every k consecutive ranks that share a node play one
+  rank ranks_per_node = 0;         ///< 0: real nodes; k: every k consecutive ranks of a node act as a node
   std::uint64_t region_bytes = 0;  ///< address space of a rank in shared memory; 0: the machine's memory size
-  std::string recorder{};          ///< the file for the recording, FILE.RANK on several nodes; empty: none
+  std::string recorder{};          ///< file of the recording, FILE.RANK on several nodes; empty: none
   mpi_limits limits{};
-  shm_options shm{};  ///< may differ
+  shm_options shm{};  ///< may differ between ranks
 };
 
-/// Opens this rank's endpoint over a duplicate of `comm`. Collective over `comm`; every rank returns the same
-/// status. Blocks until all ranks have called; nothing in it waits longer than 10 s for a rank that has.
+/// Opens this rank's endpoint over a duplicate of `comm`. Collective over `comm`. All ranks return the same status.
+/// Blocks until all ranks have called. Does not wait longer than 10 s for a rank that has called.
 ///
-/// `found` (may be null): its ranks and cores are those of this machine; it may have a thread with MPI_THREAD_MULTIPLE,
-/// or where no two ranks talk through MPI; the remark is "shared memory with 3 ranks, MPI with 4", or why not. Of ranks
-/// that share memory, nodes has the lowest. `far_part` (may be null): the part of the result that calls MPI.
+/// `found` (may be null) receives the neighbourhood. Its ranks and cores are those of this machine. A progress thread
+/// is allowed with MPI_THREAD_MULTIPLE, or if no two ranks communicate through MPI. The remark is, for example, "shared
+/// memory with 3 ranks, MPI with 4", or the reason why memory is not shared. For ranks that share memory, `nodes` holds
+/// the lowest rank. `far_part` (may be null) receives the part of the result that calls MPI.
 result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_options& options,
                                                     neighbourhood* found = nullptr, mpi_endpoint** far_part = nullptr);
 

@@ -39,7 +39,7 @@ result<std::unique_ptr<device>> cuda_device::open(const cuda_driver& driver, std
   if (auto why = made->open_streams()) return *why;
   if (which.streams_wait)
     if (auto why = made->try_streams()) return *why;
-  made->memory_->show_first_area();  // at last: peers may look at once, and nothing is shown twice
+  made->memory_->show_first_area();  // last: peers may open the area at once, and it is shown only once
   if (made->health() != status::ok) return failure{made->health(), made->failure_words()};
   return std::unique_ptr<device>(std::move(made));
 }
@@ -68,7 +68,7 @@ std::optional<failure> cuda_device::try_streams() {
   return std::nullopt;
 }
 
-// The driver gives nothing back before all streams of the device have come to their end, of whomever they are.
+// The driver frees nothing before all streams of the device are idle, including the streams of other users.
 cuda_device::~cuda_device() {
   bell_.close();
   if (is_hung_ || !comes_to_rest(*in_, reserved_for_rest_, k_longest_drain)) {
@@ -79,13 +79,13 @@ cuda_device::~cuda_device() {
   if (here.is_entered() && copied_ != nullptr) (void)in_->driver().cuEventDestroy(copied_);
 }
 
-// From now on it may use whatever it has ever been given.
+// Marks the device as hung. The device may then still use any memory that it has ever been given.
 void cuda_device::note_hang() {
   is_hung_ = true;
   memory_->of_peers().keep_all();
 }
 
-// What a device that hangs may still write is nobody else's, ever: it goes with the process.
+// Keeps all resources that a hung device may still use until the process ends, so that no other owner gets the memory.
 void cuda_device::keep_all() {
   struct hung_device {
     std::unique_ptr<cuda_context> in;
@@ -112,7 +112,7 @@ std::string cuda_device::name() const {
 
 // --- cold ----------------------------------------------------------------------------------------------------------
 
-// Of the library's own memory the driver knows only that it is there.
+// The driver does not know the pieces of the library's own memory, so these are looked up first.
 result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_t bytes) const {
   const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
   if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
@@ -139,8 +139,8 @@ status cuda_device::reserve(std::uint32_t jobs, std::uint64_t most_elements) {
   return told == status::ok ? told : status::no_memory;
 }
 
-// Behind what the stream has to do. Host memory that is not pinned is copied through the driver's own. A part takes
-// far less than the limit, however long the whole is.
+// Copies after all work that is in the stream. The driver copies pageable host memory through buffers of its own. Each
+// part takes far less than the limit, however long the whole copy is.
 status cuda_device::copy_at_once(std::byte* to, const std::byte* from, std::uint64_t bytes) {
   constexpr std::uint64_t k_part = std::uint64_t{64} << 20;
   const cuda_scope here(*in_);
@@ -168,7 +168,7 @@ CUresult cuda_device::copy_part(std::byte* to, const std::byte* from, std::uint6
   return answer;
 }
 
-// A smaller one may be in use: it stays.
+// A smaller workspace stays allocated, because kernels may still use it.
 CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
   if (bytes <= workspace_bytes_) return CUDA_SUCCESS;
   std::byte* const made = memory_->allocate(memory_space::device, bytes);
@@ -180,7 +180,7 @@ CUresult cuda_device::reserve_workspace(std::uint64_t bytes) {
 
 // --- jobs ----------------------------------------------------------------------------------------------------------
 
-// What is not of the host is the device's: placement has seen to it that there is nothing else.
+// Memory that is not staging memory is device memory: placement guarantees that jobs use no other memory.
 bool cuda_device::is_device_memory(const std::byte* memory) const { return !memory_->is_staging(memory); }
 
 cuda_device::queue cuda_device::queue_of(const device_job& job) const {
@@ -189,7 +189,7 @@ cuda_device::queue cuda_device::queue_of(const device_job& job) const {
   return is_device_memory(job.call.a) ? work : up;
 }
 
-// A job that cannot begin has failed, and the device with it. Its end is reported like any other's.
+// If a job cannot start, the device has failed. poll() reports the end of this job like any other.
 void cuda_device::submit(const device_job& job) {
   job_queue& into = *queues_[queue_of(job)];
   const cuda_scope here(*in_);
@@ -215,7 +215,7 @@ CUresult cuda_device::copy(const device_job& job, CUstream in) {
   return in_->driver().cuMemcpyAsync(address_of(job.call.c), address_of(job.call.a), bytes, in);
 }
 
-// The coefficients of an adaptive sum the host makes, so that all ranks have the same bits.
+// The host computes the coefficients of an adaptive sum, so that all ranks have the same bits.
 CUresult cuda_device::launch(const device_job& job, CUstream in) {
   const kernel_call& call = job.call;
   const auto found = find_device_kernel(job.what, job.type);
@@ -241,7 +241,7 @@ CUresult cuda_device::launch(const device_launch& next, CUstream in) {
                                       in, parameters.data(), nullptr);
 }
 
-// Of a selection of nothing the host knows how much it finds.
+// If there is nothing to select, the host writes the number of found items.
 CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   launch_list all;
   if (const auto* const selects = std::get_if<sparse_selection>(&job)) {
@@ -256,8 +256,8 @@ CUresult cuda_device::launch(const sparse_job& job, CUstream in) {
   return answer;
 }
 
-// A context that the driver cannot use any more runs nothing. What a device has failed in otherwise is still waited
-// for: who gets no answer asks once more.
+// The first query that fails only records the failure, and the next poll asks again. If the query fails again, the
+// context runs nothing any more, and the job counts as ended. Other jobs of a failed device are still awaited.
 std::size_t cuda_device::poll(std::span<std::uint64_t> out) {
   std::size_t count = 0;
   const bool had_failed = !health_->is_well();

@@ -1,5 +1,5 @@
-// A rank's device, by CUDA: three streams, for copies to the host, copies to the device, and arithmetic with copies on
-// the device. (docs/inside/cuda.md: two copies at a time go side by side, and beside kernels)
+// A rank's device, implemented with CUDA on three streams: copies to the host, copies to the device, and arithmetic
+// with copies on the device. Two copies and kernels run concurrently (docs/inside/cuda.md).
 #pragma once
 
 #include <array>
@@ -80,9 +80,9 @@ class cuda_device final : public device {
   std::array<std::unique_ptr<job_queue>, 3> queues_;
   CUdeviceptr reserved_for_rest_ = 0;
   std::uint32_t reserved_ = 0;   ///< jobs
-  double* workspace_ = nullptr;  ///< of kernels in several passes, which the stream runs one after the other
+  double* workspace_ = nullptr;  ///< of kernels with several passes, which the stream runs one after the other
   std::uint64_t workspace_bytes_ = 0;
-  CUevent copied_ = nullptr;  ///< behind the last part of a copy at once
+  CUevent copied_ = nullptr;  ///< recorded after each part of a copy_at_once()
   bool is_hung_ = false;
 };
 

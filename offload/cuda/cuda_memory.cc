@@ -6,7 +6,7 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_device_grain = std::uint64_t{2} << 20;  ///< what the driver gives memory in
+constexpr std::uint64_t k_device_grain = std::uint64_t{2} << 20;  ///< the driver's unit of allocation
 constexpr std::uint64_t k_page = 4096;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t grain) { return (bytes + grain - 1) / grain * grain; }
@@ -70,8 +70,8 @@ std::span<std::byte> cuda_memory::add_staging_area(std::uint64_t bytes) {
   return shown.empty() ? add_own_area(whole) : shown;
 }
 
-// Pages are touched before they are pinned, which is faster. The endpoint never takes the area back before the end:
-// what it gives back to the system would stay pinned.
+// Touches the pages before pinning them, which is faster. The area stays allocated until the end, because memory that
+// the endpoint returned to the system would stay pinned.
 std::span<std::byte> cuda_memory::add_shown_area(std::uint64_t bytes) {
   std::byte* const memory = net_.allocate(bytes);
   if (memory == nullptr) {
@@ -117,7 +117,7 @@ bool cuda_memory::is_staging(const std::byte* memory) const {
   return std::ranges::any_of(shown_, holds) || std::ranges::any_of(own_, holds) || std::ranges::any_of(reached_, holds);
 }
 
-// A part that a peer keeps is pinned as a whole: a copy must not go across two.
+// Each part that a peer keeps is pinned as a whole. A copy must not straddle two parts.
 bool cuda_memory::reaches(const std::byte* memory, std::uint64_t bytes) {
   if (bytes == 0 || (is_staging(memory) && is_staging(memory + bytes - 1))) return true;
   const std::span<const std::byte> kept = net_.kept_at(memory, bytes);

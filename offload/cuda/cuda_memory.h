@@ -1,8 +1,8 @@
-// The memory that a rank's device works with: device memory, staging memory that peers can read, and what peers let it
-// read of theirs.
+// The memory of a rank's device: device memory, staging memory that peers can read, and peers' memory that the device
+// reads in place.
 //
-// Nothing is given back to the driver before the end, since the driver would wait for all streams, of which one may
-// wait for a round of ours.
+// Nothing is returned to the driver before the end. The driver would wait for all streams, and a stream may wait for a
+// round of this library.
 #pragma once
 
 #include <mutex>
@@ -20,42 +20,44 @@ namespace lsched {
 /// One thread at a time.
 class cuda_memory {
  public:
-  /// Staging memory comes in parts of `staging_bytes` or more. All of them outlive this.
+  /// Staging memory is allocated in parts of at least `staging_bytes`. All arguments must outlive this object.
   cuda_memory(const cuda_context& in, cuda_health& health, endpoint& net, std::uint64_t staging_bytes,
               peer_reads which);
 
-  /// Waits for what the device does.
+  /// Waits for all work of the device.
   ~cuda_memory();
   cuda_memory(const cuda_memory&) = delete;
   cuda_memory& operator=(const cuda_memory&) = delete;
 
-  /// Allocates device memory that peers find out by whether they can read what is allocated later.
+  /// Allocates the first area of device memory. Peers open it to find out whether they can read later areas.
   void show_first_area() { deallocate(allocate(memory_space::device, 1)); }
 
-  /// Memory of the library's. null: there is none left.
+  /// Allocates memory for the library. Null: no memory is left.
   std::byte* allocate(memory_space space, std::uint64_t bytes);
   void deallocate(std::byte* memory);
 
-  /// Device memory of the application's. null: there is none left.
+  /// Allocates device memory for the application. Null: no memory is left.
   std::byte* lend(std::uint64_t bytes) { return device_pool_.allocate(bytes, piece_owner::application); }
-  /// False: it is none that was lent.
+  /// Returns false if the memory was not lent.
   bool take_back(std::byte* memory) { return device_pool_.deallocate(memory, piece_owner::application); }
-  /// Whose a place in device memory is, and how far; nothing: it is not from here. Any thread.
+  /// Returns the owner and the rest of the piece that contains a place in device memory; nothing if the place is not in
+  /// this pool. Any thread.
   std::optional<memory_pool::piece> piece_at(const std::byte* place) const { return device_pool_.rest_of(place); }
 
-  /// Whether the device can read it where it is. Pins what a peer keeps for that when it is first asked for it.
+  /// Returns whether the device can read the memory in place. Memory that a peer keeps for this purpose is pinned when
+  /// it is first asked for.
   bool reaches(const std::byte* memory, std::uint64_t bytes);
 
-  /// Whether it is staging memory, this rank's or a peer's; what jobs have is that or device memory.
+  /// Returns whether the memory is staging memory, of this rank or a peer. All other memory of jobs is device memory.
   bool is_staging(const std::byte* memory) const;
 
-  /// Device memory that peers read, and that of peers (libsched/engine/device.h).
+  /// Device memory that peers read, and device memory of peers (libsched/engine/device.h).
   peer_memory& of_peers() { return of_peers_; }
 
-  /// For people: why peers' messages are copied by the host first; empty: they are not. Any thread.
+  /// Returns the reason why the host copies peers' messages first; empty if it does not. For logs. Any thread.
   std::string remark() const;
 
-  /// The device hangs: nothing of it is ever given back.
+  /// Keeps all pinned memory pinned for good, because the device hangs.
   void keep_all();
 
  private:
@@ -73,10 +75,10 @@ class cuda_memory {
   std::string remark_;
   peer_memory of_peers_;
   std::vector<std::unique_ptr<device_area>> device_areas_;
-  std::vector<std::span<std::byte>> shown_;          ///< staging memory of the endpoint's, which peers read where it is
-  std::vector<std::span<std::byte>> own_;            ///< staging memory of the driver's
-  std::vector<std::span<const std::byte>> reached_;  ///< what peers keep for that
-  std::vector<const std::byte*> refused_;            ///< likewise, but it could not be pinned
+  std::vector<std::span<std::byte>> shown_;          ///< staging memory from the endpoint, which peers read in place
+  std::vector<std::span<std::byte>> own_;            ///< staging memory from the driver
+  std::vector<std::span<const std::byte>> reached_;  ///< memory that peers keep and the driver has pinned
+  std::vector<const std::byte*> refused_;            ///< memory that peers keep and the driver does not pin
   memory_pool device_pool_, staging_pool_;
 };
 

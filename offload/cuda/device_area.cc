@@ -14,7 +14,7 @@ CUmemAllocationProp properties_of(const cuda_context& in) {
   return made;
 }
 
-/// What the driver cuts memory in; 0: it has no memory with descriptors.
+/// Returns the driver's unit of allocation for memory with descriptors; 0: the driver has no such memory.
 std::uint64_t granularity_of(const cuda_context& in) {
   const cuda_driver& driver = in.driver();
   const bool has_all = driver.cuMemCreate != nullptr && driver.cuMemRelease != nullptr &&

@@ -1,5 +1,5 @@
-// Device memory that other processes can be let in to: an allocation with a descriptor of the operating system's, or
-// one that they cannot share where the driver has no such.
+// Device memory that other processes can open: an allocation with a file descriptor. If the driver has no such
+// allocations, other processes cannot open the memory.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@ namespace lsched {
 
 class device_area {
  public:
-  /// Of at least so many bytes. null: there is no memory left.
+  /// Allocates at least `bytes`. Null: no memory is left.
   static std::unique_ptr<device_area> allocate(const cuda_context& in, cuda_health& health, std::uint64_t bytes);
 
-  /// Another process's, by a descriptor of this one, which is closed. null: it cannot be.
+  /// Maps memory of another process by a descriptor of this process, and closes the descriptor. Null: mapping failed.
   static std::unique_ptr<device_area> import(const cuda_context& in, cuda_health& health, int descriptor,
                                              std::uint64_t bytes);
 
-  /// Never waits, but of memory without a descriptor for what the device does.
+  /// Frees the memory. Waits for the device only if the memory has no descriptor.
   ~device_area();
   device_area(const device_area&) = delete;
   device_area& operator=(const device_area&) = delete;
 
   std::span<std::byte> memory() const { return {reinterpret_cast<std::byte*>(address_), bytes_}; }
-  /// For other processes; -1: it has none.
+  /// The descriptor for other processes; -1: none.
   int descriptor() const { return descriptor_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// The device of the context that the caller uses, or nothing.
+/// Returns the device of the caller's current context, or nothing.
 std::optional<std::int32_t> current_device(const cuda_driver& driver) {
   CUcontext in_use = nullptr;
   CUdevice number = 0;
@@ -22,7 +22,8 @@ failure no_gpu(const failure& why) {
   return {is_worse ? why.code : status::unsupported, "CUDA cannot be used: " + why.text};
 }
 
-/// As attach answers. What the driver says of an argument is not about one of the caller's.
+/// Returns the failure with a code that attach may return. ARGUMENT from the driver becomes DEVICE, because it does not
+/// concern an argument of the caller.
 failure no_device(failure why) {
   if (why.code != status::unsupported && why.code != status::no_memory) why.code = status::device;
   return why;

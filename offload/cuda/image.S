@@ -1,4 +1,4 @@
-// LSCHED_DEVICE_IMAGE: the file. (image.cmake)
+// Embeds the device image. LSCHED_DEVICE_IMAGE is the file's name. (image.cmake)
         .section .rodata
         .balign 64
         .globl  lsched_device_image

@@ -1,8 +1,9 @@
-# Included by offload/CMakeLists.txt where there is nvcc: the kernels become the device image, LSCHED_DEVICE_IMAGE, and
-# what the assembler of devices says of each kernel a report beside it, LSCHED_DEVICE_REPORT.
+# Included by offload/CMakeLists.txt if nvcc was found. Compiles the kernels to the device image, LSCHED_DEVICE_IMAGE,
+# and writes the device assembler's statistics of each kernel to LSCHED_DEVICE_REPORT.
 include(${CMAKE_CURRENT_LIST_DIR}/architectures.cmake)
 
-# Kernels use nothing that the lowest architecture lacks: they are translated once, for that one, and assembled for each.
+# Kernels use no feature that the lowest architecture lacks. So they are compiled once, for that architecture, and
+# assembled for each.
 list(GET LSCHED_CUDA_ARCHITECTURES 0 lowest)
 list(TRANSFORM LSCHED_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE real)
 list(JOIN real "," real)
@@ -11,7 +12,7 @@ set(targets -gencode "arch=compute_${lowest},code=[compute_${lowest},${real}]")
 set(kernels ${CMAKE_CURRENT_SOURCE_DIR}/cuda/kernels)
 set(LSCHED_DEVICE_IMAGE ${CMAKE_CURRENT_BINARY_DIR}/device_image.fatbin)
 set(LSCHED_DEVICE_REPORT ${CMAKE_CURRENT_BINARY_DIR}/device_image.txt)
-# A product is never fused with a sum unless the source says so, as on hosts.
+# As on hosts, a product is fused with a sum only if the source does so explicitly.
 set(command ${LSCHED_NVCC} -fatbin -O3 -std=c++20 -fmad=false -I${PROJECT_SOURCE_DIR} ${targets}
   -Xfatbin -compress-all -Xptxas -v --threads 2 -o ${LSCHED_DEVICE_IMAGE} ${kernels}/image.cu)
 if(LSCHED_WERROR)

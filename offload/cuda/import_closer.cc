@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-// A forked child has no such thread, and no driver.
+// A forked child has neither this thread nor the driver.
 import_closer::~import_closer() {
   const bool is_ours = getpid() == process_;
   if (thread_.joinable()) is_ours ? thread_.join() : thread_.detach();
@@ -23,10 +23,10 @@ void import_closer::close(std::unique_ptr<peer_import> gone) noexcept {
   first_ = std::move(gone);
   if (is_serving_) return;
   try {
-    if (thread_.joinable()) thread_.join();  // it has said that it ends
+    if (thread_.joinable()) thread_.join();  // the thread is about to end
     thread_ = start_quietly("lsched-closer", [this] { serve(); });
     is_serving_ = true;
-  } catch (const std::system_error&) {  // no thread can be had: later, then
+  } catch (const std::system_error&) {  // no thread is available: a later close() tries again
   }
 }
 
@@ -38,7 +38,7 @@ void import_closer::keep_all() {
 
 void import_closer::serve() {
   for (;;) {
-    std::unique_ptr<peer_import> gone;  // closed once the lock is released, which is first
+    std::unique_ptr<peer_import> gone;  // destroyed after `lock`, so closed without it
     const std::lock_guard lock(guard_);
     is_serving_ = first_ != nullptr;
     if (!is_serving_) return;

@@ -1,5 +1,5 @@
-// Closes memory of other processes in a thread of its own: the driver may wait for all streams of the device, of which
-// one may wait for a round of ours.
+// Closes imports of other processes' memory in a separate thread. The driver may wait for all streams of the device,
+// and a stream may wait for a round of this library.
 #pragma once
 
 #include <unistd.h>
@@ -16,15 +16,15 @@ class import_closer {
  public:
   import_closer() = default;
 
-  /// Waits until all are closed.
+  /// Waits until all imports are closed.
   ~import_closer();
   import_closer(const import_closer&) = delete;
   import_closer& operator=(const import_closer&) = delete;
 
-  /// Soon. Nothing on the device uses it any more. Never waits for the driver.
+  /// Queues an import that nothing on the device uses any more. Never waits for the driver.
   void close(std::unique_ptr<peer_import> gone) noexcept;
 
-  /// The device hangs, and may use any of them: none is closed any more.
+  /// Stops closing imports, because the device hangs and may still use them.
   void keep_all();
 
  private:
@@ -32,9 +32,9 @@ class import_closer {
 
   const int process_ = getpid();
   std::mutex guard_;
-  std::unique_ptr<peer_import> first_;  ///< of those to be closed
+  std::unique_ptr<peer_import> first_;  ///< list of imports to close
   bool is_serving_ = false, keeps_all_ = false;
-  std::thread thread_;  ///< while there are any
+  std::thread thread_;  ///< runs while the list is not empty
 };
 
 }  // namespace lsched

@@ -1,6 +1,6 @@
-// Memory that is handed out in pieces and taken back, but never given up before the end: for memory whose owner must
-// not be asked to free anything meanwhile, as a GPU's driver would wait for all it does. One thread at a time, except
-// where a function says "any thread".
+// A pool that hands out pieces of memory and takes them back, but returns nothing to its source before the end. It
+// serves sources that must not free memory meanwhile, because a GPU's driver would wait for all work of the device. One
+// thread at a time, except for functions that allow any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,39 @@
 
 namespace lsched {
 
-/// Whose a piece is.
 enum class piece_owner : std::uint8_t { nobody, library, application };
 
 class memory_pool {
  public:
   static constexpr std::uint64_t k_alignment = 256;
-  static constexpr std::uint64_t k_most = std::uint64_t{1} << 62;  ///< in one piece: sources may round that up
+  /// The largest piece, which sources may round up.
+  static constexpr std::uint64_t k_most = std::uint64_t{1} << 62;
 
-  /// Where memory comes from: an aligned area of at least so many bytes; empty: there is none left.
+  /// Returns an aligned area of at least `bytes`; empty if no memory is left.
   using source = std::function<std::span<std::byte>(std::uint64_t bytes)>;
   explicit memory_pool(source from) : from_(std::move(from)) {}
 
-  /// null: there is none left.
+  /// Returns null if no memory is left.
   std::byte* allocate(std::uint64_t bytes, piece_owner whose);
-  /// False: it is no piece of this pool's that is that owner's.
+  /// Returns false if the block is not from this pool or has another owner.
   bool deallocate(std::byte* memory, piece_owner whose);
 
-  /// A part of the pool's memory.
   struct piece {
     std::uint64_t bytes = 0;
     piece_owner owner = piece_owner::nobody;
-    bool begins_area = false;  ///< so it is not one with what may lie before it
+    bool begins_area = false;  ///< so it is never joined with the piece before it
   };
-  /// What is left, from there on, of the piece that a place is in; nothing: it is none of this pool's. Any thread.
+  /// Returns the rest of the piece that contains `place`, from `place` on; nothing if the place is not in this pool.
+  /// Any thread.
   std::optional<piece> rest_of(const std::byte* place) const;
 
  private:
-  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< by where they begin
+  using pieces = std::map<std::byte*, piece, std::less<>>;  ///< by begin
   pieces::iterator find_free(std::uint64_t bytes);
   void join_with_next(pieces::iterator it);
 
   source from_;
-  mutable std::mutex guard_;  ///< of changes, and of other threads that look
+  mutable std::mutex guard_;  ///< held by changes, and by reads of other threads
   pieces all_;
 };
 

@@ -10,7 +10,8 @@
 namespace lsched {
 namespace {
 
-/// A descriptor of another process, as one of this; -1: the system does not allow it, as errno says.
+/// Duplicates a descriptor of another process into this process. Returns -1 and sets errno if the system does not allow
+/// it.
 int take_descriptor(std::int32_t process, std::int32_t descriptor) {
   const auto other = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (other < 0) return -1;

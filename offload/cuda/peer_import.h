@@ -1,4 +1,4 @@
-// Memory of another rank on the device, where this process finds it.
+// Memory of another rank on the same device, mapped into this process.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,18 @@ namespace lsched {
 
 class peer_import {
  public:
-  /// Of an area of this device, also of this process. null: it cannot be opened, as the health's words say.
+  /// Opens an area of this device, which may also belong to this process. Null: failed; `health` has the reason.
   static std::unique_ptr<peer_import> open(const cuda_context& in, cuda_health& health,
                                            const endpoint::device_area& what);
 
-  /// Closes it: the driver may wait for all that the device does.
+  /// Closes the import. The driver may wait for all work of the device.
   ~peer_import();
   peer_import(const peer_import&) = delete;
   peer_import& operator=(const peer_import&) = delete;
 
   const std::byte* memory() const { return memory_; }
   std::uint64_t bytes() const { return bytes_; }
-  /// Whether there is nothing to close.
+  /// Returns whether the area belongs to this process, so that there is nothing to close.
   bool is_of_this_process() const { return shared_ == nullptr && legacy_ == 0; }
 
  private:
@@ -33,9 +33,9 @@ class peer_import {
   const cuda_context& in_;
   const std::byte* memory_ = nullptr;
   const std::uint64_t bytes_;
-  std::unique_ptr<device_area> shared_;  ///< by a descriptor
-  CUdeviceptr legacy_ = 0;               ///< by an older handle
-  std::unique_ptr<peer_import> next_;    ///< among those to be closed
+  std::unique_ptr<device_area> shared_;  ///< opened by a descriptor
+  CUdeviceptr legacy_ = 0;               ///< opened by a handle of the older interface
+  std::unique_ptr<peer_import> next_;    ///< next in the list of import_closer
 };
 
 }  // namespace lsched

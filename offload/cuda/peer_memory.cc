@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-// Where: the number of the area, from 1 on, and the offset in it.
+// A place is the number of an area, counted from 1, and the offset in the area.
 constexpr int k_offset_bits = 48;
 constexpr std::uint64_t k_offsets = std::uint64_t{1} << k_offset_bits;
 
@@ -30,7 +30,7 @@ endpoint::device_area peer_memory::described(std::span<const std::byte> memory) 
   return what;
 }
 
-/// By the first free number from `first` on.
+/// Exposes the area under the first free number from `first` on.
 bool peer_memory::tell(std::size_t first, const endpoint::device_area& what, const shown_area& mine) {
   const auto free = std::find_if(shown_.begin() + static_cast<std::ptrdiff_t>(first), shown_.end(),
                                  [](const shown_area& one) { return one.memory.empty(); });
@@ -67,7 +67,7 @@ std::uint64_t peer_memory::show(const std::byte* memory, std::uint64_t bytes) {
   return place_of(static_cast<std::size_t>(found - shown_.begin()), found->memory, memory);
 }
 
-// The first number is for what peers find out by whether they can read the rest.
+// Starts at number 1, because peers open number 0 to find out whether they can read the others.
 bool peer_memory::show_foreign(const cuda_allocation& whole) {
   const cuda_scope here(in_);
   CUipcMemHandle handle{};
@@ -96,7 +96,7 @@ void peer_memory::hide_all() {
 
 // --- of peers --------------------------------------------------------------------------------------------------------
 
-// Whatever is in the way is most often this rank's own: then nobody's memory is read.
+// If an area cannot be opened, the cause is most often in this rank. Then this rank reads no peer's memory.
 bool peer_memory::reads(rank home) {
   if (which_ == peer_reads::never) return false;
   for (const area_name& whose : std::exchange(failed_, {})) (void)open(whose);

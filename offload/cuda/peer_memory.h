@@ -1,5 +1,6 @@
-// Device memory of the ranks of a node that they show each other, on one device: in a process by its address, between
-// processes by a descriptor or, of memory that is not ours, by the driver's older handles.
+// Device memory that the ranks of a node expose to each other, on one device. Within a process a rank exposes memory by
+// address, between processes by descriptor. Foreign memory, which other code has allocated, has older handles of the
+// driver instead.
 #pragma once
 
 #include <array>
@@ -22,45 +23,48 @@ class peer_memory {
   peer_memory(const cuda_context& in, cuda_health& health, endpoint& net, peer_reads which)
       : in_(in), health_(health), net_(net), which_(which) {}
 
-  /// Closes what was opened of peers, which nobody holds any more.
+  /// Closes the imports of peers' memory, which no caller holds any more.
   ~peer_memory() = default;
   peer_memory(const peer_memory&) = delete;
   peer_memory& operator=(const peer_memory&) = delete;
 
-  /// Shows memory that is this rank's own, for good.
+  /// Exposes an area of this rank until hide_all().
   void add(const device_area& area);
 
-  /// Where peers find it, until as many hide() it; 0: they cannot. Asks the driver about memory that is not our own.
+  /// Exposes memory to peers until as many calls of hide(). Returns the place by which peers find the memory; 0: peers
+  /// cannot read it. Asks the driver about foreign memory.
   std::uint64_t show(const std::byte* memory, std::uint64_t bytes);
   void hide(std::uint64_t where);
-  /// For the end.
+  /// Hides all areas at the end.
   void hide_all();
 
-  /// Whether a peer's first area can be opened, and now also all that could not be before, of whatever peer.
+  /// Returns whether a peer's first area can be opened, together with every area, of any peer, that failed to open
+  /// before.
   bool reads(rank home);
 
-  /// null: the peer has shown no such memory, or it cannot be opened, as the health's words say. It is tried each time.
-  /// Open as long as somebody holds it, and peers' own memory as long as they show it.
+  /// Opens memory that a peer has exposed. Null: the peer does not expose it, or it cannot be opened. Then the
+  /// health has the reason, and the next call tries again. The import stays open while a caller holds the result, and,
+  /// unless the memory is foreign, while the peer exposes it.
   std::shared_ptr<const std::byte> find(rank home, std::uint64_t where, std::uint64_t bytes);
 
-  /// What nobody holds is closed of peers that show it no more, or are lost.
+  /// Drops imports of peers that are lost or no longer expose the memory. An import is closed when no caller holds it.
   void forget_gone();
 
-  /// The device hangs: nothing is closed any more.
+  /// Stops closing imports, because the device hangs.
   void keep_all() { closer_.keep_all(); }
 
  private:
-  /// Memory of this rank's that is shown; none: the number is free.
+  /// Memory that this rank exposes; empty: the number is free.
   struct shown_area {
     std::span<const std::byte> memory;
-    unsigned long long allocation = 0;  ///< the driver's number, of memory that is not our own
-    std::uint64_t users = 0;            ///< likewise
+    unsigned long long allocation = 0;  ///< the driver's number of foreign memory; else 0
+    std::uint64_t users = 0;            ///< calls of show(), for foreign memory only
   };
-  /// Memory of a peer's, as it was shown last.
+  /// Memory of a peer, as it was last exposed.
   struct opened_area {
     std::uint64_t serial = 0;
     std::weak_ptr<peer_import> open{};
-    std::shared_ptr<peer_import> kept{};  ///< the same, of a peer's own
+    std::shared_ptr<peer_import> kept{};  ///< keeps the import open, unless the memory is foreign
   };
   using area_name = std::pair<rank, std::uint32_t>;
 
@@ -74,10 +78,10 @@ class peer_memory {
   cuda_health& health_;
   endpoint& net_;
   const peer_reads which_;
-  std::array<shown_area, endpoint::k_most_areas> shown_;  ///< by number
+  std::array<shown_area, endpoint::k_most_areas> shown_;  ///< by number of the area
   import_closer closer_;
   std::map<area_name, opened_area> opened_;
-  std::vector<area_name> failed_;  ///< could not be opened when they were last asked for
+  std::vector<area_name> failed_;  ///< areas that could not be opened at the last attempt
 };
 
 }  // namespace lsched

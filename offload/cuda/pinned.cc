@@ -11,7 +11,7 @@ struct pin_count {
   bool stays = false;
 };
 
-/// How often memory of the process is pinned, by where it begins.
+/// Pin counts of the process's memory, by begin.
 struct pinned_memory {
   std::mutex guard;
   std::map<const std::byte*, pin_count> all;

@@ -1,5 +1,5 @@
-// Host memory that is pinned for a device, so that the device reads and writes it. The ranks of a process share that:
-// the driver pins memory once.
+// Pinned host memory, which devices read and write. Pins are counted for all ranks of the process together, because the
+// driver pins memory only once.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace lsched {
 
-/// Pins memory for all devices, until as many unpin() it as have pinned it. Who pins parts of the process's memory that
-/// overlap is refused. UNSUPPORTED, NO_MEMORY: the system or the driver does not allow it. Any thread; takes some 40 us
-/// for a MiB that was touched before, and ten times as long for one that was not.
+/// Pins memory for all devices, until as many calls of unpin(). Memory that overlaps other pinned memory is refused.
+/// UNSUPPORTED, NO_MEMORY: the system or the driver does not allow it. Any thread. Takes about 40 µs for a MiB of
+/// touched memory, and ten times as long for untouched memory.
 status pin(const cuda_context& by, std::span<const std::byte> memory);
 
-/// Waits for what the devices do. Any thread.
+/// Waits for all work of the devices. Any thread.
 void unpin(const cuda_context& by, std::span<const std::byte> memory);
 
-/// It stays pinned until the process ends, whoever unpins it: a device that hangs may write there. What is at that
-/// address later cannot be pinned. Any thread.
+/// Keeps memory pinned until the process ends, despite unpin(), because a hung device may write there. Other memory at
+/// that address cannot be pinned later. Any thread.
 void keep_pinned(std::span<const std::byte> memory);
 
 }  // namespace lsched

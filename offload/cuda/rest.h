@@ -1,5 +1,5 @@
-// Whether a device has done all that it was given. The driver has no question for that; but it gives memory back only
-// then, and whoever asks it to waits as long. (docs/inside/cuda.md, 6)
+// Waits until a device is idle. The driver has no query for that. But a call that frees memory returns only when the
+// device is idle. (docs/inside/cuda.md, 6)
 #pragma once
 
 #include <chrono>
@@ -8,12 +8,13 @@
 
 namespace lsched {
 
-/// What that takes: a little memory, which is there from the beginning, as there may be none when it is needed.
+/// Allocates a little memory for comes_to_rest(). Done at attach, because later no memory may be left.
 result<CUdeviceptr> reserve_for_rest(const cuda_context& in);
 
-/// Waits until nothing is under way on the device, in no stream of this process, and gives `reserved` back. False: it
-/// is not known after that time, or there is no thread to be had; then the context must live for ever, as a thread may
-/// wait in it. True also of a device that has failed, whose driver lets nobody wait, and if nothing was reserved.
+/// Frees `reserved`, which takes until no stream of this process has work in flight on the device. Returns false if
+/// that takes longer than `limit`, or if no thread can be started. Then the context must never be destroyed, because a
+/// thread may wait in it. Also returns true for a failed device, whose driver blocks no call, and if nothing was
+/// reserved.
 bool comes_to_rest(const cuda_context& in, CUdeviceptr reserved, std::chrono::milliseconds limit);
 
 }  // namespace lsched

@@ -39,7 +39,7 @@ std::optional<failure> cuda_context::load() {
   return std::nullopt;
 }
 
-// A process that ends may have lost its driver by now: what the driver answers is of no use to anybody.
+// At the end of a process the driver may be gone, so its errors are ignored.
 cuda_context::~cuda_context() {
   if (handle_ == nullptr) return;
   if (image_ != nullptr) {

@@ -1,7 +1,7 @@
 // A device's context, with the library's kernels loaded.
 //
-// It is the device's primary context, which a program's other CUDA code uses, too. Whatever context a thread has stays
-// current: who calls the driver makes a cuda_scope first.
+// It is the device's primary context, which a program's other CUDA code also uses. Calls of the driver need a
+// cuda_scope, which restores the thread's own context at its end.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace lsched {
 
 class cuda_context {
  public:
-  /// Loads all kernels, so that no launch loads anything later: that would wait for streams that wait.
+  /// Loads all kernels, so that no launch loads a kernel later: loading would wait for streams that wait for a round.
   static result<std::unique_ptr<cuda_context>> open(const cuda_driver& driver, std::int32_t number);
 
   ~cuda_context();
@@ -29,7 +29,7 @@ class cuda_context {
   const std::string& name() const { return name_; }
   const std::array<std::byte, 16>& uuid() const { return uuid_; }
 
-  /// By the place in device_symbols().
+  /// Returns the function at an index of device_symbols().
   CUfunction function(std::uint32_t place) const { return functions_[place]; }
 
  private:
@@ -47,8 +47,8 @@ class cuda_context {
   std::vector<CUfunction> functions_;
 };
 
-/// While it lives, this thread uses a context, and its calls do not end anybody's stream capture. Unless the context is
-/// gone: then a call would be one in another context, and none may be made.
+/// Makes a context current for the calling thread until it is destroyed. Calls in this scope do not invalidate stream
+/// captures. If is_entered() is false, the context is gone, and no call may be made: it would go to another context.
 class cuda_scope {
  public:
   explicit cuda_scope(const cuda_context& in)
@@ -70,7 +70,7 @@ class cuda_scope {
   const cuda_driver& driver_;
   const CUresult answer_;
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
-  const bool has_mode_;  ///< the thread's own is kept in `mode_`
+  const bool has_mode_;  ///< whether `mode_` holds the thread's own mode
 };
 
 }  // namespace lsched

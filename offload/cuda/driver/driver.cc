@@ -18,7 +18,7 @@ std::string version_text(int version) {
 
 failure unsupported(std::string why) { return {status::unsupported, "CUDA cannot be used: " + std::move(why)}; }
 
-/// Fills in the table. `library` is loaded and stays so.
+/// Fills in the table. `library` stays loaded.
 std::optional<failure> find_functions(void* library, cuda_driver& into) {
   const auto version_of = reinterpret_cast<PFN_cuDriverGetVersion_v2020>(dlsym(library, "cuDriverGetVersion"));
   const auto address_of = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
@@ -44,18 +44,18 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
   return std::nullopt;
 }
 
-/// What has come of looking for a driver, once it was found or is not there.
+/// The result of the search for a driver.
 struct loaded_driver {
   std::mutex guard;
   cuda_driver functions;
   bool is_loaded = false;
-  std::optional<failure> why;                       ///< it cannot be used
-  std::atomic<const cuda_driver*> usable{nullptr};  ///< the functions, once they can be called
+  std::optional<failure> why;                       ///< the reason why it cannot be used
+  std::atomic<const cuda_driver*> usable{nullptr};  ///< `functions`, once they can be called
 };
 
 constinit loaded_driver the_one;
 
-/// With `flags` of dlopen. False: the library is not there.
+/// Loads the library with the `flags` of dlopen. Returns false if the library is missing.
 bool load(loaded_driver& into, int flags) {
   if (into.is_loaded) return true;
   void* const library = dlopen(k_library, flags);

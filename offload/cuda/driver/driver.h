@@ -1,7 +1,7 @@
-// The CUDA driver, found at run time: no part of libsched is linked to it. (docs/reference/device.md)
+// The CUDA driver, loaded at run time: no part of libsched is linked to it. (docs/reference/device.md)
 //
-// Each function is asked for by the version of its interface that this was compiled with. Nothing is loaded before
-// load_cuda_driver() is called, and a driver that a process has is never given back.
+// Each function is requested in the version of its interface that this code was compiled with. Nothing is loaded before
+// load_cuda_driver() is called, and a loaded driver is never unloaded.
 #pragma once
 
 #include <cudaTypedefs.h>
@@ -12,10 +12,10 @@
 
 namespace lsched {
 
-/// The oldest driver whose streams can wait for memory without being told to at start.
+/// The oldest driver whose streams can wait for memory without an option at its start.
 inline constexpr int k_least_cuda_driver = 12000;
 
-// What every driver of that version has: NAME(function, version of its interface).
+// Functions of every driver of that version: NAME(function, version of its interface).
 #define LSCHED_CUDA_FUNCTIONS(NAME)              \
   NAME(cuInit, 2000)                             \
   NAME(cuDeviceGetCount, 2000)                   \
@@ -59,7 +59,7 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuEventRecord, 2000)                      \
   NAME(cuEventQuery, 2000)
 
-// What some drivers, or some machines, lack: null then.
+// Functions that some drivers or machines lack; null then.
 #define LSCHED_CUDA_OPTIONAL_FUNCTIONS(NAME)  \
   NAME(cuFuncLoad, 12040)                     \
   NAME(cuIpcGetMemHandle, 4010)               \
@@ -79,27 +79,27 @@ inline constexpr int k_least_cuda_driver = 12000;
   NAME(cuMemGetAllocationPropertiesFromHandle, 10020)
 
 struct cuda_driver {
-  int version = 0;  ///< CUDA's, as 13000
+  int version = 0;  ///< version of CUDA, for example 13000
 #define LSCHED_CUDA_MEMBER(function, interface) PFN_##function##_v##interface function = nullptr;
   LSCHED_CUDA_FUNCTIONS(LSCHED_CUDA_MEMBER)
   LSCHED_CUDA_OPTIONAL_FUNCTIONS(LSCHED_CUDA_MEMBER)
 #undef LSCHED_CUDA_MEMBER
 };
 
-/// The driver of this process, loaded and initialised, the same at every call. UNSUPPORTED: why there is none. Any
-/// thread.
+/// Returns the driver of this process, loaded and initialised. Every call returns the same object. UNSUPPORTED: the
+/// text has the reason. Any thread.
 result<const cuda_driver*> load_cuda_driver();
 
-/// Likewise, but only if somebody else in the process has loaded it: nullptr otherwise. Any thread.
+/// Returns the driver if the process has already loaded it, else nullptr. Any thread.
 const cuda_driver* find_cuda_driver();
 
-/// What one of these two has found in this process by now; nullptr: nothing. Costs a load.
+/// Returns the driver that load_cuda_driver() or find_cuda_driver() has found; nullptr: none. Costs an atomic load.
 const cuda_driver* known_cuda_driver();
 
-/// What an answer of the driver means for a call of ours. Of an answer after which no other call succeeds: DEVICE.
+/// Maps a result of the driver to a status. DEVICE: no later call succeeds.
 status status_of(CUresult answer);
 
-/// The same in words: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
+/// Describes the result of a call, for example "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)".
 failure failure_of(const cuda_driver& driver, std::string_view call, CUresult answer);
 
 }  // namespace lsched

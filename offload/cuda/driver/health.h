@@ -1,4 +1,4 @@
-// What has become of a device: the first call after which none succeeds says it, and it never gets well again.
+// The health of a device. The first error after which no call succeeds is recorded, and the device never recovers.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ class cuda_health {
 
   bool is_well() const { return why_.empty(); }
   status code() const { return is_well() ? status::ok : status::device; }
-  /// Why it has failed, or of one that is well what could not be done last.
+  /// Returns the reason of the failure, or the last error if the device still works.
   const std::string& words() const { return is_well() ? last_ : why_; }
 
   void fail(std::string_view call, CUresult answer) {
     if (is_well()) why_ = words_of(call, answer);
   }
 
-  /// The same, if it is an answer after which no call succeeds. Answers whether the call has succeeded.
+  /// Records the error of a call; the device fails if no later call succeeds. Returns whether the call has succeeded.
   bool note(std::string_view call, CUresult answer) {
     if (answer == CUDA_SUCCESS) return true;
     last_ = words_of(call, answer);
@@ -31,7 +31,7 @@ class cuda_health {
     return false;
   }
 
-  /// Something else than a call could not be done.
+  /// Records an error that does not come from a driver call.
   void note(std::string what) { last_ = std::move(what); }
 
  private:

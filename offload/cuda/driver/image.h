@@ -1,5 +1,5 @@
-// The device image: all kernels (offload/cuda/kernels) for the architectures that were asked for at build, as the
-// driver's cuModuleLoadData takes it. It is part of the library.
+// The device image: all kernels (offload/cuda/kernels), compiled for the architectures of the build, in the format of
+// cuModuleLoadData. The image is part of the library.
 #pragma once
 
 #include <cstddef>

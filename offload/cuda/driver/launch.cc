@@ -15,7 +15,8 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 // ---- functions of the image
 
-/// Copies are the driver's, and functions have jobs of their own (sparse_launch.h).
+/// Returns whether the image has a function for a kernel. The driver makes copies, and functions have jobs of their own
+/// (sparse_launch.h).
 constexpr bool has_function(kernel what, dtype type) {
   return row_of(what).is(trait::on_devices) && what != kernel::copy && !is_function(what) && supports(what, type);
 }
@@ -31,12 +32,12 @@ constexpr device_symbol symbol_of(std::string_view what, std::string_view type, 
   return symbol;
 }
 
-/// On a device an adaptive sum has its coefficients as arguments.
+/// Returns the kernel's name in the image. On a device an adaptive sum receives its coefficients as arguments.
 constexpr std::string_view device_name_of(kernel what) { return what == kernel::adasum ? "scaled_add" : name_of(what); }
 
 struct vector_step_name {
   std::string_view text;
-  bool has_types, is_of_residual;  ///< one function each of floating types; of those of residuals
+  bool has_types, is_of_residual;  ///< one function for each floating type; for the types of residuals only
 };
 constexpr std::array<vector_step_name, 9> k_vector_steps{{{"select_count", true, false},
                                                           {"select_tally", true, false},

@@ -1,4 +1,4 @@
-// Whose memory a pointer leads to. Asked at every bind and never remembered: memory comes and goes unseen.
+// Classifies memory by its address. The result is never cached, because memory is freed and reused unnoticed.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,23 @@
 
 namespace lsched {
 
-/// Where all of [memory, memory + bytes) is, for a rank whose device has that number: host (also pinned, and managed
-/// where both sides may use it at a time) or device. CONSTRAINT: another device's. ARGUMENT: some of it is elsewhere
-/// than the rest, or gone. As the driver answers, where it cannot tell and the
-/// host cannot read it. Any thread; needs no context.
+/// Returns the space of [memory, memory + bytes) for a rank that uses the device `number`. Pinned memory, and managed
+/// memory that the host can read, are host memory. CONSTRAINT: memory of another device. ARGUMENT: parts are in
+/// different places, or were freed. If the driver fails and the host cannot read the memory, returns the driver's
+/// error. Any thread; needs no context.
 result<memory_space> cuda_space_of(const cuda_driver& driver, std::int32_t number, const std::byte* memory,
                                    std::uint64_t bytes);
 
-/// An allocation of the driver's.
 struct cuda_allocation {
   std::span<const std::byte> memory;
-  unsigned long long number = 0;  ///< of no other one in the process's life
+  unsigned long long number = 0;  ///< unique in the process's lifetime
 };
 
-/// That which memory of a device is in; nothing: the driver does not say.
+/// Returns the allocation that contains a place in device memory; nothing if the driver does not know.
 std::optional<cuda_allocation> cuda_allocation_of(const cuda_driver& driver, const std::byte* memory);
 
-/// Whether the driver knows it as a device's, of any number; where it cannot tell, whether the host cannot read it.
+/// Returns whether the driver knows the memory as memory of any device. If the driver fails, returns whether the host
+/// cannot read the memory.
 bool is_cuda_memory(const cuda_driver& driver, const std::byte* memory);
 
 }  // namespace lsched

@@ -8,10 +8,11 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint32_t k_narrowing_threads = 64;  // of one block, which has little to do
-constexpr std::uint32_t k_most_counters = 4096;    // blocks that count: each has counters of its own to add up
+constexpr std::uint32_t k_narrowing_threads = 64;  // of one block, which has little work
+// Limit on the blocks that count, because each block adds up counters of its own.
+constexpr std::uint32_t k_most_counters = 4096;
 
-/// Threads of a block that has tiles.
+/// Returns the threads of a block that processes tiles.
 constexpr std::uint32_t tile_threads(std::uint64_t count) { return threads_for(parts(count, k_select_own)); }
 
 constexpr std::uint64_t tiles_of(std::uint64_t count) {
@@ -20,9 +21,11 @@ constexpr std::uint64_t tiles_of(std::uint64_t count) {
 
 unsigned magnitude_bits(dtype type) { return static_cast<unsigned>(8 * size_of(type) - 1); }
 
-/// A pass for every few bits of magnitudes, the uppermost first. The first one adds the gradient.
+/// Adds a counting pass for each few bits of the magnitudes, the highest bits first. The first pass also adds the
+/// gradient.
 void add_counting_passes(const sparse_selection& job, device_arguments with, launch_list& all) {
-  const std::uint64_t vector = job.type == dtype::f64 ? 2 : 4;  // elements of the residual that a thread takes at once
+  // Elements of the residual that a thread processes at once.
+  const std::uint64_t vector = job.type == dtype::f64 ? 2 : 4;
   device_grid grid = grid_for(parts(job.count, vector));
   grid.blocks = std::min(grid.blocks, k_most_counters);
   for (unsigned left = magnitude_bits(job.type); left > 0;) {

@@ -1,5 +1,5 @@
-// How jobs of sparse vectors (ops/sparse_job.h) are launched: which functions of the device image, on which grids, in
-// which order. Nothing here calls the driver.
+// Launches of jobs on sparse vectors (ops/sparse_job.h): functions of the image, their grids and their order. Nothing
+// here calls the driver.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 namespace lsched {
 
 struct device_launch {
-  std::uint32_t function = k_no_device_function;  ///< place in device_symbols()
+  std::uint32_t function = k_no_device_function;  ///< index in device_symbols()
   device_grid grid{};
   device_arguments with{};
 };
 
-/// Launches, one behind the other in a stream.
+/// Launches that a stream executes in this order.
 class launch_list {
  public:
   void add(const device_launch& next) { all_[count_++] = next; }
@@ -28,14 +28,15 @@ class launch_list {
   std::size_t count_ = 0;
 };
 
-/// So many bytes become zero.
+/// Returns a launch that sets `bytes` bytes to zero.
 device_launch launch_of_clearing(void* memory, std::uint64_t bytes);
 
-/// Of device memory, aligned for u64, for a selection of vectors of so many elements.
+/// Returns the size of the workspace of a selection from `count` elements. The workspace is device memory aligned for
+/// u64.
 std::uint64_t selection_workspace_bytes(std::uint64_t count);
 
-/// The launches of a job. A selection needs a workspace, and finds nothing by itself where there is nothing to select:
-/// then *found is the caller's to set to 0.
+/// Returns the launches of a job. A selection needs a workspace. If there is nothing to select, the launches do not
+/// write *found, and the caller must set it to 0.
 launch_list launches_of(const sparse_selection& job, void* workspace);
 launch_list launches_of(const sparse_settlement& job);
 

@@ -1,4 +1,4 @@
-// c[i] = x a[i] in another format: with the bits of find_convert (ops/elementwise/elementwise.h).
+// c[i] = x a[i] in another format, with the bits of find_convert (ops/elementwise/elementwise.h).
 #include <cstdint>
 #include <type_traits>
 
@@ -8,8 +8,9 @@
 namespace lsched {
 namespace conversions {
 
-/// What is subnormal in bf16 is so in f32, too: without care it would be rounded twice on its way there. Beside 1.5 *
-/// 2^-81 the last place of an f64 is bf16's least, 2^-133, so that the adder rounds, once.
+/// Rounds a value that is subnormal in bf16. The value is subnormal in f32, too, so a conversion by way of f32 would
+/// round twice. After adding 1.5 * 2^-81 the last place of the f64 is 2^-133, the least bf16, so the addition rounds
+/// once.
 LSCHED_DEVICE double round_subnormal_brain(double value) {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
   const double magnitude = bits_as<double>(bits_as<std::uint64_t>(value) & ~sign);
@@ -18,8 +19,9 @@ LSCHED_DEVICE double round_subnormal_brain(double value) {
   return bits_as<double>(bits_as<std::uint64_t>(rounded) | (bits_as<std::uint64_t>(value) & sign));
 }
 
-/// Whether f32 gives the same bits: where no product loses a bit that the output could show. A power of two loses none
-/// above the subnormals, which f16 does not have, and one that does not make smaller none at all.
+/// Returns whether f32 arithmetic gives the same bits, because no product loses a bit that the output could show. A
+/// product with a power of two loses bits only in f32's subnormals, which f16 does not have. If the factor is at least
+/// 1, it loses none.
 template <class To>
 LSCHED_DEVICE bool is_narrow_enough(double factor) {
   const auto bits = bits_as<std::uint64_t>(factor);

@@ -8,7 +8,7 @@
 namespace lsched {
 namespace reductions {
 
-/// Integers wrap around, which is defined of unsigned ones.
+/// Integers wrap around, which is defined for unsigned types only.
 template <class Number, bool IsFloating = std::is_floating_point_v<Number>>
 struct wrapping {
   using type = std::make_unsigned_t<Number>;
@@ -37,7 +37,7 @@ struct prod {
   }
 };
 
-/// Equal numbers have equal bits, unless they are zeros of unlike sign: of these the negative one has more bits set.
+/// Equal numbers have equal bits, except for zeros of opposite sign, of which the negative zero has one more bit.
 struct min {
   template <class Number>
   LSCHED_DEVICE Number operator()(Number a, Number b) const {
@@ -45,7 +45,7 @@ struct min {
       if (a != a) return a;
       if (a == b) return bits_as<Number>(bits_as<bits<Number>>(a) | bits_as<bits<Number>>(b));
     }
-    return a < b ? a : b;  // b if that is NaN
+    return a < b ? a : b;  // b if b is NaN
   }
 };
 
@@ -102,7 +102,7 @@ struct bxor {
   }
 };
 
-/// Bits do not know to which element they belong.
+/// True for operations that act on each bit separately, so that elements may be combined as words.
 template <class Operation>
 inline constexpr bool k_is_bitwise =
     std::is_same_v<Operation, band> || std::is_same_v<Operation, bor> || std::is_same_v<Operation, bxor>;

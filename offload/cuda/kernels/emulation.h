@@ -1,4 +1,4 @@
-// The words of device.h on the host, for tests; tests/offload/cuda/emulated.cc runs what is written in them.
+// The primitives of device.h on the host, for tests. tests/offload/cuda/emulated.cc runs the kernels.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 #define LSCHED_MOST_THREADS 256
 #define LSCHED_DEVICE inline
-/// Blocks run in turn, so one copy is enough.
+/// Blocks run one after the other, so one copy is enough.
 #define LSCHED_SHARED static
 
 #define LSCHED_KERNEL(symbol) LSCHED_EMULATED(symbol, false)
@@ -24,7 +24,7 @@
 namespace lsched {
 namespace emulation {
 
-/// Who this thread of the host is at the moment.
+/// The place in the grid that this host thread executes at the moment.
 struct place {
   std::uint32_t thread = 0, block = 0, threads = 1, blocks = 1;
 };
@@ -32,7 +32,7 @@ extern constinit thread_local place current;
 
 using kernel_function = void (*)(const device_arguments& with);
 
-/// Makes a kernel known, before main().
+/// Registers a kernel before main().
 struct registered {
   registered(const char* symbol, kernel_function run, bool waits);
 };
@@ -56,7 +56,7 @@ inline float add_exact_product(float sum, float one, float other) { return sum +
 
 inline std::int32_t keep_wide(std::int32_t number) { return number; }
 
-/// By integer arithmetic, without a conversion that the processor may not have.
+/// Converts by integer arithmetic, because the processor may lack the conversion.
 float widen_half(std::uint16_t bits);
 std::uint16_t narrow_to_half(float value);
 

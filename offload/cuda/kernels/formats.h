@@ -1,5 +1,5 @@
-// Elements: how one in memory becomes a number of arithmetic and back, with the bits that ops promises (ops/kernel.h).
-// Whatever NaN comes in, what is written is the positive quiet NaN without payload.
+// Formats of elements: conversion between an element in memory and a number in arithmetic, with the bits that ops
+// promises (ops/kernel.h). Every NaN is written as the positive quiet NaN without payload.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +20,21 @@ LSCHED_DEVICE double canonical(double value) {
   return value != value ? bits_as<double>(std::uint64_t{0x7FF8000000000000}) : value;
 }
 
-/// Cuts a value to the 24 bits of an f32, and makes the last of them odd where anything was cut off: that much is
-/// enough to round it to nearest even a second time, to fewer bits, as if it had been done at once.
+/// Cuts a value to the 24 bits of an f32, and sets the last bit if a bit that was cut off is not zero. If this result
+/// is rounded to nearest even in fewer bits, it is as if the value were rounded once.
 LSCHED_DEVICE double cut_to_odd(double value) {
   const std::uint64_t exact = bits_as<std::uint64_t>(value), cut_off = (std::uint64_t{1} << 29) - 1;
   return bits_as<double>((exact | ((exact & cut_off) + cut_off)) & ~cut_off);
 }
 
-// A format has an `element`, which memory holds; a `number`, which arithmetic sees; `fraction`, the bits of an
-// element's significand behind the point; widen, which is exact; and narrow, which rounds once to nearest even.
+// A format has an `element` in memory, a `number` in arithmetic, and `fraction`, the bits of an element's significand
+// after the point. widen is exact, and narrow rounds once to nearest even.
 
 template <class Element>
 struct plain {
   using element = Element;
   using number = Element;
-  static constexpr int fraction = sizeof(Element) == 4 ? 23 : 52;  // of floating numbers
+  static constexpr int fraction = sizeof(Element) == 4 ? 23 : 52;  // for floating numbers
 
   static LSCHED_DEVICE number widen(element from) { return from; }
   static LSCHED_DEVICE element narrow(number value) {
@@ -45,7 +45,7 @@ struct plain {
   }
 };
 
-/// Bytes as 32 bits, and no fewer: see keep_wide.
+/// Bytes in 32 bits, and never in fewer: see keep_wide.
 template <class Element>
 struct byte {
   using element = Element;
@@ -63,8 +63,8 @@ struct brain {
 
   static LSCHED_DEVICE number widen(element from) { return bits_as<float>(std::uint32_t{from} << 16); }
 
-  /// A tie has exactly the upper bit of the lost half set: adding 0x7FFF, and one more where the kept half is odd,
-  /// carries just when it should. The carry of the largest finite value gives infinity.
+  /// In a tie exactly the upper bit of the lost half is set. Adding 0x7FFF, plus 1 if the kept half is odd, carries
+  /// exactly when the value is rounded up. The carry of the largest finite value gives infinity.
   static LSCHED_DEVICE element narrow(number value) {
     const std::uint32_t exact = bits_as<std::uint32_t>(value);
     const std::uint32_t rounded = exact + 0x7FFFu + (exact >> 16 & 1u);
@@ -82,7 +82,7 @@ struct half {
   static LSCHED_DEVICE element narrow(number value) { return value != value ? element{0x7E00} : narrow_to_half(value); }
 };
 
-/// Rounds an f64 to the format, once where f32 has the range for it.
+/// Rounds an f64 to the format, in one step if the value is in the normal range of f32.
 template <class Format>
 LSCHED_DEVICE typename Format::element narrow_double(double value) {
   if constexpr (sizeof(typename Format::element) < sizeof(float)) value = cut_to_odd(value);
@@ -101,7 +101,7 @@ using format_f64 = plain<double>;
 
 }  // namespace lsched
 
-// NAME(what, dtype) of each dtype.
+// Expands NAME(what, dtype) for each dtype.
 #define LSCHED_OF_INTEGERS(NAME, what) NAME(what, i8) NAME(what, u8) NAME(what, i32) NAME(what, i64) NAME(what, u64)
 #define LSCHED_OF_FLOATS(NAME, what) NAME(what, f16) NAME(what, bf16) NAME(what, f32) NAME(what, f64)
 #define LSCHED_OF_NUMBERS(NAME, what) LSCHED_OF_INTEGERS(NAME, what) LSCHED_OF_FLOATS(NAME, what)

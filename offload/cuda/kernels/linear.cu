@@ -1,7 +1,7 @@
-// The kernels of adaptive sums, with the bits of ops/adasum: the order of summation and all roundings are said there.
+// The kernels of adaptive sums, with the bits of ops/adasum, which defines the order of summation and all roundings.
 //
-// dot_norms are two passes. In the first a block of threads adds the products of a group of 64 blocks of elements, and
-// leaves three sums in the workspace; in the second, which is the same for all formats, one block adds the groups.
+// dot_norms has two passes. In the first, a block of threads adds the products of a group of 64 blocks of elements, and
+// writes three sums to the workspace. In the second, equal for all formats, one block adds the groups.
 #include <cstdint>
 #include <type_traits>
 
@@ -14,7 +14,7 @@ namespace linear {
 
 // ---- dots
 
-/// In what dots of a format are added up, in how many lanes, and how many of these a thread has.
+/// The type of the lanes in which dots of a format are added, the number of lanes, and the number for each thread.
 template <class Format>
 struct lanes_of {
   static constexpr bool is_half = std::is_same_v<Format, half>;
@@ -24,11 +24,11 @@ struct lanes_of {
   static constexpr std::uint32_t own = all / k_threads_of_dot_block;
 };
 
-/// The sums of all lanes of all blocks of a group: neighbouring threads read neighbouring numbers.
+/// The sums of all lanes of all blocks of a group, in an order in which neighbouring threads read neighbouring numbers.
 template <class Format>
 using group_lanes = typename lanes_of<Format>::lane[k_device_dots][lanes_of<Format>::all][k_device_dot_group];
 
-/// A thread's own lanes of one block of elements.
+/// The lanes of one thread in one block of elements.
 template <class Format>
 struct own_lanes {
   using lane = typename lanes_of<Format>::lane;
@@ -50,7 +50,7 @@ struct own_lanes {
       sum += one * other;
   }
 
-  /// Elements from `first` on, then `all` further ones and so on, before `end`.
+  /// Adds `own` elements at `first`, at `first` + `all` and so on, before `end`.
   LSCHED_DEVICE void add_rows(const element* a, const element* b, std::uint64_t first, std::uint64_t end,
                               bool by_vectors) {
     constexpr std::uint32_t all = lanes_of<Format>::all;
@@ -66,7 +66,7 @@ struct own_lanes {
   }
 };
 
-/// Vectors without elements where one of them is null: their sums are zeros.
+/// Returns the number of elements; 0 if a vector is null, so that the sums are zeros.
 LSCHED_DEVICE std::uint64_t count_of(const device_arguments& with) {
   return with.a == nullptr || with.b == nullptr ? 0 : with.count;
 }
@@ -75,7 +75,7 @@ LSCHED_DEVICE std::uint64_t groups_of(std::uint64_t count) {
   return count / k_device_dot_group_elements + (count % k_device_dot_group_elements != 0 ? 1 : 0);
 }
 
-/// The `part`-th share of the lanes of one block of a group. What is not there adds nothing.
+/// Computes the `part`-th share of the lanes of one block of a group. Missing elements add nothing.
 template <class Format>
 LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, std::uint32_t block, std::uint32_t part,
                              group_lanes<Format>& lanes) {
@@ -91,7 +91,7 @@ LSCHED_DEVICE void add_lanes(const device_arguments& with, std::uint64_t group, 
     for (std::uint32_t i = 0; i < own; ++i) lanes[p][part * own + i][block] = mine.sums[p][i];
 }
 
-/// The `number`-th lane of 16, of f64. Of f32 there are 32: their halves are added first.
+/// Returns the `number`-th of 16 lanes in f64. If there are 32 lanes of f32, adds the two halves first.
 LSCHED_DEVICE double wide_lane(const double (&lanes)[16][k_device_dot_group], std::uint32_t number,
                                std::uint32_t block) {
   return lanes[number][block];
@@ -101,7 +101,7 @@ LSCHED_DEVICE double wide_lane(const float (&lanes)[32][k_device_dot_group], std
   return static_cast<double>(lanes[number][block] + lanes[number + 16][block]);
 }
 
-/// The lanes of a block, as a balanced tree.
+/// Adds the lanes of a block as a balanced tree.
 template <class Lanes>
 LSCHED_DEVICE double sum_of_lanes(const Lanes& lanes, std::uint32_t block) {
   double sums[16];
@@ -111,8 +111,8 @@ LSCHED_DEVICE double sum_of_lanes(const Lanes& lanes, std::uint32_t block) {
   return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
-/// No thread writes lanes of the next group before all have read those of this one, nor do sums of blocks change before
-/// they are read: between either two there is a barrier.
+/// Adds the groups of a block of threads. A barrier ensures that no thread writes lanes of the next group before all
+/// threads have read the lanes of this group. Another ensures that sums of blocks do not change before they are read.
 template <class Format>
 LSCHED_DEVICE void add_groups(const device_arguments& with) {
   LSCHED_SHARED group_lanes<Format> lanes;
@@ -134,7 +134,7 @@ LSCHED_DEVICE void add_groups(const device_arguments& with) {
   }
 }
 
-/// By one block: a thread adds each of the three, which lie in shared memory when it comes to them.
+/// Adds the sums of all groups, in one block. Three threads add one of the sums each, from shared memory.
 LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
   LSCHED_SHARED double sums[k_device_dots * LSCHED_MOST_THREADS];
   const std::uint64_t groups = groups_of(count_of(with));
@@ -154,7 +154,7 @@ LSCHED_DEVICE void add_sums_of_groups(const device_arguments& with) {
 
 // ---- weighted sums
 
-/// Coefficients with which f32 is wide enough. Their bits are ordered as their magnitudes are.
+/// Coefficients for which f32 is wide enough. Magnitudes are compared as bits, which have the same order.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);

@@ -1,4 +1,4 @@
-// a / divisor, the exact quotient of an element rounded once to nearest even: with the bits of find_divide
+// a / divisor: the exact quotient of an element, rounded once to nearest even, with the bits of find_divide
 // (ops/kernel.h).
 #pragma once
 
@@ -10,16 +10,17 @@
 namespace lsched {
 namespace quotients {
 
-/// Rounded up or not, by what is left over: to the nearest, half to even.
+/// Rounds a quotient to the nearest, half to even. `below` is the quotient rounded down, `rest` the remainder.
 template <class Unsigned>
 LSCHED_DEVICE Unsigned rounded(Unsigned below, Unsigned rest, Unsigned divisor) {
   const Unsigned missing = divisor - rest;
   return below + (rest > missing || (rest == missing && below % 2 != 0) ? 1 : 0);
 }
 
-// ---- of integers
+// ---- integers
 
-/// A divisor beyond 32 bits makes zero of all that has 32: at most half of a unit, which is even.
+/// If the divisor exceeds 32 bits, a 32-bit number gives at most one half, which is rounded to zero, the even
+/// neighbour.
 template <class Integer>
 LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
   using unsigned_number = std::conditional_t<sizeof(Integer) == 8, std::uint64_t, std::uint32_t>;
@@ -32,21 +33,22 @@ LSCHED_DEVICE Integer of_integer(Integer value, std::uint64_t divisor) {
   return static_cast<Integer>(is_negative ? 0 - nearest : nearest);
 }
 
-// ---- of floating numbers, where those of the hardware are wide enough
+// ---- floating numbers, if those of the hardware are wide enough
 
 /// Bits of a number's significand.
 template <class Number>
 inline constexpr int k_digits = sizeof(Number) == 4 ? 24 : 53;
 
-/// The largest divisor by which numbers divide as promised. They must hold it; and where they are wider than elements,
-/// a quotient that is no tie of the elements' must not be rounded to one. (ops/elementwise/elements-inl.h)
+/// The largest divisor by which numbers divide as promised. The numbers must represent the divisor exactly. If they are
+/// wider than elements, no quotient may be rounded to a tie between elements unless it is one.
+/// (ops/elementwise/elements-inl.h)
 template <class Format>
 inline constexpr std::uint64_t k_most_divisor =
     k_digits<typename Format::number> == Format::fraction + 1
         ? std::uint64_t{1} << k_digits<typename Format::number>
         : (std::uint64_t{1} << (k_digits<typename Format::number> - Format::fraction - 1)) - 1;
 
-// ---- of floating numbers, in integers
+// ---- floating numbers, by arithmetic of integers
 
 LSCHED_DEVICE int width_of(std::uint64_t number) {
   int width = 0;
@@ -55,14 +57,14 @@ LSCHED_DEVICE int width_of(std::uint64_t number) {
   return width + (number != 0 ? 1 : 0);
 }
 
-/// A division that goes on bit by bit.
+/// A division that can be continued bit by bit.
 struct long_division {
   std::uint64_t divisor, below, rest;
 
   LSCHED_DEVICE long_division(std::uint64_t dividend, std::uint64_t by)
       : divisor(by), below(dividend / by), rest(dividend % by) {}
 
-  /// The dividend is doubled.
+  /// Doubles the dividend.
   LSCHED_DEVICE void go_on() {
     const bool carries = rest >> 63 != 0;
     rest *= 2, below *= 2;
@@ -70,9 +72,10 @@ struct long_division {
   }
 };
 
-/// Of a number without its sign. In units of the format's least subnormal it is significand * 2^(place - 1), and its
-/// bits are (place - 1) * 2^fraction + significand, whose hidden bit, or a carry, adds one to the exponent's field. The
-/// dividend's significand is shifted up until the quotient's has all of its bits, or its place is the lowest.
+/// Divides a number without its sign. In units of the format's least subnormal it is significand * 2^(place - 1). Its
+/// bits are (place - 1) * 2^fraction + significand, so the hidden bit, or a carry, adds one to the exponent's field.
+/// The dividend's significand is shifted up until the quotient's significand has all of its bits, or its place is the
+/// lowest.
 template <int Fraction>
 LSCHED_DEVICE std::uint64_t of_magnitude(std::uint64_t magnitude, std::uint64_t divisor) {
   const int place = magnitude >> Fraction != 0 ? static_cast<int>(magnitude >> Fraction) : 1;
@@ -90,7 +93,7 @@ LSCHED_DEVICE typename Format::element of_element(typename Format::element a, st
   using element = typename Format::element;
   using bits = std::conditional_t<sizeof(element) == 2, std::uint16_t,
                                   std::conditional_t<sizeof(element) == 4, std::uint32_t, std::uint64_t>>;
-  constexpr auto most = static_cast<bits>(static_cast<bits>(~bits{0}) >> 1);  // all but the sign
+  constexpr auto most = static_cast<bits>(static_cast<bits>(~bits{0}) >> 1);  // all bits but the sign
   constexpr auto infinity = static_cast<bits>(most >> Format::fraction << Format::fraction);
   constexpr auto quiet_nan = static_cast<bits>(infinity | bits{1} << (Format::fraction - 1));
   const auto all = bits_as<bits>(a);
@@ -100,7 +103,7 @@ LSCHED_DEVICE typename Format::element of_element(typename Format::element a, st
   return bits_as<element>(static_cast<bits>(sign | of_magnitude<Format::fraction>(magnitude, divisor)));
 }
 
-/// Of a floating number by any divisor.
+/// Divides a floating number by any divisor.
 template <class Format>
 LSCHED_DEVICE typename Format::element quotient(typename Format::element a, std::uint64_t divisor) {
   if (divisor > k_most_divisor<Format>) return of_element<Format>(a, divisor);

@@ -1,15 +1,15 @@
 // The first and the last step of a sparse allreduce, over whole vectors (ops/sparse_job.h), with the bits of
 // ops/sparse.
 //
-// The first k elements of the order by magnitude are found in passes over the residual. Each of the first few counts
-// how many elements have which bits of their magnitude, 11 bits at a time and the uppermost first, of those that agree
-// with the k-th in what is known of it; from the counters one block makes the next bits. Then tiles of elements are
-// tallied, the tallies become how many are before each tile, and tiles write their items to where these come.
+// The first k elements of the order by magnitude are found in passes over the residual. The counting passes determine
+// the k-th magnitude, 11 bits at a time, the highest bits first. A pass counts the elements that agree with the known
+// bits, by their next bits. From the counters one block determines the next bits of the k-th magnitude. Then tiles of
+// elements are tallied, and a scan turns the tallies into sums over all earlier tiles. Each tile writes its items after
+// the items of earlier tiles.
 //
 //     [clear] ─► count ─► narrow ─► … ─► count ─► narrow ─► tally ─► scan ─► take
 //
-// The first pass adds the gradient. Everything that passes leave to each other lies in the workspace
-// (select_workspace).
+// The first pass adds the gradient. All data between passes is in the workspace (select_workspace).
 #include <cstdint>
 #include <type_traits>
 
@@ -27,7 +27,8 @@ using element_bits =
     std::conditional_t<sizeof(typename Format::element) == 2, std::uint16_t,
                        std::conditional_t<sizeof(typename Format::element) == 4, std::uint32_t, std::uint64_t>>;
 
-/// Of an element of the residual, rounded to an item. All NaN are the same one, or count as zeros.
+/// Returns the magnitude of an element of the residual, rounded to an item. All NaN have one magnitude, or count as
+/// zeros.
 template <class Format>
 LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ignores_nan) {
   if (ignores_nan && value != value) return 0;
@@ -36,7 +37,7 @@ LSCHED_DEVICE std::uint64_t magnitude_of(typename Format::number value, bool ign
   return static_cast<element_bits<Format>>(bits_as<element_bits<Format>>(Format::narrow(value)) & most);
 }
 
-/// Items are aligned as their halves of words, or words, are.
+/// Accesses items by words: items are aligned for 16 bits if values have 16 bits, else for 32 bits.
 template <class Format>
 struct item_words {
   static constexpr bool is_short = sizeof(typename Format::element) == 2;
@@ -74,14 +75,14 @@ LSCHED_DEVICE void for_each_item(const device_arguments& with, const Each& each)
 
 // ---- passes that count
 
-/// The residual's new value, if there is a gradient.
+/// Returns the residual's new value after adding an element of the gradient.
 template <class Format>
 LSCHED_DEVICE typename Format::number accumulated(typename Format::number value, typename Format::element gradient,
                                                   typename Format::number factor) {
   return canonical(value + factor * Format::widen(gradient));
 }
 
-/// Calls each(value) for all elements of the residual; with a gradient, after it was added.
+/// Calls each(value) for all elements of the residual, after adding the gradient if there is one.
 template <class Format, class Each>
 LSCHED_DEVICE void for_each_value(const device_arguments& with, const Each& each) {
   using number = typename Format::number;
@@ -106,7 +107,7 @@ LSCHED_DEVICE void for_each_value(const device_arguments& with, const Each& each
   sweep<wide>(with.count, is_aligned(residual) && is_aligned(gradient), whole, single);
 }
 
-/// Those whose magnitude agrees with what is known of the k-th, by the next bits.
+/// Counts the elements whose magnitude agrees with the known bits of the k-th magnitude, by their next bits.
 template <class Format>
 LSCHED_DEVICE void count(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t bins[k_select_bins];
@@ -125,7 +126,7 @@ LSCHED_DEVICE void count(const device_arguments& with) {
     if (bins[i] != 0) add_atomically(&all->bins[i], bins[i]);
 }
 
-/// By one block. There are at least as many elements as are wanted: zeros count.
+/// Determines the next bits, in one block. At least as many elements exist as are wanted, because zeros count.
 LSCHED_DEVICE void narrow(const device_arguments& with) {
   LSCHED_SHARED std::uint64_t sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -150,7 +151,7 @@ LSCHED_DEVICE void narrow(const device_arguments& with) {
 
 // ---- tiles
 
-/// A thread's neighbouring elements of a row.
+/// The neighbouring elements of one thread in a row.
 template <class Format>
 struct own_elements {
   using number = typename Format::number;
@@ -163,7 +164,7 @@ struct own_elements {
     end = first + k_select_own < count ? first + k_select_own : count;
   }
 
-  /// Calls each(i, value); behind the last element with zeros. The residual is aligned for vectors.
+  /// Calls each(i, value), with zeros after the last element. The residual is aligned for vectors.
   template <class Each>
   LSCHED_DEVICE void for_each(const Each& each) const {
     LSCHED_UNROLL(1)
@@ -178,13 +179,14 @@ struct own_elements {
   }
 };
 
-/// What becomes of a magnitude: of elements above the k-th all are taken, of those that equal it the first few.
+/// Classifies magnitudes: all elements above the k-th are taken, and the first few of the elements that equal it.
 struct places_of {
   std::uint64_t low;
   LSCHED_DEVICE bool is_above(std::uint64_t magnitude) const { return magnitude > low; }
   LSCHED_DEVICE bool is_equal(std::uint64_t magnitude) const { return low != 0 && magnitude == low; }
 
-  /// How many of a thread's elements are above, and in the upper half how many are equal: a row has less than 2^16.
+  /// Counts a thread's elements above the k-th, and in the upper half of the result the equal elements. A row has less
+  /// than 2^16 elements.
   template <class Format>
   LSCHED_DEVICE std::uint32_t tally(const own_elements<Format>& own, bool ignores_nan) const {
     std::uint32_t both = 0;
@@ -201,7 +203,7 @@ LSCHED_DEVICE std::uint64_t rows_of(std::uint64_t count) {
   return count / each + (count % each != 0 ? 1 : 0);
 }
 
-/// Calls each(tile) for a block's tiles.
+/// Calls each(tile) for the tiles of a block.
 template <class Each>
 LSCHED_DEVICE void for_each_tile(const device_arguments& with, const Each& each) {
   for (std::uint64_t tile = block_index(); tile < with.tiles; tile += grid_size()) each(tile);
@@ -217,7 +219,7 @@ LSCHED_DEVICE void for_each_row(const device_arguments& with, std::uint64_t tile
   for (std::uint64_t row = first; row < end; ++row) each(own_elements<Format>(residual, with.count, row));
 }
 
-/// How many elements of each tile are above the k-th, and how many equal it.
+/// Counts the elements of each tile that are above the k-th, and the elements that equal it.
 template <class Format>
 LSCHED_DEVICE void tally(const device_arguments& with) {
   LSCHED_SHARED std::uint32_t above, equal;
@@ -237,7 +239,7 @@ LSCHED_DEVICE void tally(const device_arguments& with) {
   });
 }
 
-/// By one block: tallies become how many there are before each tile. Also answers how many are taken.
+/// Replaces tallies by the sums over all earlier tiles, in one block. Also writes the number of items that are taken.
 LSCHED_DEVICE void scan(const device_arguments& with) {
   LSCHED_SHARED select_tally sums[LSCHED_MOST_THREADS];
   auto* const all = static_cast<select_workspace*>(static_cast<void*>(with.workspace));
@@ -266,8 +268,8 @@ LSCHED_DEVICE void scan(const device_arguments& with) {
   }
 }
 
-/// The sum of the numbers of all threads before this one; *sum: of all. `sums` are of the block, twice as many as there
-/// are threads.
+/// Returns the sum of the numbers of all threads before this thread. *sum is the sum over all threads. `sums` is shared
+/// by the block, and has room for twice as many numbers as threads.
 LSCHED_DEVICE std::uint32_t sum_before(std::uint32_t number, std::uint32_t (&sums)[2 * LSCHED_MOST_THREADS],
                                        std::uint32_t* sum) {
   std::uint32_t from = 0;
@@ -319,7 +321,7 @@ LSCHED_DEVICE void take(const device_arguments& with) {
 
 // ---- the last step
 
-/// c[index] = value / divisor; zero where the divisor is 0.
+/// Computes c[index] = value / divisor; zero if the divisor is 0.
 template <class Format>
 LSCHED_DEVICE void put(const device_arguments& with) {
   using element = typename Format::element;
@@ -330,7 +332,7 @@ LSCHED_DEVICE void put(const device_arguments& with) {
   });
 }
 
-/// Of what was sent rounded something stays, as long as that is finite.
+/// Leaves the rounding error of each sent item in the residual, or zero if the error is not finite.
 template <class Format>
 LSCHED_DEVICE void leave(const device_arguments& with) {
   using number = typename Format::number;
@@ -345,7 +347,7 @@ LSCHED_DEVICE void leave(const device_arguments& with) {
   });
 }
 
-/// Elements of the residual from a magnitude on become zero.
+/// Sets the elements of the residual whose magnitude is at least `wanted` to zero.
 template <class Number>
 LSCHED_DEVICE void drop(const device_arguments& with) {
   using bits = std::conditional_t<sizeof(Number) == 4, std::uint32_t, std::uint64_t>;
@@ -358,7 +360,7 @@ LSCHED_DEVICE void drop(const device_arguments& with) {
       with.count, false, [](std::uint64_t) {}, one);
 }
 
-/// `count` bytes at c, aligned for 32 bits or less, become zero.
+/// Sets `count` bytes at c to zero. c may have any alignment.
 LSCHED_DEVICE void clear(const device_arguments& with) {
   auto* const bytes = static_cast<std::uint8_t*>(with.c);
   const auto whole = [=](std::uint64_t i) {

@@ -1,5 +1,5 @@
-// How kernels walk over many elements: in vectors of 16 bytes where all operands are aligned for that, one by one where
-// they are not and behind the last vector. Any grid covers all elements; one with a thread for each vector is fastest.
+// Loops over many elements, in vectors of 16 bytes if all operands are aligned, else one by one. Elements after the
+// last vector also go one by one. Any grid covers all elements. A grid with a thread for each vector is fastest.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace lsched {
 
 inline constexpr unsigned k_vector_bytes = 16;
 
-/// What one instruction reads or writes.
+/// The data of one load or store.
 template <unsigned Bytes>
 struct alignas(Bytes) [[gnu::may_alias]] chunk {
   std::uint32_t words[Bytes / 4];
@@ -21,7 +21,7 @@ struct elements {
   Element at[Number];
 };
 
-/// `Number` elements as whole chunks, which are as long as can be.
+/// `Number` elements as whole chunks of the largest possible size.
 template <class Element, unsigned Number>
 struct chunks {
   static constexpr unsigned bytes = Number * sizeof(Element);
@@ -50,7 +50,7 @@ LSCHED_DEVICE bool is_aligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % k_vector_bytes == 0;
 }
 
-/// Calls whole(i) for vectors of `Number` elements from element i on, if `by_vectors`, and single(i) for the others.
+/// Calls whole(i) for vectors of `Number` elements from element i on, if `by_vectors`. Calls single(i) for all others.
 template <unsigned Number, class Whole, class Single>
 LSCHED_DEVICE void sweep(std::uint64_t count, bool by_vectors, const Whole& whole, const Single& single) {
   const std::uint64_t first = std::uint64_t{block_index()} * block_size() + thread_index();
@@ -62,7 +62,7 @@ LSCHED_DEVICE void sweep(std::uint64_t count, bool by_vectors, const Whole& whol
   for (std::uint64_t i = vectors * Number + first; i < count; i += step) single(i);
 }
 
-/// c[i] = change(a[i]), of elements.
+/// Computes c[i] = change(a[i]).
 template <class From, class To, class Change>
 LSCHED_DEVICE void map_one(const device_arguments& with, const Change& change) {
   constexpr unsigned number = k_vector_bytes / (sizeof(From) > sizeof(To) ? sizeof(From) : sizeof(To));
@@ -77,7 +77,7 @@ LSCHED_DEVICE void map_one(const device_arguments& with, const Change& change) {
   sweep<number>(with.count, is_aligned(a) && is_aligned(c), whole, [=](std::uint64_t i) { c[i] = change(a[i]); });
 }
 
-/// c[i] = combine(a[i], b[i]), of elements; of vectors of them, combine_vectors does the same.
+/// Computes c[i] = combine(a[i], b[i]). combine_vectors does so for vectors of elements.
 template <class Element, class Combine, class CombineVectors>
 LSCHED_DEVICE void map_two(const device_arguments& with, const Combine& combine,
                            const CombineVectors& combine_vectors) {

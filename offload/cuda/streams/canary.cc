@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
 constexpr auto k_patience = 100ms;
-constexpr auto k_longest_end = 2s;  ///< of work that nothing holds up
+constexpr auto k_longest_end = 2s;  ///< of work that nothing blocks
 
 CUresult launch_nothing(const cuda_context& in, CUstream into) {
   const auto any = find_device_kernel(kernel::sum, dtype::f32);
@@ -23,7 +23,7 @@ CUresult launch_nothing(const cuda_context& in, CUstream into) {
   return in.driver().cuLaunchKernel(in.function(any->first), 1, 1, 1, 32, 1, 1, 0, into, parameters.data(), nullptr);
 }
 
-/// Until the event has come, or the deadline: NOT_READY.
+/// Waits for the event. NOT_READY: the deadline has passed.
 CUresult await(const cuda_context& in, CUevent event, clock::time_point deadline) {
   for (;; std::this_thread::sleep_for(20us)) {
     const CUresult answer = in.driver().cuEventQuery(event);
@@ -31,13 +31,13 @@ CUresult await(const cuda_context& in, CUevent event, clock::time_point deadline
   }
 }
 
-/// Until what is in the stream has been done, or for too long: NOT_READY.
+/// Waits for all work in the stream. NOT_READY: the work takes too long.
 CUresult await_end(const cuda_context& in, CUstream of, CUevent end) {
   const CUresult answer = in.driver().cuEventRecord(end, of);
   return answer == CUDA_SUCCESS ? await(in, end, clock::now() + k_longest_end) : answer;
 }
 
-/// Streams that wait, until they are let go.
+/// Streams that wait until release().
 class waiting_streams {
  public:
   waiting_streams(const cuda_context& in, stream_words& words) : in_(in), words_(words), until_(words.take()) {}
@@ -61,7 +61,7 @@ class waiting_streams {
     if (until_.word != nullptr) stream_words::raise(*until_.word, until_.base + 1);
   }
 
-  /// Lets them go, and waits until they are through. NOT_READY: one is not.
+  /// Releases the streams and waits until they are idle. NOT_READY: a stream is still busy.
   CUresult end(CUevent event) {
     release();
     for (const CUstream one : all_)
@@ -77,8 +77,8 @@ class waiting_streams {
   std::vector<CUstream> all_;
 };
 
-/// A kernel, in which there is nothing to do, and its end. Even the launch may not come back before the others go on.
-/// NOT_READY: it does not get on.
+/// Launches a kernel without work and waits for its end. Even the launch may block until other streams continue.
+/// NOT_READY: the kernel is blocked.
 CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_point deadline) {
   CUresult answer = launch_nothing(in, ours);
   if (answer == CUDA_SUCCESS) answer = in.driver().cuEventRecord(end, ours);
@@ -86,7 +86,7 @@ CUresult get_on(const cuda_context& in, CUstream ours, CUevent end, clock::time_
   return answer == CUDA_SUCCESS && clock::now() > deadline ? CUDA_ERROR_NOT_READY : answer;
 }
 
-/// Calls release() of the others after that time, unless it ends before.
+/// Calls release() of the streams at a given time, or at its own end if that is earlier.
 class timed_release {
  public:
   timed_release(waiting_streams& others, clock::time_point when)
@@ -102,7 +102,7 @@ class timed_release {
   std::jthread thread_;
 };
 
-/// Whether work gets on while so many streams wait; what is amiss is noted.
+/// Returns whether work proceeds while so many streams wait. Records errors in `song`.
 bool sings(const cuda_context& in, stream_words& words, CUstream ours, CUevent end, std::size_t streams,
            canary_song& song) {
   waiting_streams others(in, words);

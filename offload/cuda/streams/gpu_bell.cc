@@ -49,7 +49,7 @@ bool gpu_bell::ring_behind(const cuda_driver& driver, CUstream stream) {
   return false;
 }
 
-// In a thread of the driver's, which calls nothing of CUDA's here.
+// Runs in a thread of the driver, where calls of CUDA are not allowed.
 void gpu_bell::run(void* bell) {
   auto& mine = *static_cast<gpu_bell*>(bell);
   const std::lock_guard lock(mine.guard_);

@@ -1,5 +1,5 @@
-// A doorbell that streams ring: by a host function behind what they do. One may still be on its way when the doorbell
-// is gone, so what it is given lives as long as the process, and is used again once nothing is on its way.
+// A doorbell that streams ring by host functions. A host function may still be in flight when the doorbell is gone. So
+// a gpu_bell lives as long as the process, and is reused once no host function of it is in flight.
 #pragma once
 
 #include <mutex>
@@ -11,20 +11,21 @@ namespace lsched {
 
 class gpu_bell {
  public:
-  /// For as long as close() was not called.
+  /// Returns a bell that is valid until close().
   static gpu_bell& open(doorbell& bell);
 
-  /// From now on nothing rings.
+  /// Detaches the doorbell: host functions that are in flight ring nothing.
   void close();
 
-  /// Once the stream has come so far, the owner of the doorbell is woken if he sleeps. False: he is not.
+  /// Wakes the owner of the doorbell, if it sleeps, once the work that is now in the stream is done. Returns false if
+  /// the driver refuses.
   bool ring_behind(const cuda_driver& driver, CUstream stream);
 
  private:
   static void CUDA_CB run(void* bell);
 
   std::mutex guard_;
-  doorbell* bell_ = nullptr;  ///< null: it is closed
+  doorbell* bell_ = nullptr;  ///< null: closed
   std::size_t on_their_way_ = 0;
 };
 

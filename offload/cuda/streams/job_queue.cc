@@ -6,7 +6,7 @@ namespace lsched {
 
 result<std::unique_ptr<job_queue>> job_queue::open(const cuda_context& in) {
   std::unique_ptr<job_queue> made(new job_queue(in));
-  int least = 0, greatest = 0;  // the greatest priority is the lowest number
+  int least = 0, greatest = 0;  // the greatest priority has the lowest number
   (void)in.driver().cuCtxGetStreamPriorityRange(&least, &greatest);
   CUresult answer = in.driver().cuStreamCreateWithPriority(&made->stream_, CU_STREAM_NON_BLOCKING, greatest);
   if (answer == CUDA_SUCCESS)
@@ -23,7 +23,7 @@ job_queue::~job_queue() {
     if (one != nullptr) (void)in_.driver().cuStreamDestroy(one);
 }
 
-// The ring grows only while it is in one piece: jobs under way are moved to its beginning first.
+// The ring buffer grows only while it is contiguous, so jobs in flight are rotated to its beginning first.
 CUresult job_queue::reserve(std::size_t jobs) {
   if (jobs <= jobs_.size()) return CUDA_SUCCESS;
   if (!jobs_.empty()) {

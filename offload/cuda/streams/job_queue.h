@@ -1,4 +1,4 @@
-// Jobs in a stream of our own: in their order, each with an event that says when it has ended.
+// Jobs in a stream of this library, in order. An event marks the end of each job.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace lsched {
 
-/// One thread at a time, in a cuda_scope. Nothing here waits but drain() and the destructor.
+/// One thread at a time, in a cuda_scope. Only the destructor waits.
 class job_queue {
  public:
-  /// A stream of the highest priority, which waits for no other.
+  /// Opens a stream of the highest priority, which waits for no other stream.
   static result<std::unique_ptr<job_queue>> open(const cuda_context& in);
   ~job_queue();
   job_queue(const job_queue&) = delete;
@@ -18,24 +18,25 @@ class job_queue {
 
   CUstream stream() const { return stream_; }
 
-  /// Room for so many jobs at a time. On failure there is what there was.
+  /// Reserves room for so many jobs in flight. A failure changes nothing.
   CUresult reserve(std::size_t jobs);
 
-  /// What was put into the stream since the last job is one, under this cookie.
+  /// Adds a job: the work that was put into the stream since the last job.
   void add_job(std::uint64_t cookie);
-  /// Marks the end of the newest one in the stream.
+  /// Marks the end of the newest job in the stream.
   CUresult mark_end();
 
-  /// Rings once the oldest job has ended, if it is the first time. There is one.
+  /// Arms the oldest job unless it is armed already: the bell rings when the job ends. Returns false on failure. The
+  /// queue must not be empty.
   bool arm(gpu_bell& bell);
 
   std::size_t size() const { return end_ - begin_; }
 
-  /// The oldest job, if it has ended: its cookie, and it is no longer here. NOT_READY: it has not. There is one. If its
-  /// end could not be marked, tries that again, behind all that is in the stream by now.
+  /// Removes the oldest job if it has ended. NOT_READY: it is in flight. The queue must not be empty. If the job's end
+  /// could not be marked, marks it now, after all work that is in the stream.
   CUresult take_ended(std::uint64_t* cookie);
 
-  /// The oldest job, whatever has become of it: of a context that runs nothing any more. There is one.
+  /// Removes the oldest job without waiting, because the context runs nothing any more. The queue must not be empty.
   std::uint64_t take_any() { return jobs_[begin_++ % jobs_.size()].cookie; }
 
  private:
@@ -50,8 +51,8 @@ class job_queue {
 
   const cuda_context& in_;
   CUstream stream_ = nullptr;
-  CUstream ringing_ = nullptr;  ///< of host functions that ring
-  std::vector<job> jobs_;       ///< a ring
+  CUstream ringing_ = nullptr;  ///< for host functions that ring
+  std::vector<job> jobs_;       ///< ring buffer
   std::size_t begin_ = 0, end_ = 0;
 };
 

@@ -3,7 +3,7 @@
 namespace lsched {
 namespace {
 
-/// One of the streams that every context has: what it means depends on the context that is current.
+/// Returns whether every context has this stream, so that its meaning depends on the current context.
 bool is_of_every_context(void* stream) {
   return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
 }
@@ -27,7 +27,7 @@ bool stream_gate::reserve() {
   return true;
 }
 
-// By now all rounds are released that a stream may wait for. What is still to ring rings in vain.
+// All rounds that a stream may wait for are released by now. Host functions in flight ring in vain.
 stream_gate::~stream_gate() {
   if (end_.word != nullptr) words_.give_back(end_.word);
   const cuda_scope here(in_);
@@ -39,7 +39,7 @@ stream_gate::~stream_gate() {
 
 // --- the application's side ----------------------------------------------------------------------------------------
 
-// Before the device's context is entered: some streams are those of whatever context is current.
+// Checks a stream before the device's context is entered, because some streams belong to the current context.
 status stream_gate::find_owner(void* stream) const {
   CUcontext current = nullptr, owner = nullptr;
   const CUresult answer = in_.driver().cuCtxGetCurrent(&current);
@@ -88,7 +88,7 @@ status stream_gate::wait(void* stream, round_no round) {
   return answer == CUDA_ERROR_NOT_SUPPORTED ? status::pending : status_of(answer);
 }
 
-// --- the engine's owner's ------------------------------------------------------------------------------------------
+// --- the engine's owner ----------------------------------------------------------------------------------------------
 
 status stream_gate::is_open(round_no round) {
   const entry& mine = entry_of(round);

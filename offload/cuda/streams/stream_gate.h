@@ -1,4 +1,4 @@
-// A gate by CUDA: an event for each round that was asked for by a stream, and a word that streams wait for.
+// A gate implemented with CUDA: an event for each round that a stream has asked for, and a word that streams wait for.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ namespace lsched {
 
 class stream_gate final : public round_gate {
  public:
-  /// What it is given outlives it. null: there is no memory left.
+  /// All arguments must outlive the gate. Null: no memory is left.
   static std::unique_ptr<stream_gate> open(const cuda_context& in, cuda_health& health, stream_words& words,
                                            gpu_bell& bell);
   ~stream_gate() override;
@@ -25,11 +25,11 @@ class stream_gate final : public round_gate {
   void release(round_no round) override;
 
  private:
-  /// The event of a round, from the call that asks for it to the round's end.
+  /// The event of a round, from the call that asks for the round to its end.
   struct entry {
     CUevent passed = nullptr;
-    round_no round = 0;     ///< that was asked for last by a stream
-    bool is_armed = false;  ///< the engine's owner's
+    round_no round = 0;     ///< the last round that a stream has asked for here
+    bool is_armed = false;  ///< for the engine's owner
   };
 
   stream_gate(const cuda_context& in, cuda_health& health, stream_words& words, gpu_bell& bell)
@@ -40,12 +40,12 @@ class stream_gate final : public round_gate {
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }
 
   const cuda_context& in_;
-  cuda_health& health_;  ///< the engine's owner's
+  cuda_health& health_;  ///< for the engine's owner
   stream_words& words_;
   gpu_bell& bell_;
-  CUstream ringing_ = nullptr;  ///< of host functions that ring
+  CUstream ringing_ = nullptr;  ///< for host functions that ring
   std::array<entry, k_most_ahead> entries_{};
-  stream_word end_;  ///< the last round that has ended, above its base
+  stream_word end_;  ///< base + the last round that has ended
 };
 
 }  // namespace lsched

@@ -1,5 +1,5 @@
-// How many streams of a device may wait for words at a time. One number for all ranks of the process that use the
-// device: their streams are of one context, in which they share its queues.
+// The number of streams of a device that may wait for words at the same time. All ranks of the process that use the
+// device share one limit, because their streams are in one context and share its queues.
 #pragma once
 
 #include <array>
@@ -13,26 +13,26 @@
 
 namespace lsched {
 
-/// Any thread. Allocates nothing once it is there.
+/// Any thread. Allocates nothing after construction.
 class stream_limit {
  public:
-  /// What attach tries, at most.
+  /// Largest number that attach tries.
   static constexpr std::size_t k_most_tried = 4;
 
-  /// That of a device, by its number: the same one as long as anybody has it.
+  /// Returns the limit of a device. All callers share one object while any of them holds it.
   static std::shared_ptr<stream_limit> of_device(std::int32_t number);
 
-  /// Ranks try how many may wait one after the other, each while it has this lock.
+  /// Serialises the trials of the ranks: each rank holds this lock during its trial.
   std::unique_lock<std::mutex> begin_trial() { return std::unique_lock(trial_); }
-  /// What one has found. The least holds for all.
+  /// Lowers the limit to the result of a trial. The lowest result holds for all ranks.
   void lower(std::size_t streams);
   std::size_t most() const { return most_.load(); }
 
-  /// Notes that a stream is to wait until the word holds that. A stream that waits several times is one that waits; the
-  /// default stream of threads is one for each thread. False: it must not wait.
+  /// Records that a stream is to wait until the word reaches the value. A stream with several waits counts once. The
+  /// default stream of threads counts once for each thread. Returns false if the stream must not wait.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  /// No stream waits any more for a word in that memory, which is about to go.
+  /// Forgets the waits for words in this memory, which is about to be freed. No stream waits there any more.
   void forget(const void* memory, std::size_t bytes);
 
  private:
@@ -47,7 +47,7 @@ class stream_limit {
   std::mutex trial_;
   std::atomic<std::size_t> most_{k_most_tried};
   std::mutex guard_;
-  std::array<wait, 256> waits_;  ///< the first `number_`, of which some may have ended; one for a stream and a word
+  std::array<wait, 256> waits_;  ///< the first `number_` are in use, one for each stream and word; some may have ended
   std::size_t number_ = 0;
 };
 

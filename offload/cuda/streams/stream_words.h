@@ -1,5 +1,5 @@
-// Words in pinned memory that streams wait for: each only grows, for ever, so that one may be used again for something
-// else although a stream has not yet passed a wait for what it held before.
+// Words in pinned memory that streams wait for. A word only grows. So it can be reused for another purpose even if a
+// stream has yet to pass an earlier wait.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 
 namespace lsched {
 
-/// A word, and what it held when it was taken: what is waited for are numbers above that.
+/// A word, and its value when it was taken. Streams wait for higher values.
 struct stream_word {
-  std::atomic<std::uint64_t>* word = nullptr;  ///< null: there is no memory left
+  std::atomic<std::uint64_t>* word = nullptr;  ///< null: no memory is left
   std::uint64_t base = 0;
 };
 
@@ -23,36 +23,36 @@ class stream_words {
  public:
   explicit stream_words(const cuda_context& in) : in_(in), limit_(stream_limit::of_device(in.number())) {}
 
-  /// Waits for the device.
+  /// Waits for all work of the device.
   ~stream_words();
   stream_words(const stream_words&) = delete;
   stream_words& operator=(const stream_words&) = delete;
 
   stream_word take();
-  /// It must hold by now whatever a stream waits for there.
+  /// Takes a word back. The word must have reached every value that a stream waits for.
   void give_back(std::atomic<std::uint64_t>* word);
 
-  /// Of the word: so much at least.
+  /// Raises the word to at least `value`.
   static void raise(std::atomic<std::uint64_t>& word, std::uint64_t value);
 
-  // Streams that wait at a time. A device can have so many of them that its other streams do not get on.
+  // Too many waiting streams would block the device's other streams.
 
-  /// Of all ranks of the device.
+  /// The limit that all ranks of the device share.
   stream_limit& limit() { return *limit_; }
-  /// From now on streams wait for this rank's words.
+  /// Lets streams wait for this rank's words.
   void let_streams_wait() { do_wait_ = true; }
-  /// How many may at a time, as far as it is known; 0: none waits.
+  /// Returns the limit as known so far; 0: no stream waits.
   std::size_t most_waiting() const { return do_wait_ ? limit_->most() : 0; }
-  /// Notes that a stream is to wait until the word holds that. False: it must not.
+  /// Records that a stream is to wait until the word reaches the value. Returns false if the stream must not wait.
   bool may_wait(CUstream stream, const std::atomic<std::uint64_t>& word, std::uint64_t value) {
     return do_wait_ && limit_->may_wait(stream, word, value);
   }
-  /// All words hold by now whatever streams wait for: no matter what the device does with them later.
+  /// Forgets all waits, because all words have reached the values that streams wait for.
   void forget_streams();
 
  private:
   static constexpr std::size_t k_words_of_area = 64;
-  static constexpr std::size_t k_word_bytes = 64;  ///< a cache line each
+  static constexpr std::size_t k_word_bytes = 64;  ///< a cache line for each word
   bool add_area();
 
   const cuda_context& in_;
