@@ -16,7 +16,7 @@ void copy_text(char (&into)[N], std::string_view text) {
   into[length] = '\0';
 }
 
-/// FNV-1a.
+/// Returns the FNV-1a hash.
 std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char one : text) hash = (hash ^ static_cast<unsigned char>(one)) * 0x100000001b3;
@@ -34,7 +34,7 @@ std::string rank_text(rank r) { return "rank " + std::to_string(r); }
 
 // --- reductions --------------------------------------------------------------------------------------------
 
-/// Four bits for each dtype: the one reduction by which a rank combines its elements, or none of these.
+/// Reductions are encoded in four bits per dtype: the only reduction that a rank applies, or one of these two values.
 constexpr std::uint64_t k_no_reduction = 0, k_several = 15;
 constexpr std::uint64_t number_of(kernel what) { return static_cast<std::uint64_t>(what) - 1; }
 static_assert(number_of(kernel::sum) > k_no_reduction && number_of(kernel::user) < k_several);
@@ -54,7 +54,7 @@ std::uint64_t reductions_of(const schedule& program) {
   return all;
 }
 
-/// "f32 by sum, i64 by several reductions"
+/// Returns a text such as "f32 by sum, i64 by several reductions".
 std::string text_of(std::uint64_t reductions) {
   std::string text;
   for (const dtype type : k_all_dtypes) {
@@ -66,12 +66,12 @@ std::string text_of(std::uint64_t reductions) {
   return text;
 }
 
-/// A rank, and the first one of the world that does otherwise.
+/// A rank, and the first other rank that differs.
 struct two_ranks {
   rank first, other;
 };
 
-/// Two ranks each of which combines elements of the same dtype by one reduction alone, and not by the same.
+/// Returns two ranks that each apply only one reduction to the same dtype, but not the same reduction.
 std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& all) {
   for (const dtype type : k_all_dtypes) {
     rank first = k_no_rank;
@@ -85,7 +85,7 @@ std::optional<two_ranks> find_other_reduction(const std::vector<commit_record>& 
   return std::nullopt;
 }
 
-/// Two ranks that combine, but different things: likely why their edges do not pair up.
+/// Returns two ranks that apply reductions, but different sets of them. This is a likely cause of unmatched edges.
 std::optional<two_ranks> find_difference(const std::vector<commit_record>& all) {
   const auto combines = [](const commit_record& one) { return one.reductions != 0; };
   const auto first = std::ranges::find_if(all, combines);
@@ -104,7 +104,7 @@ std::string text_of(const two_ranks& pair, const std::vector<commit_record>& all
 
 }  // namespace
 
-// --- what all commits have in common -----------------------------------------------------------------------
+// --- the base of all commits -------------------------------------------------------------------------------
 
 commitment::commitment(membership_ptr members, std::uint64_t number, const std::string& agreement)
     : members_(std::move(members)) {
@@ -154,7 +154,7 @@ commitment::after_exchange commitment::read_records(std::span<const std::byte> r
   return {.is_last = false};
 }
 
-/// All ranks see the same lengths, and so refuse long texts together.
+/// Reads a page of each text. All ranks see the same lengths, so all of them refuse texts that are too long.
 commitment::after_exchange commitment::read_texts(std::span<const std::byte> records) {
   const bool is_complete = texts_->read_pages(records);
   if (texts_->bytes() > k_most_proof_bytes)
@@ -178,7 +178,7 @@ void commitment::begin_proof(std::size_t members) {
   texts_.emplace(std::move(mine), members);
 }
 
-/// The record shows a lack of memory of this rank alone to the other ranks.
+/// Proves the schedule. If only this rank runs out of memory, the record carries that error to the other ranks.
 void commitment::end_proof() {
   if (!fault_) try {
       fault_ = texts_->texts().empty() ? failure{status::no_memory, "out of memory for the texts of the ranks"}
@@ -191,7 +191,8 @@ void commitment::end_proof() {
   if (fault_) write_error(*fault_);
 }
 
-// All ranks see the same records and come to the same status. One that was refused says so in its own words.
+// Returns the error if the records do not agree. All ranks see the same records and find the same status. A rank that
+// was refused returns its own text.
 std::optional<failure> commitment::find_disagreement(const std::vector<commit_record>& all) const {
   if (refused_) return refused_;
   if (fault_) return fault_;
@@ -211,7 +212,7 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
   for (const commit_record& one : all) {
     if (agreed(one) == agreed(all.front())) continue;
     const commit_record& other =
-        agreed(one) == agreed(own) ? all.front() : one;  // one of them differs from this rank's
+        agreed(one) == agreed(own) ? all.front() : one;  // one of the two differs from this rank's record
     const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
     return failure{status::mismatch,
                    rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +
@@ -296,7 +297,7 @@ void schedule_commit::withdraw(const failure& why) {
   count_ = 0;
 }
 
-// What was removed by its owner before the ranks had agreed upon it.
+// Removes the instances that their owner removed before the ranks agreed.
 void schedule_commit::remove_orphans() {
   const auto is_gone = [this](instance* one) {
     const bool is_orphan = one->is_orphan;

@@ -1,20 +1,21 @@
-// A commit: a step that all members of a world make together, each once and in the same order. (docs/inside/worlds.md)
+// A commit is a step that all members of a world make together, each once and in the same order. See
+// docs/inside/worlds.md.
 //
-// Every rank reserves first, so that early messages find their place; then it shows the others a record of what it is
-// about to commit, gathers theirs, and goes on only if all agree. A rank whose own arguments are bad still shows a
-// record, with its error, so that every rank hears of it and none is left waiting.
+// Every rank first reserves its resources, so that early messages find their place. The rank then publishes a record of
+// the commit, gathers the records of all members, and proceeds only if all agree. A rank with bad arguments also
+// publishes a record, with its error. So all ranks learn of the error, and no rank is left waiting.
 //
-//     made ── queued ── record posted ── all records gathered ── concluded: it stands, or why not
+//     made ── queued ── record posted ── all records gathered ── concluded: success or failure
 //                    └─────────────────────────────────────────── given up by some member
 //
-// If any member asks for a proof, more exchanges come before the conclusion: the texts in which the members describe
-// their parts, page by page, and then each member's record once more, with the outcome of the member's proof.
+// If any member asks for a proof, more exchanges precede the conclusion. First the members exchange the texts that
+// describe their parts, page by page. Then each member publishes its record once more, with the outcome of its proof.
 //
-// Nobody need wait for that: what a schedule_commit makes is there from the beginning, takes calls, and ends with a
-// verdict if the ranks do not agree upon it.
+// No thread has to wait for a commit. The instances of a schedule_commit exist from the beginning, accept calls, and
+// fail if the ranks do not agree.
 //
-// commit_queue.h moves commits through that; here is what a commit is. What is common to all is commitment; a schedule
-// that a world's ranks are to run is a schedule_commit.
+// commit_queue.h runs commits through these states. commitment is the common base, and schedule_commit commits a
+// schedule that the world's ranks will run.
 #pragma once
 
 #include <array>
@@ -32,17 +33,18 @@
 
 namespace lsched {
 
-/// What a rank tells the others. Plain bytes: they cross process and node borders.
+/// The record that a rank publishes to the other members. Plain bytes, because records cross process and node
+/// boundaries.
 struct commit_record {
-  std::uint64_t number;  ///< in the world: catches ranks that commit in different orders
-  std::int32_t code;     ///< this rank's own status of its arguments
+  std::uint64_t number;  ///< number in the world; detects ranks that commit in different orders
+  std::int32_t code;     ///< this rank's own error, or OK
   std::int16_t is_synchronising;
   std::int16_t asks_for_proof;
-  std::uint64_t agreement_hash;  ///< of all of it
-  std::uint64_t reductions;      ///< of a schedule: by which reduction the rank combines elements of each dtype
-  member_address addresses[8];   ///< of this rank's ends of what is made
-  char agreement[160];           ///< as much as there is room for
-  char detail[320];              ///< the text that goes with an error, or what the kind of commit has to tell
+  std::uint64_t agreement_hash;  ///< hash of the whole agreement
+  std::uint64_t reductions;      ///< schedules: the reductions that the rank applies to each dtype
+  member_address addresses[8];   ///< this rank's ends of the objects that the commit creates
+  char agreement[160];           ///< text of the agreement, possibly truncated
+  char detail[320];              ///< text of the error, or data of a kind of commit
 };
 static_assert(sizeof(commit_record) <= board::record_bytes);
 
@@ -50,25 +52,26 @@ class commitment {
  public:
   virtual ~commitment() = default;
 
-  /// Nobody here wants what comes of it any more, though it has not ended. By the engine's owner.
+  /// Abandons an unfinished commit, whose outcome this rank no longer needs. Engine's owner only.
   virtual void abandon() = 0;
 
   commitment(const commitment&) = delete;
   commitment& operator=(const commitment&) = delete;
 
-  /// What is waited for. Any thread.
+  /// Returns the progress, for which threads wait. Any thread.
   const common_step& progress() const { return progress_; }
 
-  /// Once it has ended.
+  /// Returns the error, once the commit has ended.
   const failure& why() const { return why_; }
-  /// Why this rank was refused, if so; does not change.
+  /// Returns the reason why this rank's part was refused, if any. Constant once the record is posted.
   const std::optional<failure>& refused() const { return refused_; }
 
  protected:
-  /// `agreement`: what all ranks must have said, in words, such as "allreduce recursive_doubling sum f32 count 1000".
+  /// Creates a commit. `agreement` is a text that must be equal on all ranks, such as "allreduce recursive_doubling sum
+  /// f32 count 1000".
   commitment(membership_ptr members, std::uint64_t number, const std::string& agreement);
 
-  /// This rank cannot: what the record tells the others. Before it is queued.
+  /// Refuses this rank's part. The record carries the reason to the other ranks. Must precede the post of the record.
   void refuse(failure why);
 
   /// Returns the text that describes this rank's part, for the proof.
@@ -76,9 +79,9 @@ class commitment {
   /// Proves the commitment from the texts of all members, by rank. Returns the reason if the proof fails.
   virtual std::optional<failure> find_fault(std::span<const std::string>) const { return std::nullopt; }
 
-  /// Whether all agree, and what follows from it: the records of all members, by rank.
+  /// Concludes the commit from the records of all members, by rank. Returns the reason if they do not agree.
   virtual std::optional<failure> conclude(const std::vector<commit_record>& all) = 0;
-  /// It does not stand.
+  /// Undoes this rank's part, because the commit has failed.
   virtual void withdraw(const failure& why) = 0;
 
   rank self() const { return members_->place().self; }
@@ -88,10 +91,10 @@ class commitment {
 
  private:
   friend class commit_queue;
-  /// The step after an exchange.
+  /// The outcome of an exchange.
   struct after_exchange {
     bool is_last = true;           ///< false: another exchange follows
-    std::optional<failure> why{};  ///< after the last exchange: why the commit does not stand
+    std::optional<failure> why{};  ///< after the last exchange: the error, if the commit has failed
   };
 
   /// Writes this rank's next record.
@@ -109,22 +112,23 @@ class commitment {
 
   common_step progress_;
   std::optional<failure> refused_{};
-  std::optional<text_exchange> texts_{};  ///< while the texts for a proof are under way
+  std::optional<text_exchange> texts_{};  ///< set while the texts for a proof are exchanged
   bool has_proved_ = false;               ///< this rank has ended its proof, with or without a fault
   std::optional<failure> fault_{};        ///< found by the proof
   failure why_{status::ok, {}, k_no_rank, k_no_op};
 };
 
-/// A partial schedule that is committed together with another one, and that follows from the agreement upon it.
+/// A partial schedule that is committed together with the schedule of a request. The agreement on that schedule implies
+/// agreement on the companion.
 struct companion {
-  std::string purpose;  ///< for people
+  std::string purpose;  ///< human-readable
   schedule_ptr program;
   instance* predecessor = nullptr;  ///< as in instance_options
 };
 
-/// The proof of a schedule before the schedule stands: from the texts in which the ranks describe their parts, each
-/// rank proves the whole world. All ranks have the functions, because one rank that asks is enough. The engine's owner
-/// calls them. Texts of more than k_most_proof_bytes together are refused.
+/// The proof of a schedule during its commit. Each rank proves the schedules of the whole world from texts in which the
+/// ranks describe their parts. All ranks have the functions, because one rank that asks for a proof is enough. The
+/// engine's owner calls them. Texts of more than k_most_proof_bytes together are refused.
 struct commit_proof {
   bool is_asked = false;  ///< this rank asks for the proof
   std::function<std::string()> describe_part{};
@@ -133,32 +137,33 @@ struct commit_proof {
 
 inline constexpr std::uint64_t k_most_proof_bytes = std::uint64_t{16} << 20;
 
-/// What the ranks must agree on, in words. Only differences that matter belong in it.
+/// A request to commit a schedule. `agreement` must be equal on all ranks, so it contains only what has to agree.
 struct commit_request {
   std::string agreement;
-  result<schedule_ptr> program;  ///< or why this rank has none
+  result<schedule_ptr> program;  ///< or the reason why this rank has no schedule
   binding memory{};
   instance_options options{};
   std::vector<companion> companions{};  ///< at most two
-  std::size_t flights = 1;              ///< instances of the program, for rounds that are under way together
+  std::size_t flights = 1;              ///< instances of the program, for concurrent rounds
   commit_proof proof{};
 };
 
 inline constexpr std::size_t k_most_flights = std::extent_v<decltype(commit_record::addresses)>;
 
-/// The record also carries this rank's part of the world's edge_balance: whether every send has its receive, with the
-/// same peer, tag, kind, dtype and capacity, every rank knows without another message. And it says by which reduction a
-/// rank combines elements of each dtype, which the two ends of an edge cannot tell: ranks that know but one must mean
-/// the same.
+/// The commit of a schedule. The record also carries this rank's part of the world's edge_balance. From all parts, each
+/// rank knows without another message whether every send has a receive of the same peer, tag, kind, dtype and capacity.
+///
+/// The record also has the reductions that a rank applies to each dtype, which the edges do not show. Ranks that apply
+/// only one reduction to a dtype must apply the same one.
 class schedule_commit final : public commitment {
  public:
-  /// By the engine's owner. Reserves everything.
+  /// Reserves all resources. Engine's owner only.
   schedule_commit(engine& where, membership_ptr members, std::uint64_t number, const commit_request& request);
 
-  /// The instances, those of the request first, then its companions: whoever has asked for them removes them, also if
-  /// the commit does not stand, when there are none here any more. None if this rank was refused.
+  /// Returns the instances of the request, followed by its companions. Empty if this rank was refused, and after the
+  /// commit has failed. The requester must remove the instances, even if the commit fails.
   std::span<instance* const> made() const { return {made_.data(), count_}; }
-  /// The first of them; null: there is none.
+  /// Returns the first instance, or null.
   instance* committed() const { return count_ == 0 ? nullptr : made_.front(); }
 
   void abandon() override;

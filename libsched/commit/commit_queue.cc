@@ -37,7 +37,7 @@ void commit_queue::add(std::shared_ptr<commitment> next) {
 bool commit_queue::advance() {
   bool moved = false;
   while (!queue_.empty() && advance_first()) moved = true;
-  if (queue_.empty()) records_ = {};  // there may be many worlds
+  if (queue_.empty()) records_ = {};  // saves memory, because there may be many worlds
   return moved;
 }
 
@@ -63,7 +63,7 @@ bool commit_queue::advance_first() {
   return true;
 }
 
-// One that was given up because a rank is lost has failed of that loss.
+// If a commit was given up because a rank is lost, its error is that loss.
 void commit_queue::conclude_first(status answer) {
   if (answer == status::timeout)
     if (missing_ != k_no_rank && engine_.net().is_lost(members_->home_of(missing_))) answer = status::peer;
@@ -86,7 +86,8 @@ void commit_queue::end_first(const std::optional<failure>& why) {
   engine_.publish();
 }
 
-// Others may have found that it stands, and write to what this rank has reserved for it.
+// Ends the commit on this rank but keeps its resources. Other ranks may have concluded the commit with success and
+// write to memory that this rank has reserved.
 void commit_queue::end_unsettled(const failure& why) {
   unsettled_.push_back(queue_.front());
   queue_.pop_front();

@@ -1,9 +1,9 @@
-// The commits of one world, in the order in which its application has made them. One is on its way at a time: its
-// record is shown, all are gathered, it is concluded, and the next one's turn comes.
+// The queue of a world's commits, in the order in which the application made them. One commit is in progress at a time.
+// Its record is posted, all records are gathered, the commit is concluded, and the next commit follows.
 //
-// A commit that its rank has given up while others were before it shows its record in its turn, as one that has failed:
-// the others hear of it like of any other error, and the world goes on. One whose record is out is settled for all
-// members at once, by the board.
+// If a rank gives up a commit that waits behind others, the commit posts a record with an error in its turn. The other
+// ranks learn of that error like of any other, and the world continues. If the record is already posted, the board
+// settles the commit for all members at once.
 #pragma once
 
 #include <deque>
@@ -16,32 +16,33 @@
 
 namespace lsched {
 
-/// The engine's owner calls it.
+/// Thread safety: only the engine's owner calls these functions.
 class commit_queue final : public engine_task {
  public:
-  /// `runs` carries it on, and outlives it.
+  /// Creates the queue of a world. `runs` advances the queue and must outlive it.
   commit_queue(engine& runs, membership_ptr members, std::unique_ptr<board> meets);
 
-  /// Leaves the world. What is still queued ends with STATE here; over a medium without shared memory the others may
-  /// find that it stands.
+  /// Leaves the world. Queued commits end with STATE on this rank. Over a medium without shared memory, they may still
+  /// succeed on other ranks.
   ~commit_queue() override;
   commit_queue(const commit_queue&) = delete;
   commit_queue& operator=(const commit_queue&) = delete;
 
   const membership_ptr& members() const { return members_; }
 
-  /// Where the members meet.
+  /// Returns the board on which the members exchange records.
   board& place_of_meeting() { return *board_; }
 
-  /// The number that the next commit has to bear.
+  /// Returns the number that the next commit must have.
   std::uint64_t next_number() const { return next_number_; }
   void add(std::shared_ptr<commitment> next);
 
-  /// This rank waits no longer. The commit has ended when this returns, perhaps well; over a medium without shared
-  /// memory perhaps later. Answers whose record was missing.
+  /// Gives up a commit for which this rank no longer waits. If its record is posted, the commit has ended on return,
+  /// possibly with success; over a medium without shared memory it may end later. Otherwise the commit is refused and
+  /// ends in its turn. Returns the rank whose record was missing.
   rank give_up(const commitment& late);
 
-  /// Why a commit does not stand for which the records of all could not be had.
+  /// Returns the error of a commit whose records could not all be gathered.
   failure failure_of(status answer, rank missing) const;
 
   bool advance() override;
@@ -59,11 +60,11 @@ class commit_queue final : public engine_task {
   const membership_ptr members_;
   std::unique_ptr<board> board_;
   std::deque<std::shared_ptr<commitment>> queue_;
-  std::vector<std::shared_ptr<commitment>> unsettled_;  ///< that have failed here, and perhaps not elsewhere
-  bool is_posted_ = false;                              ///< the first one's record is out
+  std::vector<std::shared_ptr<commitment>> unsettled_;  ///< commits that have failed here, but perhaps not elsewhere
+  bool is_posted_ = false;                              ///< the record of the first commit is posted
   std::uint64_t next_number_ = 0;
-  rank missing_ = k_no_rank;  ///< whose record the first one waits for
-  rank lost_ = k_no_rank;     ///< a member: no commit can stand any more
+  rank missing_ = k_no_rank;  ///< rank whose record the first commit waits for
+  rank lost_ = k_no_rank;     ///< lost member, without which no commit can succeed
   std::vector<std::byte> records_;
 };
 

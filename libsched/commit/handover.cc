@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// What a member tells of an instance: engine::last_result, with the place of the data in memory that all share.
+/// The progress of an instance on one member: engine::last_result, with the offset of the data in shared memory.
 struct progress_record {
   round_no round;
   std::uint64_t place;  ///< 0: no data
@@ -23,7 +23,7 @@ progress_record record_of(const commit_record& from, std::size_t index) {
   return all[index];
 }
 
-/// The label for people; worlds of the same name have other numbers.
+/// Returns the label and the number of an instance. The number differs between worlds of the same name.
 std::string identity_of(const instance& one) { return one.label + " (" + std::to_string(one.number_on_record) + ")"; }
 
 std::uint64_t bytes_of_result(const instance& one) { return one.program->buffers()[one.output_buffer].bytes(); }
@@ -61,7 +61,8 @@ std::optional<failure> handover::conclude(const std::vector<commit_record>& all)
   return std::nullopt;
 }
 
-// The result is still there: its owner begins no round that could write there before all members have come here.
+// Takes over the result of the last ended round. That result is intact, because its owner begins no round that could
+// overwrite it before all members have come here.
 std::optional<failure> handover::take_over(instance& mine, std::size_t index, const std::vector<commit_record>& all) {
   const auto round_of = [index](const commit_record& one) { return record_of(one, index).round; };
   const auto furthest = std::ranges::max_element(all, {}, round_of);

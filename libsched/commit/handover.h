@@ -1,5 +1,5 @@
-// How far the members of a world have come with partial instances of another world, which have failed, and what each
-// takes over from the others: the result of the last round that any of them has ended. (docs/reference/shrink.md)
+// A handover is the commit by which members of a world compare the progress of failed partial instances of another
+// world. Each member takes over the result of the last round that any member has ended. See docs/reference/shrink.md.
 #pragma once
 
 #include <optional>
@@ -14,9 +14,9 @@ class handover final : public commitment {
  public:
   static constexpr std::size_t k_most = 3;
 
-  /// By the engine's owner. `from`: one to k_most, in the same order on all members, who have them all; they outlive
-  /// the commit. A member one of whose instances has not failed is refused, and so is one that cannot make what goes on
-  /// from them, of which `unable` tells.
+  /// Creates the commit. Engine's owner only. `from` has one to k_most instances, in the same order on all members,
+  /// which must outlive the commit. The commit is refused on a member where an instance is still healthy. It is also
+  /// refused with the error `unable`, if this member cannot create the successors.
   handover(engine& where, membership_ptr members, std::uint64_t number, std::span<instance* const> from,
            const std::optional<failure>& unable);
 

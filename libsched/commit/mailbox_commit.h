@@ -1,4 +1,4 @@
-// The commit that makes a mailbox: all members of a world, once each and in order, like any other.
+// The commit that creates a mailbox for all members of a world.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,11 @@ namespace lsched {
 
 class mailbox_commit final : public commitment {
  public:
-  /// By the engine's owner. Reserves everything.
+  /// Reserves all resources. Engine's owner only.
   mailbox_commit(engine& where, membership_ptr members, std::uint64_t number);
 
-  /// There from the beginning: takes messages, which move when the commit stands. Goes with the last owner.
+  /// Returns the mailbox, which exists from the beginning. Messages may be posted at once, and move after the commit
+  /// has succeeded. The mailbox lives as long as this commit.
   mailbox& made() const { return *made_; }
 
   void abandon() override {}

@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-/// FNV-1a over numbers.
+/// An FNV-1a hash of numbers.
 class hash {
  public:
   void add(std::uint64_t number) {
@@ -73,7 +73,7 @@ bool meeting::advance() {
     return end({answer, "the boards of the new world could not be connected"});
   if (!gives_up_for_) return false;
   if (board_->withdraw()) return end(*gives_up_for_);
-  return is_of_survivors_ && advance();  // it was settled a moment ago
+  return is_of_survivors_ && advance();  // settled meanwhile
 }
 
 bool meeting::make() {
@@ -86,11 +86,11 @@ bool meeting::make() {
   return true;
 }
 
-// Survivors of survivors are survivors.
+// Returns the name of the new world. If the parent is already named after survivors, replaces that part.
 std::string meeting::name_of_made() const {
   const std::string& parent = parent_->name();
   if (!is_of_survivors_) return (parent.empty() ? "" : parent + ".") + name_;
-  const std::size_t last = parent.rfind('.') + 1;  // 0: there is no point
+  const std::size_t last = parent.rfind('.') + 1;  // 0 if the name has no dot
   const std::string base = parent.substr(last).starts_with(name_) ? parent.substr(0, last) : parent + ".";
   return (base == "." ? "" : base) + name_ + std::to_string(homes_.size());
 }
@@ -110,13 +110,13 @@ failure meeting::late(rank member) const {
                   (is_of_survivors_ ? " is alive and has not called in time"
                                     : " has not called with the same ranks and tag in time"),
               missing};
-  if (is_of_survivors_) return why;  // the same on all ranks
+  if (is_of_survivors_) return why;  // equal on all ranks
   const rank late = engine_.find_late(*parent_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);
   if (late != k_no_rank) why.peer = late;
   return why;
 }
 
-/// `member`: of the parent.
+/// Returns the error for a lost member of the parent.
 failure meeting::lost(rank member) const {
   const rank first = engine_.culprit_of_loss(*parent_, member);
   return {status::peer,
@@ -129,8 +129,8 @@ bool meeting::give_up() {
   return is_over() || advance();
 }
 
-// One that has been accepted ends well, unless it is the first member that does not answer any more. Survivors go on
-// without whoever is lost.
+// An accepted offer ends with success, unless the first member is lost, which then no longer replies. Survivors
+// continue without the lost rank.
 void meeting::lose(rank home) {
   const auto found = std::ranges::find(homes_, home);
   if (found == homes_.end() || is_over()) return;

@@ -1,6 +1,6 @@
-// A world that some ranks of another one make, which alone know of it. Either each of them knows who they are: they
-// meet by a key that they all make of the parent, their list and a tag (docs/inside/worlds.md). Or they are those who
-// are left of the parent after a death (docs/reference/shrink.md).
+// A meeting creates a world from some ranks of a parent world, without the other ranks. Either each of them has the
+// list of ranks, and they meet by a key made of the parent, the list and a tag (docs/inside/worlds.md). Or they are the
+// survivors of the parent after a death (docs/reference/shrink.md).
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,33 @@ namespace lsched {
 
 class meeting final : public engine_task {
  public:
-  /// By the engine's owner, whose steps carry it on. `ranks`: of the parent, each once, this one among them, in the
-  /// order that they get.
+  /// Creates a world of listed ranks. Engine's owner only; its steps advance the meeting. `ranks` has distinct ranks of
+  /// the parent, this rank among them, in the order of the new world.
   meeting(engine& runs, membership_ptr parent, std::span<const rank> ranks, std::int32_t tag,
           std::unique_ptr<board> offered);
 
-  /// Of those who are left of the parent, whose board is `former`; `fresh` is for as many members, and outlived by it.
+  /// Creates a world of the survivors of the parent, whose board is `former`. `fresh` was opened for as many members.
+  /// `former` must outlive the meeting.
   meeting(engine& runs, membership_ptr parent, board& former, std::unique_ptr<board> fresh);
   ~meeting() override;
   meeting(const meeting&) = delete;
   meeting& operator=(const meeting&) = delete;
 
-  /// What is waited for. Any thread.
+  /// Returns the progress, for which threads wait. Any thread.
   const common_step& progress() const { return progress_; }
 
-  /// Once it has ended, and not well.
+  /// Returns the error, once the meeting has failed.
   const failure& why() const { return why_; }
 
   rank first() const { return ranks_.front(); }
 
-  /// Once it has ended well: the world, and where its members meet.
+  /// Returns the new world after success. take_board() returns its board.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 
-  /// This rank waits no longer. True: it has ended, perhaps well. False: the others are about to find it there; who
-  /// leaves it to the engine then leaves the world when they have.
+  /// Gives up the meeting, for which this rank no longer waits. Returns true if the meeting has ended, possibly with
+  /// success. Returns false if the other ranks are about to find this rank in the meeting. The caller may then pass the
+  /// meeting to engine::adopt(), and leaves the new world when the meeting ends.
   bool give_up();
 
   bool advance() override;
@@ -58,12 +60,12 @@ class meeting final : public engine_task {
   engine& engine_;
   const membership_ptr parent_;
   const bool is_of_survivors_;
-  const std::string name_;   ///< of the world, in its parent
-  std::vector<rank> ranks_;  ///< that are waited for
-  std::vector<rank> homes_;  ///< theirs
+  const std::string name_;   ///< name of the new world in its parent
+  std::vector<rank> ranks_;  ///< ranks of the parent that are waited for
+  std::vector<rank> homes_;  ///< transport ranks of ranks_
   std::unique_ptr<board> board_;
-  rank missing_ = k_no_rank;               ///< as in ranks_
-  std::optional<failure> gives_up_for_{};  ///< as soon as the offer can be taken back
+  rank missing_ = k_no_rank;               ///< index in ranks_
+  std::optional<failure> gives_up_for_{};  ///< error with which the meeting ends as soon as the offer can be withdrawn
   common_step progress_;
   failure why_{status::ok, {}};
   membership_ptr made_{};

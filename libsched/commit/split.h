@@ -1,4 +1,4 @@
-// The worlds that come of a world: a commit by which all its members say which new world each wants to be in.
+// The commit that splits a world. Each member chooses the new world that it joins.
 #pragma once
 
 #include <memory>
@@ -9,22 +9,23 @@
 
 namespace lsched {
 
-/// Where a member wants to be: with those of its colour, in the order of keys, and of ranks where keys are equal. A
-/// negative colour: in none.
+/// The choice of a member, as in MPI_Comm_split. Members of the same colour form a world, ordered by key and then by
+/// rank. A member with a negative colour joins no world.
 struct split_choice {
   std::int32_t colour = 0;
   std::int32_t key = 0;
 };
 
-/// The ranks, in the parent world, that the new world of `colour` has: by rank there.
+/// Returns the parent's ranks that form the new world of `colour`, by rank in the new world.
 std::vector<rank> ranks_of_colour(std::int32_t colour, const std::vector<split_choice>& all);
 
 class split_commit final : public commitment {
  public:
-  /// By the engine's owner.
+  /// Engine's owner only.
   split_commit(endpoint& net, membership_ptr parent, std::uint64_t number, const result<split_choice>& choice);
 
-  /// Once it stands: the new world, and where its members meet; null of a negative colour. By the engine's owner.
+  /// Returns the new world after success, or null for a negative colour. take_board() returns its board. Engine's owner
+  /// only.
   const membership_ptr& made() const { return made_; }
   std::unique_ptr<board> take_board() { return std::move(board_); }
 

@@ -1,5 +1,5 @@
-// A text of each member of a world, brought to all members over the world's board. A record of the board has room for
-// one page of a text, so the exchange takes as many records as the longest text has pages.
+// A text exchange brings a text of each member of a world to all members, over the world's board. A record of the board
+// has room for one page. So the exchange takes as many records as the longest text has pages.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace lsched {
 
 class text_exchange {
  public:
-  /// `mine`: the text of this rank, one of `members`.
+  /// `mine` is the text of this rank. `members` is the number of members.
   text_exchange(std::string mine, std::size_t members) : mine_(std::move(mine)), texts_(members) {}
 
   /// Writes the next page of this rank's text into a record of the board.
@@ -22,10 +22,10 @@ class text_exchange {
   /// Reads the next pages of all members, by rank. Returns true if no member has another page.
   bool read_pages(std::span<const std::byte> records);
 
-  /// The length of all texts together, after the first pages.
+  /// Returns the total length of all texts. Valid after the first pages.
   std::uint64_t bytes() const { return bytes_; }
 
-  /// The texts by rank, after the last pages. Empty if there was no memory for them.
+  /// Returns the texts by rank, after the last pages. Empty if memory has run out.
   std::span<const std::string> texts() const { return texts_; }
 
  private:
@@ -33,7 +33,7 @@ class text_exchange {
 
   const std::string mine_;
   std::vector<std::string> texts_;
-  std::uint64_t pages_ = 0;  ///< that all members have shown
+  std::uint64_t pages_ = 0;  ///< pages exchanged so far
   std::uint64_t bytes_ = 0;
 };
 

@@ -11,7 +11,7 @@
 namespace lsched {
 namespace {
 
-/// What is noted of an op, or with k_no_op of the round; a time of 0 is not known here.
+/// Returns the trace event of an op, or of the round if `id` is k_no_op. A time of 0 is unknown.
 trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std::uint64_t end_ns) {
   trace_event news{.begin_ns = begin_ns,
                    .end_ns = end_ns,
@@ -29,7 +29,7 @@ trace_event event_of(const instance& inst, op_id id, std::uint64_t begin_ns, std
 
 }  // namespace
 
-/// Ops are carried out as they fire, in the order in which they got their tokens.
+/// Executes ops as they fire, in the order in which they became ready.
 struct engine::interpreter {
   using number = op_id;
   engine& in;
@@ -86,7 +86,7 @@ engine::~engine() {
   if (device_jobs_ != 0) device_->drain();
   for (auto& inst : instances_)
     if (inst != nullptr) {
-      net_.detach(inst->id);  // a transport may copy unread messages out of the memory here
+      net_.detach(inst->id);  // first, because a transport may copy unread messages out of this memory
       release_memory(*inst);
     }
 }
@@ -94,7 +94,7 @@ engine::~engine() {
 // --- the step -------------------------------------------------------------------------------------------------------
 
 void engine::post(instance& inst) {
-  if (inst.posted.exchange(true)) return;  // linked in already: the owner will look after that
+  if (inst.posted.exchange(true)) return;  // posted already: the owner clears the flag before it looks
   instance* head = posted_.load();
   do {
     inst.next_posted = head;
@@ -117,7 +117,7 @@ bool engine::step() {
 
 bool engine::advance_tasks() {
   bool moved = false;
-  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // one may begin another
+  for (std::size_t i = 0; i < tasks_.size(); ++i) moved = tasks_[i]->advance() || moved;  // a task may add another
   std::erase_if(tasks_, [](const engine_task* one) { return one->is_over(); });
   std::erase_if(adopted_, [](const auto& one) { return one->is_over(); });
   return moved;
@@ -129,7 +129,7 @@ bool engine::drain_posts() {
   const bool any = inst != nullptr;
   while (inst != nullptr) {
     instance* next = inst->next_posted;
-    inst->posted.store(false);  // before looking: a post from now on links it in again
+    inst->posted.store(false);  // before look(), so that a later post adds the instance again
     look(*inst);
     advance(*inst);
     inst = next;
@@ -152,7 +152,7 @@ bool engine::poll_endpoint() {
       last_signal_seen(*inst);
       continue;
     }
-    if (inst->phase != phase::running || news.round != inst->round) continue;  // armed for a round that is over
+    if (inst->phase != phase::running || news.round != inst->round) continue;  // the round of this completion is over
     interpreter me{*this, *inst};
     round_player(me).resume(id, news.round, [&] { return arrived(*inst, id, me.at(id), news.what); });
     if (trace_ != nullptr) note_end(*inst, id);
@@ -168,7 +168,7 @@ bool engine::poll_lane() {
   std::size_t count = jobs_ == device_jobs_ ? 0 : lane_->poll(ended);
   if (device_jobs_ != 0) count += poll_device(std::span(ended).subspan(count));
   for (std::size_t i = 0; i < count; ++i) {
-    instance& inst = *instances_[ended[i] >> 32];  // remove() waits for its jobs
+    instance& inst = *instances_[ended[i] >> 32];  // exists, because remove() waits for the instance's jobs
     const auto id = static_cast<op_id>(ended[i]);
     --inst.jobs, --jobs_;
     if (inst.phase == phase::running && has_computed(inst, id)) {
@@ -184,13 +184,13 @@ bool engine::poll_lane() {
   return count != 0;
 }
 
-// Whether an op has fired in the open round, or will with so many tokens `more`.
+// Returns whether an op has fired in the open round, or will fire with `more` additional tokens.
 bool engine::has_fired(const instance& inst, op_id id, std::uint32_t more) {
   const std::uint32_t tokens = inst.counts[id].in(inst.round) + more;
   return round_player<interpreter>::has_fired(tokens, inst.program->ops()[id].need);
 }
 
-// The application may have called since.
+// Handles the calls that the application has made since the last look.
 void engine::look(instance& inst) {
   const round_no called = inst.called.load();
   if (inst.entered != nullptr) inst.entered->store(counted(inst, called), std::memory_order_relaxed);
@@ -205,10 +205,10 @@ void engine::look(instance& inst) {
   }
 }
 
-// Runs the instance until it has to wait. A finished round of a partial instance opens the next, and so does one that
-// was called for ahead if the next need not wait.
+// Runs the instance until it has to wait. At the end of a round, a partial instance opens the next round at once. An
+// ordinary instance does so if that round was called for ahead and its gate is open.
 void engine::advance(instance& inst) {
-  const bool is_noted = trace_ != nullptr;  // in a register: the loop is the fastest path there is
+  const bool is_noted = trace_ != nullptr;  // kept in a register, because this loop is the hot path
   interpreter me{*this, inst};
   round_player player(me);
   for (;;) {
@@ -267,7 +267,8 @@ void engine::end_round(instance& inst) {
 
 // --- firing ---------------------------------------------------------------------------------------------------------
 
-// What is read as one is null as one, so its first segment speaks for all of it (segments.h).
+// Returns the state of an operand. All segments of an operand are null together, so the first has the state of all
+// (segments.h).
 segment_state engine::segment_state_of(const instance& inst, segment_range op_segments::*operand, op_id id) {
   if (inst.segment_states.empty()) return {};
   const segment_range segments = inst.segments.of(id).*operand;
@@ -324,10 +325,10 @@ outcome engine::arrived(instance& inst, op_id id, const op& o, const arrival& ne
   return outcome::done;
 }
 
-// The payload lies where the sender has it, and the sender waits until it is released. If its reader cannot fire with
-// the receive's token, what the reader still waits for may in turn wait for that sender: so the payload is copied and
-// released. So it is where there are several readers, of whom one may wait for another; and where a device is to read
-// what it cannot.
+// Returns whether a payload may stay in place until its readers have fired. The sender waits until the payload is
+// released. If the reader cannot fire with the receive's token, it may wait for an op that waits for the sender, which
+// would be a deadlock. If there are several readers, one may wait for another. Holding schedules are free of such
+// deadlocks. A payload that a device cannot reach never stays.
 bool engine::may_stay(const instance& inst, op_id id, const op& o, const arrival& news) const {
   const auto [reader, readers] = inst.payloads[id];
   if (is_out_of_reach(inst, o, news)) return false;
@@ -372,7 +373,8 @@ outcome engine::compute(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// In a partial schedule: notes who is in the result, and makes it where null operands spare the kernel's call.
+// Sets the contributors of the result in a partial schedule. If null operands make a kernel call unnecessary, also
+// makes the result.
 engine::null_operands engine::settle_nulls(instance& inst, op_id id, const op& o) {
   const bool is_binary = o.b.exists();
   const segment_state a = segment_state_of(inst, &op_segments::a, id);
@@ -398,16 +400,17 @@ buffer_swap engine::may_swap(const instance& inst, op_id id) {
   return inst.buffer_swaps.empty() ? buffer_swap{} : inst.buffer_swaps[id];
 }
 
-// The owner is at work for a while. Nobody sleeps on what it has published; and who publishes something for it need not
-// wake another thread, even if it was about to let go: it looks again first (offload/driver.h).
+// Prepares for work that keeps the owner busy for a while. Flushes, so that no receiver sleeps on published messages.
+// Sets `polling`, so that senders need not wake another thread. This holds even if the owner was about to let go of the
+// engine, because it looks once more first (offload/driver.h).
 void engine::begin_long() {
   net_.flush();
   std::atomic<std::uint32_t>& polling = net_.bell().polling;
   if (polling.load() == 0) polling.store(1);
 }
 
-// Arithmetic that takes long: nobody sleeps on what was published before, and the lane may have it. The application's
-// own arithmetic stays on one thread, as it was promised.
+// Flushes published messages before long arithmetic, and returns whether the lane has accepted the job. User-defined
+// arithmetic is not elementwise and stays on one thread, as the interface guarantees.
 bool engine::is_taken_by_lane(instance& inst, op_id id, const op& o, const kernel_call& call) {
   begin_long();
   const bound_kernel& mine = inst.kernels[id];
@@ -420,7 +423,7 @@ bool engine::is_taken_by_lane(instance& inst, op_id id, const op& o, const kerne
   return true;
 }
 
-// Both operands have been read for the last time.
+// Completes a compute op whose operands have been read for the last time.
 outcome engine::combined(instance& inst, const op& o) {
   cell& target = inst.cells[o.c.buffer()];
   target.data = target.storage;
@@ -433,9 +436,10 @@ outcome engine::released(instance& inst, const op& o) {
   return outcome::done;
 }
 
-// target = the one operand there is. In a partial schedule, where this happens whenever a contribution is null, the
-// target takes over the operand's storage, if it may, and leaves its own in exchange (buffer_swap.h). What was
-// captured has no storage and nobody writes it in a round: the target just points to it.
+// Sets the target to the value of one operand, which is the only operand or the only operand that is not null. In a
+// partial schedule the target takes over the operand's storage, if permitted, and leaves its own in exchange
+// (buffer_swap.h). A captured contribution has no storage and is not written during a round, so the target only points
+// to it. Otherwise the data is copied.
 void engine::select(instance& inst, const op& o, region from, op_id payload, bool may_swap) {
   cell& source = inst.cells[from.buffer()];
   cell& target = inst.cells[o.c.buffer()];

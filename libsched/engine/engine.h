@@ -1,9 +1,13 @@
-// The engine: fires ops. Single-threaded, no thread of its own, no policy, no clock but to note when things happened.
+// The engine fires the ops of instances. It has no thread and no policy of its own, and reads the clock only to record
+// times.
 //
-// step() is a fixed sequence: drain the posts, poll the endpoint and the lane, fire what became ready (a FIFO per
-// instance, no recursion), publish finished rounds, flush the endpoint. For schedules it allocates nothing, locks
-// nothing and makes no system call of its own. Exactly one thread at a time owns the engine (offload/driver.h says
-// which); every function here is for the owner unless it says "any thread".
+// step() has a fixed order. It drains the posts, polls the endpoint, the lane and the device, then gates, readers and
+// tasks, and flushes the endpoint. Each of these fires the ops that became ready (a FIFO queue per instance, no
+// recursion) and publishes finished rounds. For schedules, step() allocates nothing, locks nothing and makes no system
+// call of its own.
+//
+// Thread safety: exactly one thread at a time owns the engine (offload/driver.h selects the thread). Only the owner may
+// call these functions, except those marked "any thread".
 #pragma once
 
 #include <atomic>
@@ -23,94 +27,101 @@
 
 namespace lsched {
 
-/// Whose an instance is. Without members it belongs to the world of all ranks, under a number of the engine's own.
+/// The identity of an instance. Without `members`, the instance belongs to the world of all ranks, and the engine
+/// assigns the number.
 struct instance_identity {
   membership_ptr members{};
-  std::uint64_t number = 0;  ///< of its commit in that world
-  std::uint32_t part = 0;    ///< of what is committed together, below 8
-  std::string label{};       ///< for people; empty: as the program and the number are called
+  std::uint64_t number = 0;  ///< number of the commit in the world
+  std::uint32_t part = 0;    ///< index within the commit, below 8
+  std::string label{};       ///< human-readable; empty: composed of the program's name and the number
 };
 
-/// Counters for people and tests; the owner writes them.
+/// Statistics for diagnosis and tests. Only the owner writes them.
 struct engine_counters {
   std::uint64_t steps = 0;
   std::uint64_t ops = 0;
   std::uint64_t rounds = 0;
   std::uint64_t messages_sent = 0;
-  std::uint64_t nulls_sent = 0;  ///< of messages_sent: without payload
+  std::uint64_t nulls_sent = 0;  ///< part of messages_sent: null messages, without payload
   std::uint64_t bytes_sent = 0;
   std::uint64_t signals_sent = 0;
-  std::uint64_t lane_jobs = 0;    ///< of ops: computed by the lane
-  std::uint64_t device_jobs = 0;  ///< of ops: carried out by the device
-  std::uint64_t shown_sent = 0;   ///< of messages_sent: in device memory that the receiver reads
+  std::uint64_t lane_jobs = 0;    ///< part of ops: computed by the lane
+  std::uint64_t device_jobs = 0;  ///< part of ops: executed by the device
+  std::uint64_t shown_sent = 0;   ///< part of messages_sent: payload in device memory that the receiver reads
 };
 
 class engine {
  public:
-  /// `beside`: where large arithmetic may run; null: nowhere. Outlives the engine, as `net` does.
+  /// Creates an engine over `net`. If `beside` is not null, large arithmetic may run on that lane. Both must outlive
+  /// the engine.
   explicit engine(endpoint& net, lane* beside = nullptr);
 
-  /// Waits for what the lane still computes.
+  /// Waits for the jobs on the lane and, for some seconds at most, for those on the device.
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Whether the device reads device memory of any of these ranks.
+  /// Returns whether the device can read device memory of any of these transport ranks, other than this rank.
   bool reads_device_memory_of(std::span<const rank> homes) const;
 
-  /// From now on schedules over device memory can be added. Once; outlives the engine.
+  /// Attaches a device, so that schedules over device memory can be added. Called at most once. The device must outlive
+  /// the engine.
   void use(lsched::device& gpu) {
     device_ = &gpu;
     has_cancellation_points_ = true;
   }
   bool has_device() const { return device_ != nullptr; }
 
-  // --- cold: commit and removal (commit.h puts them in order) ---------------------------------------
+  // --- cold path: commit and removal (commit.h defines the order) -----------------------------------------------
 
-  /// Reserves everything for a schedule. On failure nothing of it remains.
+  /// Creates an instance of a schedule and reserves all its resources. On failure nothing remains reserved.
   result<instance*> add(schedule_ptr program, const binding& memory, const instance_options& options,
                         instance_identity whose = {});
 
-  /// Connects the links to the other members' ends, once all agree.
+  /// Connects the instance's links to those of the other members. Called after all members have agreed.
   status link(instance& inst, std::span<const member_address> all);
 
-  /// Of a linked one: runs what has been called for meanwhile.
+  /// Opens a linked instance and runs the rounds that were called for during the commit.
   void open(instance& inst);
 
-  /// The ranks do not agree upon it: it ends with that verdict.
+  /// Fails the instance with `why`, because the commit has failed.
   void refuse(instance& inst, const failure& why);
 
-  /// Of one that has failed: nobody waits for its jobs any more, which do not end. Its verdict is told, and once it is
-  /// removed it goes by itself, when they have ended. Nothing, if none of them is a device's.
+  /// Publishes the failure without waiting for the instance's jobs, because device jobs may hang. If the instance is
+  /// then removed, it is freed when its last job ends. Does nothing unless the instance has failed, uses the device and
+  /// has jobs in flight.
   void leave_to_device(instance& inst);
 
-  /// New user memory, between rounds. STATE while a round runs; the verdict of an instance that has failed.
+  /// Replaces the user memory between rounds. Returns STATE while a round runs, and the error of a failed instance.
+  /// Returns UNSUPPORTED for a partial schedule, and ARGUMENT if the lists do not fit the schedule.
   status bind(instance& inst, const binding& memory);
 
-  /// BUSY while a round runs, the lane still computes for it, peers may still signal, or, of one that has failed, read
-  /// this rank's memory. One that was cancelled before the ranks have agreed goes by itself as soon as they have, and
-  /// one whose jobs are left to the device when these have ended.
+  /// Removes an instance. Returns BUSY while a round runs, while jobs are in flight, or while peers may still signal.
+  /// Also returns BUSY while peers read this rank's memory for a failed instance. If the commit is unsettled, or jobs
+  /// were left to the device, returns OK, and the instance is freed later.
   status remove(instance& inst);
 
-  /// Gives the instance up on all ranks, unless it has ended: its verdict is CANCELLED, by whoever was first.
+  /// Cancels the instance on all ranks, unless it is closed. The instance fails with CANCELLED and names the first rank
+  /// that cancelled it.
   void cancel(instance& inst);
 
-  /// Whether the memory of an instance that has failed is the caller's again (endpoint::check_readers): from here on no
-  /// peer begins to read it, and all are told that the instance was given up, if they do not know. PENDING: the lane
-  /// or the device still computes, or `reader` still reads. DEVICE: jobs are left to the device.
+  /// Returns OK if the caller may reuse the memory of a failed instance. No peer begins to read that memory after this
+  /// call. Notifies the ranks that do not know of the failure. Returns PENDING while jobs are in flight or while
+  /// `*reader` still reads, and DEVICE if jobs were left to the device. Other errors are those of
+  /// endpoint::check_readers().
   status check_readers(instance& inst, rank* reader);
 
-  // --- going on from an instance that has failed (docs/reference/shrink.md) ---------------------------------------
+  // --- recovery from a failed instance (docs/reference/shrink.md) -----------------------------------------------
 
-  /// Who was in a round: the same on all ranks.
+  /// The participation in a round, equal on all ranks.
   struct round_totals {
     std::uint64_t contributors = 0;
     std::uint64_t offers = 0;
-    std::uint64_t ranks = 0;  ///< of the world
+    std::uint64_t ranks = 0;  ///< size of the world
   };
 
-  /// A partial instance's last round that is over, as applications count, and its result: where it is, null where
-  /// nobody contributed or no round is over.
+  /// The last finished round of a partial instance, in the application's numbering, and its result. `data` is null if
+  /// no rank contributed or no round has finished.
   struct last_result {
     round_no round = 0;
     const std::byte* data = nullptr;
@@ -118,107 +129,109 @@ class engine {
   };
   static last_result last_result_of(const instance& inst);
 
-  /// The round in which the instance has failed was the last one for others, and this is its result: it is this
-  /// instance's, too.
+  /// Takes over the result of the round in which this instance has failed and which other ranks have finished.
   void adopt(instance& inst, const last_result& theirs);
 
-  /// What an instance that goes on has is its contributions and results: all other memory goes back.
+  /// Frees all memory of the instance except its contribution and result buffers.
   void strip(instance& inst);
 
   // --- data path ------------------------------------------------------------------------------------------------
 
-  /// Any thread: tells the owner to look at the instance's registers. Never blocks, never full.
+  /// Asks the owner to look at the instance's registers. Any thread. Never blocks and never fails.
   void post(instance& inst);
   bool has_posts() const { return posted_.load() != nullptr; }
 
-  /// One pass. Answers whether anything moved.
+  /// Makes one pass. Returns whether anything progressed.
   bool step();
 
-  /// Whether a message, or the end of a job on the lane or the device, could make something happen.
+  /// Returns whether a message, or the end of a job on the lane or the device, could cause progress.
   bool is_listening() const {
     return jobs_ != 0 || !tasks_.empty() || !closing_.empty() || net_.is_listening() || is_any_at_gate();
   }
 
-  /// Whether progress needs polling: no bell rings when a device's job or a peer's read of this rank's memory ends.
+  /// Returns whether progress needs polling. No doorbell rings when an unarmed job of the device, or a peer's read of
+  /// this rank's memory, ends.
   bool is_time_driven() const {
     return net_.is_time_driven() || !closing_.empty() || (!is_armed_ && has_device_work());
   }
 
-  /// Whether the device, or a stream before a round, has something to do.
+  /// Returns whether jobs are in flight on the device, or a round waits for a stream.
   bool has_device_work() const { return device_jobs_ != 0 || is_any_at_gate(); }
 
-  /// Somebody is to ring when the device has done some of that. For an owner who is about to sleep.
+  /// Arms the doorbell for the next progress of the device. Called by an owner that is about to sleep.
   void arm_device();
 
-  /// From now on rounds of an ordinary instance may be asked for by streams. NO_MEMORY, DEVICE; STATE: it has a gate.
+  /// Adds a gate to an ordinary instance, so that streams can start its rounds. Returns NO_MEMORY or DEVICE, or STATE
+  /// if the instance already has a gate.
   status add_gate(instance& inst);
 
-  /// Whether a round, a task or a message is under way: something is due soon, unlike with a partial instance that
-  /// merely serves.
+  /// Returns whether a round, a task or a message is in flight, so that progress is expected soon. A partial instance
+  /// that only serves other ranks does not count.
   bool is_busy() const { return outstanding_ != 0 || !tasks_.empty() || messages_ != 0; }
 
-  /// Whether no partial instance is served, no stream asks for rounds, and nothing but rounds is under way: who has
-  /// called for them comes back.
+  /// Returns true if there are no partial instances, gates, tasks or messages. Then only rounds that callers have
+  /// started are outstanding, and those callers will wait for them.
   bool has_only_called_rounds() const { return partial_ == 0 && gated_.empty() && tasks_.empty() && messages_ == 0; }
 
-  /// Answers once per batch of finished rounds (or failures): somebody may be waiting for them.
+  /// Returns true once for each batch of finished rounds or failures, for which threads may wait.
   bool take_published() { return std::exchange(published_, false); }
-  /// What somebody may be waiting for has ended.
+  /// Makes take_published() return true, because an operation has ended for which threads may wait.
   void publish() { published_ = true; }
 
-  /// Advances the task in every step until it is over.
+  /// Advances the task in every step until the task is over. The caller keeps ownership.
   void carry_on(engine_task& more) { tasks_.push_back(&more); }
   void drop(engine_task& gone) { std::erase(tasks_, &gone); }
-  /// The same, of one that has nobody else: it ends when it is over, or with the engine.
+  /// Takes ownership of a task, which is destroyed when it is over, or with the engine.
   void adopt(std::unique_ptr<engine_task> more) { adopted_.push_back(std::move(more)); }
-  /// Ends what was adopted and is not over: the transport is about to close.
+  /// Destroys the adopted tasks that are not over. Called before the transport closes.
   void end_adopted() { std::exchange(adopted_, {}).clear(); }
 
-  /// A number for the transport that no instance has had.
+  /// Returns an instance number for the transport that was never used before.
   std::uint32_t take_id() { return next_id_++; }
 
-  /// From now on completions whose cookies are this one and a number below 2^32 are the sink's. It stays the caller's.
+  /// Registers a sink and returns the base of its cookies. Completions whose cookie is the base plus a number below
+  /// 2^32 go to the sink. The caller keeps ownership.
   std::uint64_t add_sink(message_sink& more);
   void drop_sink(const message_sink& gone);
-  /// So many more messages of sinks are waited for.
+  /// Adds `by`, which may be negative, to the number of unfinished messages of sinks.
   void count_messages(int by) { messages_ += static_cast<std::uint64_t>(std::int64_t{by}); }
 
-  /// Ends every instance with an error; waiters see it as soon as the lane has let go of their memory. `culprit`, like
-  /// below, at home.
+  /// Fails every instance and every sink with `why`. Waiters see the error when neither jobs nor peers use their memory
+  /// any more. `culprit` is a transport rank, as `home` is below.
   void fail_all(status why, rank culprit);
 
-  /// A rank is lost: ends every instance of the worlds that it is a member of.
+  /// Fails every instance of the worlds that contain the lost rank.
   void lose(rank home);
-  /// The member of a world that was lost first; k_no_rank: none is.
+  /// Returns the member of a world that was lost first, or k_no_rank.
   rank first_lost_of(const membership& world) const;
-  /// The member that PEER names where `missed` was found missing: the member that was lost first, because later ends
-  /// may follow from that loss. All PEERs follow this rule.
+  /// Returns the member that a PEER error names after `missed` was found missing. This is the member that was lost
+  /// first, because later losses may follow from the first. All PEER errors follow this rule.
   rank culprit_of_loss(const membership& world, rank missed) const;
 
-  /// A member has left the world for good: ends the world's instances.
+  /// Fails the instances of a world that `member` has left for good.
   void lose(const membership& of, rank member);
-  /// Likewise for one instance.
+  /// Fails one instance because `member` is lost.
   void lose(instance& inst, rank member);
 
-  /// For people: what the instance is waiting for, in one line, and the rank to blame: one that is stopped or being
-  /// ended; or the end of the chain of those that have not entered the round; or one whose message is missing.
+  /// Describes in one line what the instance waits for, and sets `*waits_for` to the rank to blame. This is a rank
+  /// whose process is stopped or is being ended. Otherwise it is the end of the chain of ranks that are late for the
+  /// round, or else a rank whose message is missing.
   std::string describe_wait(const instance& inst, rank* waits_for) const;
 
-  /// For people: a line for each instance of a world that waits or has failed, and the member that the first of them
-  /// blames.
+  /// Describes each instance of a world that waits or has failed, in one line each. Sets `*waits_for` to the first
+  /// member that a line blames.
   std::string describe_waits(const membership& of, rank* waits_for) const;
 
-  /// For people: why none of the awaited members of a world has done its part. Returns the rank to blame: a member
-  /// whose process does not run, else the first rank that does not wait in the chain of waits from an awaited member
-  /// on.
+  /// Describes why none of the awaited members of a world has done its part. Returns the rank to blame: a member whose
+  /// process does not run, else the first rank in a chain of waits from an awaited member that does not wait itself.
   rank find_late(const membership& of, std::span<const rank> awaited, std::string& text) const;
 
-  /// Notes for the others what the instance waits for, where it does for a while; and that it does no more.
+  /// Publishes to the other ranks what this rank waits for. `since_ns` is the time at which the wait began.
   void note_wait(const instance& inst, std::uint64_t since_ns);
   void note_wait(const wait_note& what) { net_.note_wait(what); }
   void note_end_of_wait() { net_.note_wait({}); }
 
-  /// Notes every op and round in `into` from now on, until told otherwise; null: nowhere. `into` stays the caller's.
+  /// Records every op and round in `into` from now on. Null stops recording. The caller keeps ownership of the buffer.
   void record(trace_buffer* into);
 
   endpoint& net() { return net_; }
@@ -265,7 +278,7 @@ class engine {
   void publish_failure(instance& inst);
   void end_of_jobs(instance& inst);
 
-  /// How the round player sees an instance.
+  /// The interpreter through which the round player runs an instance.
   struct interpreter;
   friend struct interpreter;
 
@@ -274,7 +287,7 @@ class engine {
   outcome compute(instance& inst, op_id id, const op& o);
   void begin_long();
   struct null_operands {
-    bool is_settled = false;  ///< the result is there without a call
+    bool is_settled = false;  ///< the result was made without calling the kernel
     bool a = false, b = false;
   };
   null_operands settle_nulls(instance& inst, op_id id, const op& o);
@@ -339,33 +352,33 @@ class engine {
 
   static constexpr std::uint64_t k_sink_cookie = std::uint64_t{1} << 63;
 
-  /// Arithmetic or copies of this size take so long (2 us) that nobody sleeps on messages published before.
+  /// Arithmetic and copies of at least this size take so long (2 us) that earlier messages are flushed first.
   static constexpr std::uint64_t k_long_bytes = std::uint64_t{1} << 15;
 
   endpoint& net_;
   lane* const lane_;
   lsched::device* device_ = nullptr;
-  bool has_cancellation_points_;    ///< in steps: calls of MPI, a GPU's driver or the program
+  bool has_cancellation_points_;    ///< steps may call MPI, a GPU's driver or user code
   const membership_ptr home_;       ///< the world of all ranks
-  const std::uint64_t long_bytes_;  ///< arithmetic from this size on is looked at before it is begun
+  const std::uint64_t long_bytes_;  ///< arithmetic of at least this size goes through is_taken_by_lane()
   std::vector<std::unique_ptr<instance>> instances_;
-  std::vector<std::uint32_t> free_places_;  ///< of instances_
+  std::vector<std::uint32_t> free_places_;  ///< free indices of instances_
   std::size_t live_ = 0;
-  std::size_t partial_ = 0;  ///< of live_
+  std::size_t partial_ = 0;  ///< partial instances among live_
   std::uint32_t next_id_ = 0;
-  std::vector<instance*> gated_;      ///< that have a gate
+  std::vector<instance*> gated_;      ///< instances that have a gate
   std::vector<instance*> closing_;    ///< failed instances whose memory peers still read
-  bool is_armed_ = false;             ///< somebody rings when the device has done something
-  std::vector<message_sink*> sinks_;  ///< null: dropped
+  bool is_armed_ = false;             ///< the doorbell will ring when the device has progressed
+  std::vector<message_sink*> sinks_;  ///< null: free place
   std::vector<engine_task*> tasks_;
-  std::vector<std::unique_ptr<engine_task>> adopted_;  ///< some of them
-  std::vector<rank> lost_;                             ///< at home, where the medium has no record of losses
+  std::vector<std::unique_ptr<engine_task>> adopted_;  ///< tasks that the engine owns
+  std::vector<rank> lost_;  ///< lost transport ranks, for a medium that does not record losses
   std::atomic<instance*> posted_{nullptr};
   bool published_ = false;
   std::uint64_t outstanding_ = 0;  ///< over all instances
-  std::uint64_t jobs_ = 0;         ///< of outstanding_: on the lane or the device
-  std::uint64_t device_jobs_ = 0;  ///< of jobs_: on the device
-  std::uint64_t messages_ = 0;     ///< of sinks, that are waited for
+  std::uint64_t jobs_ = 0;         ///< part of outstanding_: on the lane or the device
+  std::uint64_t device_jobs_ = 0;  ///< part of jobs_: on the device
+  std::uint64_t messages_ = 0;     ///< unfinished messages of sinks
   engine_counters counters_;
   trace_buffer* trace_ = nullptr;
   std::vector<completion> news_ = std::vector<completion>(64);

@@ -1,4 +1,4 @@
-// What the engine does about ops that a device carries out.
+// Runs the ops that a device executes.
 #include <algorithm>
 #include <string>
 
@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Elements of the longest operand of any op of the device.
+/// Returns the number of elements of the longest operand of the device's ops.
 std::uint64_t most_device_elements(const schedule& program) {
   std::uint64_t most = 0;
   for (const op& o : program.ops())
@@ -71,7 +71,7 @@ void engine::release_device(instance& inst) {
 
 // --- rounds --------------------------------------------------------------------------------------------------------
 
-// Sums lie in staging memory or the host's, and so do those that the device makes.
+// Sums (operand s, and those that the device computes) lie in staging memory or other host memory.
 outcome engine::compute_on_device(instance& inst, op_id id, const op& o) {
   if (!inst.is_left_out.empty() && inst.is_left_out[id]) return outcome::done;
   const bound_kernel& mine = inst.kernels[id];
@@ -96,7 +96,7 @@ outcome engine::submit_to_device(instance& inst, const device_job& job) {
   return outcome::pending;
 }
 
-// Jobs that are armed ring once, and so do the gates of rounds.
+// Each armed job or gate rings the doorbell once.
 void engine::arm_device() {
   if (is_armed_ || !has_device_work()) return;
   const no_cancellation during_calls;
@@ -105,7 +105,7 @@ void engine::arm_device() {
     if (waits_at_gate(*one) && !one->gate->arm(one->round + 1)) is_armed_ = false;
 }
 
-// A device that has failed ends all schedules that it has a part in, before its jobs end for nothing.
+// If the device has failed, fails all instances that use it before their jobs are reported.
 std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   const std::size_t count = device_->poll(ended);
   device_jobs_ -= count;
@@ -117,13 +117,13 @@ std::size_t engine::poll_device(std::span<std::uint64_t> ended) {
   return count;
 }
 
-// A payload in the transport's memory, or in a peer's, that a device is to read.
+// Returns whether a device has to read a payload, in memory of the transport or of a peer, that it cannot reach.
 bool engine::is_out_of_reach(const instance& inst, const op& receive, const arrival& news) const {
   if (inst.program->buffers()[receive.c.buffer()].space != memory_space::staging) return false;
   return !device_->reaches(news.data, news.bytes);
 }
 
-// --- device memory that peers read themselves ----------------------------------------------------------------------
+// --- device memory that peers read directly ------------------------------------------------------------------------
 
 bool engine::reads_device_memory_of(std::span<const rank> homes) const {
   return device_ != nullptr && std::ranges::any_of(homes, [this](rank home) {
@@ -131,7 +131,8 @@ bool engine::reads_device_memory_of(std::span<const rank> homes) const {
          });
 }
 
-// Who reads it fires with the payload's arrival, or a payload may wait for its reader: it cannot be put by.
+// Finds the incoming edges whose payload may be read in the sender's device memory. Such a payload cannot be copied
+// aside. So its reader must fire when it arrives, unless the schedule is holding.
 void engine::find_device_readers(const instance& inst, std::span<edge_spec> edges) const {
   if (inst.most_device_jobs == 0) return;
   const auto ops = inst.program->ops();
@@ -150,8 +151,8 @@ void engine::find_device_readers(const instance& inst, std::span<edge_spec> edge
   }
 }
 
-// Of the memory that is bound now. What was bound before, and stays, is not hidden in between. The proof holds for both
-// ways (libsched/verify/hazards.cc).
+// Exposes the bound memory that peers can read. Memory that was bound before and stays bound is not hidden in between.
+// The proof covers both payloads that are exposed and payloads that are copied (libsched/verify/hazards.cc).
 void engine::choose_shown(instance& inst) {
   if (inst.most_device_jobs == 0 || !inst.is_linked) return;
   const auto ops = inst.program->ops();
@@ -165,7 +166,7 @@ void engine::choose_shown(instance& inst) {
   }
 }
 
-/// Where peers find what an op sends; 0: it is copied.
+/// Exposes the device memory that a send reads. Returns its location, or 0 if the data is copied.
 std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   const op& o = inst.program->ops()[id];
   const std::uint64_t bytes = o.count * size_of(o.type);
@@ -175,11 +176,12 @@ std::uint64_t engine::show_source(const instance& inst, op_id id) const {
   return device_->show(inst.cells[from.buffer()].data + from.offset() * size_of(o.type), bytes);
 }
 
-// Where it cannot be read, only this rank knows: so all are told, unless the peer has just died, of which all hear.
+// Maps a payload in the sender's device memory. Only this rank knows of a failure, so the instance fails with DEVICE,
+// of which all ranks are notified. If the peer has just died, it fails with PEER, because all ranks learn of the death.
 outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival& news) {
   const rank home = inst.members->home_of(o.peer);
   if (device_ == nullptr || inst.pinned[id] == 0) return fail(inst, status::transport, o.peer), outcome::failed;
-  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // what it had before has been read
+  inst.found[id] = device_->find_shown(home, news.shown, news.bytes);  // the previous payload has been read
   inst.cells[o.c.buffer()].data = inst.found[id].get();
   if (inst.found[id] != nullptr) return outcome::done;
   if (net_.state_of(home) == rank_state::ending) return fail(inst, status::peer, o.peer), outcome::failed;
@@ -190,7 +192,8 @@ outcome engine::take_shown(instance& inst, op_id id, const op& o, const arrival&
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-// Rounds that have ended are released at once. A gate that is there is looked at: so it comes after all that may throw.
+// Adds a gate and releases the rounds that have ended. A gate that is set is used at once, so it is set after
+// everything that may throw.
 status engine::add_gate(instance& inst) {
   if (inst.gate != nullptr) return status::state;
   auto made = device_->make_gate();
@@ -216,7 +219,7 @@ bool engine::is_gate_open(instance& inst) {
   return now == status::ok;
 }
 
-// Rounds are called for ahead, and only the first of such calls is sure to find its post.
+// Rounds may be called for ahead. Several calls may share a post, so the next round is checked here.
 bool engine::may_begin_next(instance& inst) {
   return inst.gate != nullptr && inst.called.load() > inst.round && is_gate_open(inst);
 }

@@ -1,4 +1,4 @@
-// What the engine says to people: what an instance waits for.
+// Diagnosis: describes what instances wait for and finds the rank to blame.
 #include <algorithm>
 
 #include "libsched/engine/engine.h"
@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// Whether a partial instance's open round has been activated here.
+/// Returns whether a partial instance's open round has been activated here.
 bool has_begun(const instance& inst) {
   const auto ops = inst.program->ops();
   for (op_id id = 0; id < ops.size(); ++id)
@@ -16,7 +16,7 @@ bool has_begun(const instance& inst) {
   return false;
 }
 
-/// Who could activate it.
+/// Describes which ranks could activate the open round.
 std::string describe_start(const instance& inst, rank* waits_for) {
   const activation& starts = inst.program->starts();
   const auto [self, size] = inst.program->place();
@@ -39,7 +39,7 @@ std::string describe_start(const instance& inst, rank* waits_for) {
   return text;
 }
 
-/// Whether the open round waits for the calls of all ranks.
+/// Returns whether the open round waits for the calls of all ranks.
 bool waits_for_all_calls(const instance& inst) { return !inst.program->is_partial() || inst.whose.waits_for_all(); }
 
 }  // namespace
@@ -50,7 +50,7 @@ instance* engine::instance_on_record(std::uint64_t number) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-/// Those whose application has not called for the round, as applications count.
+/// Returns the ranks whose application has not called for `round`, in the application's numbering.
 std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) const {
   std::vector<rank> late;
   for (const rank r : inst.present) {
@@ -60,7 +60,7 @@ std::vector<rank> engine::ranks_late_for(const instance& inst, round_no round) c
   return late;
 }
 
-/// A member whose process does not run.
+/// Returns a member whose process does not run, or k_no_rank.
 rank engine::find_stopped(const membership& of, std::string& text) const {
   for (rank r = 0; r < of.place().size; ++r) {
     const rank_state state = net_.state_of(of.home_of(r));
@@ -71,8 +71,8 @@ rank engine::find_stopped(const membership& of, std::string& text) const {
   return k_no_rank;
 }
 
-/// A process that does not run is to blame, whoever else is late. Else who has not entered the round; if that rank
-/// waits in another round, who has not entered that one, and so on.
+/// Returns the rank to blame. A process that does not run is blamed first, even if other ranks are late. Otherwise a
+/// rank that is late for the round is blamed. If that rank waits in another round, the search continues in that round.
 rank engine::find_culprit(const instance& inst, std::string& text) const {
   rank culprit = find_stopped(*inst.members, text);
   if (culprit != k_no_rank) return culprit;
@@ -99,8 +99,8 @@ rank engine::find_culprit(const instance& inst, std::string& text) const {
   return culprit;
 }
 
-/// Follows what members wait for, from one to the next. Returns the first member that does not wait, or whose wait
-/// leads out of the world; k_no_rank: the waits come back to a rank that is passed already, or to this rank.
+/// Follows the chain of waits from member `from`. Returns the first member that does not wait, or that waits for a rank
+/// outside the world. Returns k_no_rank if the chain comes back to one of its ranks, or to this rank.
 rank engine::end_of_waits(const membership& of, rank from, std::string& text) const {
   std::vector<rank> passed{of.place().self};
   for (rank at = from;;) {
@@ -114,7 +114,8 @@ rank engine::end_of_waits(const membership& of, rank from, std::string& text) co
   }
 }
 
-// A member whose waits come back to this rank cannot go on before this rank does: others are asked first.
+// A member whose chain of waits leads back to this rank cannot proceed before this rank does, so other members are
+// examined first.
 rank engine::find_late(const membership& of, std::span<const rank> awaited, std::string& text) const {
   if (const rank stopped = find_stopped(of, text); stopped != k_no_rank) return stopped;
   std::string first_path;
@@ -128,7 +129,7 @@ rank engine::find_late(const membership& of, std::span<const rank> awaited, std:
   return awaited.empty() ? k_no_rank : awaited.front();
 }
 
-/// The ranks have not agreed upon it yet.
+/// Describes the wait of an instance whose commit is still in progress.
 std::string engine::describe_commit(const instance& inst, rank* waits_for) const {
   std::string text = inst.label + ":";
   rank late = k_no_rank;
@@ -139,7 +140,7 @@ std::string engine::describe_commit(const instance& inst, rank* waits_for) const
   return text;
 }
 
-// Waits for a failed instance end when the last peer has ended its read of this rank's memory.
+// Describes a failure. Waits for a failed instance end when the last peer has ended its read of this rank's memory.
 std::string engine::describe_failure(const instance& inst, rank* culprit) const {
   const rank who = inst.culprit.load();
   const rank reader = inst.verdict.load() == status::ok ? reader_of(inst) : k_no_rank;

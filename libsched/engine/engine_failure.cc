@@ -1,4 +1,4 @@
-// How instances end before their time: they fail, are cancelled, or lose a rank.
+// Failure, cancellation and loss of ranks: instances that end early.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ instance* engine::instance_of(std::uint32_t id) const {
   return found == instances_.end() ? nullptr : found->get();
 }
 
-// A loss explains what is given up because of it.
+// Handles losses first, because cancellations may follow from them.
 void engine::take_bad_news() {
   for (rank lost; (lost = net_.take_loss()) != k_no_rank;) lose(lost);
   while (const auto news = net_.take_cancellation()) {
@@ -45,24 +45,25 @@ void engine::leave_to_device(instance& inst) {
   if (!std::exchange(inst.has_left_jobs, true)) close(inst);
 }
 
-// The last job of a failed instance has ended.
+// Handles the end of the last job of a failed instance.
 void engine::end_of_jobs(instance& inst) {
   if (!inst.has_left_jobs) return close(inst);
   if (inst.is_orphan && inst.has_settled) (void)remove(inst);
 }
 
-// Returns the reason for the other ranks, which is this rank's. They get CANCELLED for a device of this rank.
+// Returns the reason that the other ranks get, which is this rank's error. If this rank's device has failed, the other
+// ranks get CANCELLED.
 end_reason engine::reason_of(const instance& inst) const {
   const rank culprit = inst.culprit.load();
   if (inst.phase != phase::failed || inst.failed_with == status::device) return {net_.place().self};
   return {culprit == k_no_rank ? k_no_rank : inst.members->home_of(culprit), inst.failed_with};
 }
 
-// Ends the accesses to memory for a failed instance, and then publishes the verdict:
+// Ends the accesses to memory for a failed instance, and then publishes its error:
 //   1. abandon           this rank writes no output and reads no payload in a peer's memory any more
 //   2. close_to_readers  no peer begins to read this rank's memory
 //   3. check_readers     in each step, until no peer reads there
-//   4. the verdict       the caller may use the buffers for something else
+//   4. publish_failure   the caller may reuse the buffers
 // Step 1 never waits, so ranks that have failed do not wait for each other. A reader that has died does not count.
 // While a reader is stopped, waits end with TIMEOUT, and the buffers stay in use.
 void engine::close(instance& inst) {
@@ -76,7 +77,7 @@ void engine::close(instance& inst) {
     closing_.push_back(&inst);  // reserved by add()
 }
 
-// A member that reads this rank's memory for the instance; k_no_rank: none.
+// Returns a member that reads this rank's memory for the instance, or k_no_rank.
 rank engine::reader_of(const instance& inst) const {
   rank reader = k_no_rank;
   const bool is_read = inst.is_linked && net_.check_readers(inst.id, &reader) != status::ok;
@@ -108,7 +109,7 @@ void engine::cancel(instance& inst) {
   step();
 }
 
-// Whatever the instance has failed of: who has not read this rank's memory yet must not do it any more.
+// Gives up an instance that has failed for any reason, so that no peer begins to read this rank's memory.
 status engine::check_readers(instance& inst, rank* reader) {
   *reader = k_no_rank;
   if (inst.has_settled && !inst.is_linked) return status::ok;
@@ -151,10 +152,11 @@ rank engine::culprit_of_loss(const membership& world, rank missed) const {
   return first == k_no_rank ? missed : first;
 }
 
-// Tasks first: of a commit that stands already, one that has not seen it yet finds out.
+// Notifies tasks first, so that a commit that has succeeded on other ranks also succeeds here before its instances
+// fail.
 void engine::lose(rank home) {
   if (std::ranges::find(lost_, home) == lost_.end()) lost_.push_back(home);
-  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // which may step, and tasks end
+  for (std::size_t i = 0; i < tasks_.size(); ++i) tasks_[i]->lose(home);  // lose() may step, which ends tasks
   for (auto& inst : instances_) {
     if (inst == nullptr || inst->phase == phase::closed) continue;
     if (const rank member = inst->members->rank_of(home); member != k_no_rank) fail(*inst, status::peer, member);

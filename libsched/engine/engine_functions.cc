@@ -1,4 +1,4 @@
-// What the engine does about ops that call functions of the instance (functions.h).
+// Runs the ops that call functions of the instance (functions.h).
 #include "libsched/engine/engine.h"
 
 namespace lsched {
@@ -15,7 +15,7 @@ engine::function_operands engine::operands_of_function(instance& inst, op_id id,
           function_output{inst.cells[o.c.buffer()].storage, o.count, lists_of(inst, o.c), size_of(o.type)}};
 }
 
-// Function outputs are never null; their contributors are those of operand b.
+// Calls a function. The output is never null, and its contributors are those of operand b.
 outcome engine::call_function(instance& inst, op_id id, const op& o) {
   const function_operands with = operands_of_function(inst, id, o);
   if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
@@ -26,7 +26,8 @@ outcome engine::call_function(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-// The host's part of a function, before the device's; call_function() is what follows that.
+// Runs the host's part of a function and submits the device's part. When the device job has ended, call_function()
+// follows.
 outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
   const function_operands with = operands_of_function(inst, id, o);
   if (typical_bytes(*inst.program, o) >= k_long_bytes) begin_long();
@@ -35,7 +36,7 @@ outcome engine::prepare_function(instance& inst, op_id id, const op& o) {
   return submit_to_device(inst, {.what = o.what, .type = o.type, .sparse = *job, .cookie = cookie_of(inst, id)});
 }
 
-// A job has ended. False: the instance has failed.
+// Completes an op whose job has ended. Returns false if the instance has failed.
 bool engine::has_computed(instance& inst, op_id id) {
   const op& o = inst.program->ops()[id];
   const bool calls = inst.kernels[id].way == compute_way::device_function;

@@ -1,4 +1,4 @@
-// What the engine does with lists, and with ops that are void.
+// Runs ops on lists, and ops that are void.
 #include <algorithm>
 #include <cstring>
 
@@ -6,7 +6,7 @@
 
 namespace lsched {
 
-// --- lists that are the user's ---------------------------------------------------------------------------------------
+// --- the user's lists -----------------------------------------------------------------------------------------------
 
 std::optional<failure> engine::validate_lists(const schedule& program, const binding& memory) {
   const auto number = [&](buffer_role role) {
@@ -42,7 +42,8 @@ void engine::bind_lists(instance& inst, const binding& memory) {
   }
 }
 
-/// False, and the schedule has failed before anything of the round was sent: lists are longer than their room.
+/// Reads the lengths of the user's input lists. If a list is longer than its room, fails the instance before the round
+/// sends anything, and returns false.
 bool engine::take_lengths(instance& inst) {
   for (const auto& [b, at] : inst.user_lists) {
     const buffer& under = inst.program->buffers()[b];
@@ -61,8 +62,8 @@ void engine::give_lengths(const instance& inst) {
 
 // --- guards ---------------------------------------------------------------------------------------------------------
 
-/// A list that would have been received holds nothing, and lists that are empty are there; and who would have read a
-/// payload has read it.
+/// Completes a void op. A list that the op would have received becomes empty, skipped empty lists are not null, and
+/// payloads are released.
 outcome engine::pass_over(instance& inst, op_id id, const op& o) {
   if (inst.program->guard_of(o)->skips_empty) set_segment_state(inst, id, {});
   const bool receives_list = o.kind == op_kind::recv && !inst.lists.empty() && inst.lists[o.c.buffer()];
@@ -75,27 +76,28 @@ outcome engine::pass_over(instance& inst, op_id id, const op& o) {
 
 // --- ops ------------------------------------------------------------------------------------------------------------
 //
-// Lists are of functions' making, and these are always there: in partial schedules, too, where a rank that contributes
-// nothing has lists of what it had kept.
+// Functions make all lists, and lists are never null. This also holds in partial schedules, where a rank without a
+// contribution has lists from its residual.
 
-/// Where a region's items lie in its buffer.
+/// Returns where a region's items lie in its buffer.
 item_run engine::run_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->run_of(part.offset(), count);
 }
 
-/// Where they lie that a message may bring, so many at most.
+/// Returns where the items of an incoming message lie, and the most items that the message may have.
 item_run engine::target_of(const instance& inst, region part, std::uint64_t count) {
   if (inst.lists.empty() || !inst.lists[part.buffer()]) return {part.offset(), count};
   return inst.lists[part.buffer()]->target_of(part.offset(), count);
 }
 
-/// Those of its buffer; nullptr: it has none.
+/// Returns the lists of the region's buffer, or nullptr.
 list_table* engine::lists_of(instance& inst, region at) {
   return inst.lists.empty() || !inst.lists[at.buffer()] ? nullptr : &*inst.lists[at.buffer()];
 }
 
-/// A payload has arrived. False, and the schedule has failed: it is not as long as was laid out.
+/// Sets the lengths of lists after a payload has arrived. If the payload does not have the length that was laid out,
+/// fails the instance and returns false.
 bool engine::note_lengths(instance& inst, const op& o, std::uint64_t bytes) {
   list_table& lists = *inst.lists[o.c.buffer()];
   const std::uint64_t items = bytes / size_of(o.type);
@@ -129,7 +131,7 @@ outcome engine::compute_lists(instance& inst, op_id id, const op& o) {
   return combined(inst, o);
 }
 
-/// False: there is no room for them, or they are not as long as was laid out.
+/// Copies lists. Returns false if they exceed their room or differ from the lengths that were laid out.
 bool engine::copy_lists(instance& inst, const op& o) {
   const list_table& from = *inst.lists[o.a.buffer()];
   list_table& to = *inst.lists[o.c.buffer()];

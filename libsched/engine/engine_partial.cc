@@ -1,5 +1,5 @@
-// What the engine does for partial instances alone: it owns their contribution and result buffers, captures, finds out
-// who is in a result, and ends them when every rank has left.
+// Functions for partial instances: contribution and result buffers, captures, contributors of results, and the close
+// after every rank has left.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -11,8 +11,8 @@
 namespace lsched {
 namespace {
 
-/// An output that is as long as all contributions together has a block of each rank. Any other is of all ranks
-/// throughout.
+/// Returns the blocks of the output. An output as long as all contributions together has a block of each rank. Any
+/// other output is one block of all ranks.
 std::vector<result_block> result_blocks_of(const schedule& program, const segment_map& segments,
                                            std::uint64_t contribution, const combiner& output, std::uint16_t buffer) {
   const auto size = static_cast<std::uint64_t>(program.place().size);
@@ -24,8 +24,8 @@ std::vector<result_block> result_blocks_of(const schedule& program, const segmen
   return all;
 }
 
-/// How late contributions of a partial Adasum become one: by Adasum, tensor by tensor, on the application's thread.
-/// Elements in no tensor are those of the later one.
+/// Returns the function that merges late contributions of a partial Adasum, tensor by tensor, on the application's
+/// thread. Elements outside all tensors keep the later value.
 auto adaptive_merge(dtype type, std::vector<tensor> tensors) {
   return [=, dot_norms = find_dot_norms(type), scaled_add = find_scaled_add(type), tensors = std::move(tensors)](
              const std::byte* earlier, std::byte* later) {
@@ -43,7 +43,7 @@ auto adaptive_merge(dtype type, std::vector<tensor> tensors) {
 
 }  // namespace
 
-// A partial instance owns its input and output: contribution and result buffers.
+// Reserves the contribution and result buffers, which a partial instance owns.
 std::optional<failure> engine::reserve_partial(instance& inst, const instance_options& options) {
   const schedule& program = *inst.program;
   const op* combining = nullptr;
@@ -60,7 +60,7 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   if (inst.calls.empty() || combining == nullptr || inst.output_buffer == k_no_buffer)
     return failure{status::argument, "a partial schedule needs a call, a capture and an output"};
 
-  // Results that nobody has collected are added up, however contributions are merged: they are steps.
+  // Uncollected results are summed even if contributions are merged by Adasum, because results are update steps.
   const bool adapts = row_of(combining->what).symbol == symbolic_rule::weighted;
   const auto arithmetic_of = [&](const buffer& data) {
     return combiner{find_reduce(adapts ? kernel::sum : combining->what, data.type), data.count, data.bytes()};
@@ -90,12 +90,14 @@ std::optional<failure> engine::reserve_partial(instance& inst, const instance_op
   return std::nullopt;
 }
 
-// Takes what the application has offered so far; nothing offered is a null contribution.
+// Captures the pending offers. Without offers, the contribution is null.
 outcome engine::capture(instance& inst, op_id id, const op& o) {
   const rank self = inst.program->place().self;
   const bool is_present = std::binary_search(inst.present.begin(), inst.present.end(), self);
   inst.stats->enter(counted(inst, inst.round), trace_buffer::now_ns());
-  inst.gated.store(inst.round);  // before it looks: who reads less afterwards knows that his offer is found
+  // Stored before the capture: a thread that reads a smaller round after its offer knows that this capture finds the
+  // offer.
+  inst.gated.store(inst.round);
   const auto [buffer, is_last] = inst.offers->capture();
   inst.captured = buffer;
   segment_state mine{.null = !inst.captured.has_value()};
@@ -110,7 +112,7 @@ outcome engine::capture(instance& inst, op_id id, const op& o) {
   return outcome::done;
 }
 
-// The open round's result lies where it was to be written.
+// Publishes the open round's result, which lies in the storage of the output buffer.
 void engine::publish_result(instance& inst, const round_totals& totals, bool is_null) {
   const round_no round = counted(inst, inst.round);
   const auto [data, mine, since] = inst.captured ? inst.offers->at(*inst.captured) : contribution::pending{};
@@ -129,7 +131,7 @@ void engine::publish_result(instance& inst, const round_totals& totals, bool is_
   if (inst.captured) inst.offers->done(*std::exchange(inst.captured, std::nullopt));
 }
 
-// Who is in what has just been computed. Blocks of absent ranks become zeros.
+// Returns the contributors of the new result. Sets the blocks of ranks without a contribution to zeros.
 segment_state engine::segment_state_of_result(const instance& inst) {
   segment_state all{.null = true};
   for (const result_block& block : inst.result_blocks) {
@@ -143,8 +145,9 @@ segment_state engine::segment_state_of_result(const instance& inst) {
   return all;
 }
 
-// Everybody has left and everybody knows. A signal of the last round may still be on its way to us, so every
-// signal edge carries one more, its last; when all of them are here, no peer will touch this instance again.
+// Begins to close an instance that every rank has left, as all ranks have agreed. Signals of the last round may still
+// be in flight, so every signal edge carries one more signal, the last. When all last signals have arrived, no peer
+// touches this instance again.
 void engine::begin_closing(instance& inst) {
   inst.phase = phase::closing;
   inst.last_signals = 1;

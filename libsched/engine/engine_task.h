@@ -1,4 +1,4 @@
-// Work that the engine carries on in its steps besides rounds, such as the commits of a world.
+// A task that the engine advances in its steps besides rounds, such as the commits of a world.
 #pragma once
 
 #include <atomic>
@@ -10,29 +10,30 @@
 
 namespace lsched {
 
-/// How far something has come that the ranks do together: what a thread waits for. As of an instance whose only round
-/// is 1. Any thread.
+/// The progress of an operation that ranks perform together, for threads that wait for its end. The operation is like
+/// an instance whose only round is round 1. Any thread.
 struct common_step {
   std::atomic<round_no> finished{0};
   std::atomic<status> verdict{status::ok};
   bool has_ended() const { return finished.load() != 0 || verdict.load() != status::ok; }
 };
 
-/// The engine's owner calls it. Nothing here blocks.
+/// Thread safety: only the engine's owner calls these functions. None of them blocks.
 class engine_task {
  public:
   virtual ~engine_task() = default;
 
-  /// As far as it goes now. Answers whether anything moved.
+  /// Advances the task as far as possible. Returns whether anything progressed.
   virtual bool advance() = 0;
 
-  /// Whether there is nothing to wait for any more. The engine forgets it then.
+  /// Returns whether the task is over. The engine then forgets the task.
   virtual bool is_over() const = 0;
 
-  /// A rank of the transport is lost.
+  /// Handles the loss of a transport rank.
   virtual void lose(rank home) = 0;
 
-  /// For people: what keeps the world's commits, if this task is about them, and the member that they wait for.
+  /// Describes what delays the commits of a world, and sets `*waits_for` to the member that the commits wait for.
+  /// Returns an empty text if this task has no commits of that world.
   virtual std::string describe_wait(const membership& of, rank* waits_for) const = 0;
 };
 

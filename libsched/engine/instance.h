@@ -1,7 +1,8 @@
-// A schedule bound to buffers, links and counters: what the engine runs, round after round.
+// An instance is a schedule bound to buffers, links and counters, which the engine runs round after round.
 //
-// Everything a round needs is reserved here, once. The engine's owner owns all of it except the atomics, and the two
-// hand-overs and the call times of a partial instance; docs/inside/threading.md has a row for each.
+// All resources of a round are reserved once, at commit. Thread safety: only the engine's owner may access an instance.
+// Exceptions are the atomics and, in a partial instance, the two hand-overs and the call times.
+// docs/inside/threading.md has a row for each exception.
 #pragma once
 
 #include <algorithm>
@@ -27,59 +28,60 @@ namespace lsched {
 
 /// The memory of one symbolic buffer in the current round.
 struct cell {
-  std::byte* storage = nullptr;     ///< where the next write goes; null where payloads stay in place
-  const std::byte* data = nullptr;  ///< where the value is: storage, a peer's memory, or another buffer's
+  std::byte* storage = nullptr;     ///< target of the next write; null if payloads stay in place
+  const std::byte* data = nullptr;  ///< location of the value: storage, a peer's memory, or another buffer's
   bool exchangeable = false;        ///< the engine owns the memory and may exchange storage of equal size
 };
 
-/// Of a value in a partial schedule: whether it is there, and who is in it.
+/// The contributors of a value in a partial schedule, and whether the value is null.
 struct segment_state {
   contributor_count tally{};
   bool null = false;
 };
 
-/// Who carries out a compute.
+/// The executor of a compute op.
 enum class compute_way : std::uint8_t { kernel, lists, function, device, device_function };
 
-/// What a compute calls, as its kernel's row has it.
+/// The kernel of a compute op, with properties from its row.
 struct bound_kernel {
-  kernel_fn run = nullptr;  ///< nullptr of a copy, and where it is no kernel that is called
+  kernel_fn run = nullptr;  ///< nullptr for a copy, and if the op does not call a kernel of the host
   const parameter_values* with = nullptr;
   compute_way way = compute_way::kernel;
   null_rule null = null_rule::present;
   bool is_elementwise = false;
-  std::uint8_t target_bytes = 0;  ///< of an element of c
+  std::uint8_t target_bytes = 0;  ///< size of an element of c
 };
 
-/// Who reads a payload that stays in place.
+/// The readers of a payload that stays in place.
 struct payload_use {
-  op_id reader = k_no_op;  ///< the last of them
+  op_id reader = k_no_op;  ///< last reader, in the order of ops
   std::uint32_t readers = 0;
 };
 
-/// What has left a buffer and come into it, in messages of all rounds.
+/// Messages sent from a buffer and received into it, over all rounds.
 struct traffic {
   std::uint64_t messages_sent = 0, messages_received = 0;
   std::uint64_t bytes_sent = 0, bytes_received = 0;
 };
 
-/// A part of a partial schedule's result that is null as one.
+/// A part of a partial schedule's result that is null as a whole.
 struct result_block {
-  std::uint32_t segment = 0;  ///< that speaks for it
+  std::uint32_t segment = 0;  ///< first segment, whose state is that of the block
   std::uint64_t begin = 0;    ///< bytes
   std::uint64_t bytes = 0;
 };
 
-/// The user's lists in a buffer: a number for each, which stays the user's and does not change while a round runs.
+/// The user's lists in a buffer. Each array has a number for each list. The user owns the arrays and must not change
+/// them while a round runs.
 struct list_binding {
-  const std::uint64_t* begins = nullptr;  ///< items from the buffer's beginning; null: as in the layout
-  const std::uint64_t* counts =
-      nullptr;                        ///< of inputs: items. null: none. Of outputs: room for them. null: the layout's
-  std::uint64_t* received = nullptr;  ///< of outputs: items, written before a round ends. null: nobody asks
+  const std::uint64_t* begins = nullptr;  ///< offsets in items from the buffer's beginning; null: as in the layout
+  /// Inputs: items, or null for empty lists. Outputs: room in items, or null for the layout's room.
+  const std::uint64_t* counts = nullptr;
+  std::uint64_t* received = nullptr;  ///< outputs: items received, written before a round ends; may be null
 };
 
-/// User memory for the schedule's inputs and outputs, in the builder's order; and of those that hold lists, in the same
-/// order, where these are. Partial schedules have none: their buffers belong to the instance.
+/// User memory for the schedule's inputs and outputs, in the builder's order. `input_lists` and `output_lists` are for
+/// those buffers that hold lists, in the same order. Empty for partial schedules, whose instances own the buffers.
 struct binding {
   std::vector<const std::byte*> inputs;
   std::vector<std::byte*> outputs;
@@ -98,73 +100,74 @@ struct instance;
 struct instance_options {
   lag_rule lag{};
   user_kernel user{};  ///< for ops of kernel::user; ordinary schedules only
-  /// Of captures that merge by kernel::adasum: what is combined as one. Empty: the contribution is one.
+  /// Parts that captures with kernel::adasum merge separately. Empty: the contribution is one tensor.
   std::vector<tensor> tensors{};
-  /// For ops that call functions. Kept as long as the instance.
+  /// Functions that ops call. The instance shares ownership.
   std::shared_ptr<functions> local{};
-  /// Of a partial schedule: one of the same contributions and results that has failed, and that this one goes on from.
+  /// A failed partial instance, of the same contributions and results, from which the new instance takes over; null:
+  /// none.
   instance* predecessor = nullptr;
 };
 
 enum class phase : std::uint8_t {
-  committing,  ///< the ranks have not agreed upon it yet: calls are kept, nothing runs
+  committing,  ///< the commit is in progress: calls are recorded, no round runs
   idle,        ///< committed, no round open
   running,     ///< a round is open (a partial instance: always)
-  closing,     ///< every rank has left; last signals are under way
-  closed,      ///< no message will ever come or go again
+  closing,     ///< every rank has left; last signals are in flight
+  closed,      ///< no message will be sent or received any more
   failed,
 };
 
 struct instance {
   schedule_ptr program;
-  std::uint32_t id = 0;                ///< at the transport; this rank's own
-  std::uint32_t index = 0;             ///< place in the engine's table
-  membership_ptr members;              ///< of its world; ranks in the program are ranks there
+  std::uint32_t id = 0;                ///< number at the transport, local to this rank
+  std::uint32_t index = 0;             ///< index in the engine's table
+  membership_ptr members;              ///< members of the world, whose ranks the program uses
   std::uint64_t number_on_record = 0;  ///< equal on all members
 
-  // --- what a round is made of ---
+  // --- state of rounds ---
   round_no round = 0;
   enum phase phase = phase::committing;
-  std::uint32_t outstanding = 0;    ///< ops fired and not completed
-  std::uint32_t jobs = 0;           ///< of these: on the lane or the device, which use the instance's memory
-  status failed_with = status::ok;  ///< the verdict to be, while the lane still computes
+  std::uint32_t outstanding = 0;    ///< ops that have fired but not completed
+  std::uint32_t jobs = 0;           ///< part of outstanding: on the lane or the device, using the instance's memory
+  status failed_with = status::ok;  ///< error that becomes the verdict when the memory is no longer in use
   bool exited = false;
-  bool is_given_up = false;    ///< all ranks were told
-  bool has_settled = false;    ///< its commit has ended, well or not
-  bool is_linked = false;      ///< with those of the other ranks
-  bool is_orphan = false;      ///< removed by whoever made it; it has not settled yet, or its device has jobs left
-  bool has_left_jobs = false;  ///< of a device that nobody waits for any more: what they use stays until they end
+  bool is_given_up = false;    ///< all ranks were notified of the end
+  bool has_settled = false;    ///< the commit has ended, with success or failure
+  bool is_linked = false;      ///< links are connected to those of the other ranks
+  bool is_orphan = false;      ///< removed before the commit settled or before its device jobs ended
+  bool has_left_jobs = false;  ///< jobs were left to the device: the memory is kept until they end
   std::vector<token_count> counts;
   std::vector<round_no> completed;  ///< last round in which each op completed
-  std::vector<op_id> ready;         ///< FIFO of this round: an op enters at most once
+  std::vector<op_id> ready;         ///< FIFO of this round, which each op enters at most once
   std::uint32_t ready_head = 0;
   std::uint32_t ready_tail = 0;
   std::vector<cell> cells;
   std::vector<traffic> moved;                    ///< by buffer
-  std::vector<std::optional<list_table>> lists;  ///< by buffer; empty: none has any
+  std::vector<std::optional<list_table>> lists;  ///< by buffer; empty if no buffer holds lists
   std::vector<bound_lists> user_lists;
   std::shared_ptr<functions> local;
   std::vector<bound_kernel> kernels;  ///< by op
   user_kernel user;
   std::vector<link_id> links;         ///< by op
-  std::vector<payload_use> payloads;  ///< by op: of an in-place receive
-  std::vector<std::uint32_t> pinned;  ///< by op: so many readers still await the in-place receive's payload
+  std::vector<payload_use> payloads;  ///< by op: readers of an in-place receive's payload
+  std::vector<std::uint32_t> pinned;  ///< by op: readers that still need the in-place receive's payload
   std::vector<op_id> signal_receives;
   std::vector<std::byte*> owned;         ///< memory from the endpoint
   std::vector<std::byte*> device_owned;  ///< device and staging memory
-  std::unique_ptr<round_gate> gate{};    ///< rounds begin when it is open; null: at once. Made once, between steps
-  std::atomic<bool> has_gate{false};     ///< for other threads
-  bool is_at_gate = false;               ///< the next round was called for, and waits for the gate
-  std::vector<std::uint64_t> shown{};  ///< by op: of a send from device memory, where peers find that; 0: it is copied
-  std::vector<bool> is_left_out{};     ///< by op: copies whose source is shown instead
-  std::vector<std::shared_ptr<const std::byte>> found{};  ///< by op: what a peer has shown to a receive last
-  std::uint32_t most_device_jobs = 0;  ///< at a time, that the device has room for; 0: it has no part in this
-  std::string label;                   ///< for people: "allreduce.recursive_doubling #3"
+  std::unique_ptr<round_gate> gate{};    ///< rounds begin when the gate is open; null: at once
+  std::atomic<bool> has_gate{false};     ///< whether `gate` is set, for other threads; changes once, between steps
+  bool is_at_gate = false;               ///< the next round was called for and waits for the gate
+  std::vector<std::uint64_t> shown{};    ///< by op: location of a send's device memory for peers; 0: it is copied
+  std::vector<bool> is_left_out{};       ///< by op: copies that are skipped because peers read the source
+  std::vector<std::shared_ptr<const std::byte>> found{};  ///< by op: peer's device memory that a receive has read last
+  std::uint32_t most_device_jobs = 0;  ///< jobs reserved on the device; 0: the instance does not use the device
+  std::string label;                   ///< human-readable: "allreduce.recursive_doubling #3"
 
   // --- partial instances ---
-  instance* predecessor = nullptr;  ///< until this one is open: then what follows here is taken over from it
-  round_no rounds_before = 0;       ///< that were over there: applications count on
-  round_no calls_behind = 0;        ///< of these, for which the application has not called yet; the application's
+  instance* predecessor = nullptr;  ///< instance to take over from; null once this instance is open
+  round_no rounds_before = 0;       ///< rounds that predecessors have finished; applications count on from there
+  round_no calls_behind = 0;        ///< part of rounds_before: not yet called for; written by the application
   std::unique_ptr<contribution> offers;
   std::unique_ptr<delivery> results;
   std::unique_ptr<partial_stats> stats;
@@ -173,43 +176,43 @@ struct instance {
   std::vector<result_block> result_blocks;
   std::vector<buffer_swap> buffer_swaps;  ///< by op
   std::optional<std::uint32_t> captured;
-  std::vector<op_id> calls;  ///< one, or a second one that opens the own gate alone
-  round_calls whose;         ///< calls count in this round
+  std::vector<op_id> calls;  ///< call ops: the normal op, and an op that opens only this rank's gate
+  round_calls whose;         ///< rule for whose calls count in this round
   std::uint16_t input_buffer = k_no_buffer;
   std::uint16_t output_buffer = k_no_buffer;
-  std::vector<rank> present;                 ///< ranks whose leave is not yet agreed
-  std::atomic<round_no>* entered = nullptr;  ///< where the others read `called`
-  std::uint32_t last_signals = 0;            ///< in-edges that still owe theirs
+  std::vector<rank> present;                 ///< ranks whose leave is not yet agreed upon
+  std::atomic<round_no>* entered = nullptr;  ///< copy of `called` that other ranks read, in the application's numbering
+  std::uint32_t last_signals = 0;            ///< incoming edges on which the last signal is missing
 
-  // --- crossings ---
-  std::atomic<round_no> called{0};    ///< application → engine: rounds asked for; k_last_round after leave
-  std::atomic<round_no> hurried{0};   ///< application → engine: rounds whose deadline has passed for it
-  std::atomic<round_no> gated{0};     ///< engine → application: the last round whose contribution was captured
-  std::atomic<round_no> finished{0};  ///< engine → application: rounds ended; k_last_round once closed
-  std::atomic<status> verdict{status::ok};
-  std::atomic<rank> culprit{k_no_rank};
-  /// Why the ranks have not agreed upon it; written before the verdict.
+  // --- variables that two threads access ---
+  std::atomic<round_no> called{0};          ///< application → engine: rounds called for; k_last_round after leave
+  std::atomic<round_no> hurried{0};         ///< application → engine: rounds whose deadline has passed on this rank
+  std::atomic<round_no> gated{0};           ///< engine → application: the last round whose contribution was captured
+  std::atomic<round_no> finished{0};        ///< engine → application: rounds ended; k_last_round once closed
+  std::atomic<status> verdict{status::ok};  ///< published error; OK unless the instance has failed
+  std::atomic<rank> culprit{k_no_rank};     ///< rank to blame for the error
+  /// The reason why the commit has failed. Written before the verdict.
   std::optional<failure> refusal{};
-  std::string device_words{};  ///< of one that has failed by its device: why; written before the verdict
+  std::string device_words{};  ///< text of a device failure; written before the verdict
 
-  // --- the engine's posts: a posted instance is linked in at most once ---
+  // --- the engine's list of posts, which contains an instance at most once ---
   std::atomic<bool> posted{false};
   instance* next_posted = nullptr;
 };
 
-/// What transports and the lane hand back.
+/// Returns the cookie of an op, which transports, the lane and the device hand back.
 inline std::uint64_t cookie_of(const instance& inst, op_id id) { return std::uint64_t{inst.index} << 32 | id; }
 
-/// Where a call op hears of the application's calls.
+/// Returns the register that a call op observes.
 inline const std::atomic<round_no>& calls_heard(const instance& inst, const op& call) {
   return is_deadline_call(call, inst.program->starts()) ? inst.hurried : inst.called;
 }
 
-/// Whether a round has been called for that waits for its gate.
+/// Returns whether the next round was called for and waits for its gate.
 inline bool waits_at_gate(const instance& inst) { return inst.phase == phase::idle && inst.is_at_gate; }
 
-/// Whether no round runs: what rounds use from one to the next may be looked at. A round that has failed is over. Of a
-/// partial instance a round is open at any time, but under way only from its capture on.
+/// Returns whether no round runs, so that the state which rounds share may be read. A failed round is over. A partial
+/// instance always has an open round, which runs only after its capture.
 inline bool is_between_rounds(const instance& inst) {
   if (inst.verdict.load() != status::ok) return true;
   const round_no finished = inst.finished.load();
@@ -217,7 +220,7 @@ inline bool is_between_rounds(const instance& inst) {
   return finished == k_last_round || finished == inst.gated.load();
 }
 
-/// A round as applications count, and the other way round.
+/// Converts a round to the application's numbering. uncounted() converts it back.
 inline round_no counted(const instance& inst, round_no round) {
   return round == k_last_round ? round : inst.rounds_before + round;
 }
@@ -225,15 +228,15 @@ inline round_no uncounted(const instance& inst, round_no round) {
   return round == k_last_round ? round : round - std::min(round, inst.rounds_before);
 }
 
-/// The last round that the application has called for, as it counts.
+/// Returns the last round that the application has called for, in the application's numbering.
 inline round_no called_of(const instance& inst) { return counted(inst, inst.called.load()) - inst.calls_behind; }
-/// The application calls for a round, and for those before it.
+/// Calls for `round`, in the application's numbering, and for all rounds before it. Called by the application's thread.
 inline void call_for(instance& inst, round_no round) {
   inst.calls_behind = inst.rounds_before - std::min(round, inst.rounds_before);
   if (round > inst.rounds_before) inst.called.store(uncounted(inst, round));
 }
 
-/// The round that is under way, or else the one that the next call opens.
+/// Returns the round that runs, or the round that the next call opens.
 inline round_no open_round(const instance& inst) { return inst.phase == phase::running ? inst.round : inst.round + 1; }
 
 }  // namespace lsched

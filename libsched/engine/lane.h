@@ -1,11 +1,11 @@
-// The contract of a lane: where large arithmetic runs beside the engine's owner. (docs/inside/threading.md)
+// The interface of a lane, which runs large arithmetic beside the engine's owner. See docs/inside/threading.md.
 //
-// The engine's owner calls it, nobody else. Ends are reported by value; there are no callbacks. A job that is taken is
-// done once and reported once; nothing is dropped, nothing blocks but drain(). A lane takes a job or refuses it, for
-// whatever reason: what it refuses the engine computes at once, by itself.
+// Thread safety: only the engine's owner calls these functions. poll() reports completed jobs; there are no callbacks.
+// Each accepted job is executed once and reported once. Only drain() blocks. A lane may refuse any job, which the
+// engine then computes itself at once.
 //
-// While a job is under way its operands stay as they are and its target is the lane's. When one ends on another thread,
-// and the owner might sleep, the lane rings this rank's doorbell as a message would.
+// While a job is in flight, its operands do not change, and only the lane accesses its target. If a job ends on another
+// thread while the owner may sleep, the lane rings this rank's doorbell, as a message would.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace lsched {
 
-/// The call of an elementwise kernel: wherever it is cut, the bits are the same.
+/// A call of an elementwise kernel. The result has the same bits however the job is divided.
 struct lane_job {
   kernel_fn run = nullptr;
   kernel_call call{};
   std::size_t element_bytes = 1;
-  std::uint64_t cookie = 0;  ///< handed back when it has ended
+  std::uint64_t cookie = 0;  ///< returned by poll() when the job has ended
 
-  /// Elements [first, first + count) of it.
+  /// Computes elements [first, first + count).
   void run_part(std::uint64_t first, std::uint64_t count) const {
     const auto moved = [by = first * element_bytes](auto* data) { return data == nullptr ? nullptr : data + by; };
     kernel_call part = call;
@@ -38,23 +38,24 @@ class lane {
  public:
   virtual ~lane() = default;
 
-  /// For people: "2 oneTBB workers".
+  /// Returns a human-readable name, such as "2 oneTBB workers".
   virtual std::string name() const = 0;
 
-  /// Bytes of one operand from which on a job is worth a submit(); at least 1. Constant.
+  /// Returns the least size of an operand, in bytes, for which a submit() pays off. Constant, at least 1.
   virtual std::uint64_t least_bytes() const = 0;
 
-  /// False: refused, nothing has happened.
+  /// Submits a job. Returns false if the lane refuses the job.
   virtual bool submit(const lane_job& job) = 0;
 
-  /// The cookies of up to `out.size()` jobs that have ended since. What they have written is visible to the caller.
+  /// Writes the cookies of up to `out.size()` newly completed jobs to `out`, and returns their number. The results of
+  /// these jobs are visible to the caller.
   virtual std::size_t poll(std::span<std::uint64_t> out) = 0;
 
-  /// A part of a job, done by the caller, who has nothing better to do. Takes some ten microseconds. False: there is
-  /// none that nobody has begun, and the caller may sleep.
+  /// Computes a part of a job on the calling thread, in some ten microseconds. Returns false if every part has been
+  /// started, so that the caller may sleep.
   virtual bool help() = 0;
 
-  /// Waits until every job has ended; poll() still reports them. For the end of an engine.
+  /// Waits until every job has ended. poll() still reports these jobs. Called by the engine's destructor.
   virtual void drain() = 0;
 };
 

@@ -15,10 +15,10 @@ bool matches(const posted_message& wanted, rank source, std::int64_t tag) {
   return (wanted.peer == k_no_rank || wanted.peer == source) && (wanted.tag == k_any_tag || wanted.tag == tag);
 }
 
-/// A link's number among the cookies of its mailbox.
+/// Returns the number of a link among the cookies of its mailbox.
 std::uint64_t number_of(rank peer, bool is_out) { return static_cast<std::uint64_t>(peer) << 1 | (is_out ? 1u : 0u); }
 
-/// nullptr: there is none.
+/// Allocates memory for a message. Returns nullptr if no memory is left.
 std::unique_ptr<std::byte[]> memory_for(std::uint64_t bytes) {
   return std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes]);
 }
@@ -60,7 +60,7 @@ mailbox::mailbox(engine& runs, membership_ptr members)
   }
 }
 
-// The medium may still write to what was being brought: that memory is never given back.
+// If the medium may still write to a message that is being fetched, the memory of that message is never freed.
 mailbox::~mailbox() {
   engine_.drop_sink(*this);
   if (why_) return;
@@ -99,7 +99,7 @@ void mailbox::refuse(const failure& why) {
   for (posted_message* const one : all) one->is_refused = true, end_as_lost(*one, why.peer, why.code);
 }
 
-// --- what is posted -------------------------------------------------------------------------------------------------
+// --- posting --------------------------------------------------------------------------------------------------------
 
 void mailbox::post(posted_message& one) {
   ++under_way_;
@@ -177,7 +177,7 @@ void mailbox::deliver(posted_message& to, const kept_message& from) {
   end(to, status::ok);
 }
 
-/// The receive that a message is for, which is no longer one of those that wait; nullptr: there is none.
+/// Removes and returns the posted receive that matches a message, or nullptr.
 posted_message* mailbox::take_receive(rank source, std::int64_t tag) {
   const auto found =
       std::ranges::find_if(receives_, [&](const posted_message* one) { return matches(*one, source, tag); });
@@ -222,7 +222,7 @@ void mailbox::send_waiting(rank peer) {
 
 // --- receiving ------------------------------------------------------------------------------------------------------
 
-/// Takes what has come, one message after the other, until the next one has yet to come.
+/// Takes the messages that have arrived, one after the other, and arms the edge for the next message.
 void mailbox::listen(rank peer) {
   line& from = line_of(peer);
   while (from.in_verdict == status::ok) {
@@ -232,7 +232,8 @@ void mailbox::listen(rank peer) {
   }
 }
 
-/// Whether the message is here. Where it is longer than its room, or there is no memory to keep it, it is dropped.
+/// Fetches an announced message into its receive, or into memory of the mailbox. Drops a message that is longer than
+/// its receive, or for which no memory is left. Returns whether the message is here.
 bool mailbox::take_announced(rank peer, const arrival& news) {
   line& from = line_of(peer);
   from.arriving = {.source = peer, .tag = static_cast<std::int64_t>(news.tally.offers), .bytes = news.bytes};
@@ -252,7 +253,7 @@ bool mailbox::take_announced(rank peer, const arrival& news) {
   return true;
 }
 
-/// Somebody may have asked for it since it was announced.
+/// Delivers a fetched message. A matching receive may have been posted since the message was announced.
 void mailbox::take_fetched(rank peer) {
   line& from = line_of(peer);
   from.is_fetching = false;
@@ -285,7 +286,7 @@ void mailbox::arrived(const completion& news) {
   listen(peer);
 }
 
-// --- for people and for the ranks that wait -------------------------------------------------------------------------
+// --- diagnosis ------------------------------------------------------------------------------------------------------
 
 wait_note mailbox::note_of(const posted_message& one) const {
   return {.instance = wait_note::k_message,
@@ -295,7 +296,7 @@ wait_note mailbox::note_of(const posted_message& one) const {
           .tag = static_cast<std::uint32_t>(one.tag)};
 }
 
-/// The ranks of which any could end the wait.
+/// Returns the ranks any of which could end the wait.
 std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
   if (one.peer != k_no_rank) return {one.peer};
   std::vector<rank> all;
@@ -312,9 +313,9 @@ std::string mailbox::describe_wait(const posted_message& one, rank* waits_for) c
   return text;
 }
 
-// --- ranks that are gone --------------------------------------------------------------------------------------------
+// --- lost ranks -----------------------------------------------------------------------------------------------------
 
-/// Whether somebody else may still send.
+/// Returns whether any other member may still send.
 bool mailbox::has_others() const {
   for (rank peer = 0; peer < members_->place().size; ++peer)
     if (peer != self() && lines_[static_cast<std::size_t>(peer)].in_verdict == status::ok) return true;
@@ -329,7 +330,8 @@ void mailbox::end_sends(rank peer, status verdict) {
   for (posted_message* const one : std::exchange(to.waiting, {})) end_as_lost(*one, peer, verdict);
 }
 
-/// Nothing will come from that rank. What is being brought ends by itself, if the medium may still write it.
+/// Ends the receives from a rank that sends nothing any more. A message that is being fetched ends by itself if the
+/// medium may still write it.
 void mailbox::end_receives(rank peer, status verdict) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok) return;
@@ -358,7 +360,7 @@ void mailbox::end_receives_from_anybody(rank culprit, status verdict) {
   });
 }
 
-/// Messages that are there, though nobody has looked.
+/// Takes messages that have arrived unnoticed.
 void mailbox::take_what_has_come(rank peer) {
   line& from = line_of(peer);
   if (from.in_verdict != status::ok || from.is_fetching || from.received == 0) return;
@@ -367,7 +369,7 @@ void mailbox::take_what_has_come(rank peer) {
   if (net_.receive(from.in, from.received, {}, news) && take_announced(peer, news)) listen(peer);
 }
 
-// Whoever waits for a message of anybody may have waited for one of that rank.
+// Receives from any sender fail, too, because they may have waited for a message of the lost rank.
 void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
@@ -379,7 +381,8 @@ void mailbox::lose(rank member) {
   end_receives_from_anybody(member, status::peer);
 }
 
-// It has sent all that it wanted to send; so whoever waits for anybody waits on while there is another.
+// A member that leaves has sent all its messages. So receives from any sender stay posted while another member may
+// send.
 void mailbox::leave(rank member, std::optional<round_no> last) {
   line& with = line_of(member);
   end_sends(member, status::peer);
@@ -391,7 +394,7 @@ void mailbox::leave(rank member, std::optional<round_no> last) {
   end_receives(member, status::peer);
 }
 
-// The peers live. Sends end when none of them reads this rank's memory; until then the driver calls again.
+// The peers are alive. Sends end when no peer reads this rank's memory, and until then the driver repeats this call.
 void mailbox::fail(status why, rank culprit) {
   const rank blamed = culprit == k_no_rank ? k_no_rank : members_->rank_of(culprit);
   if (!is_linked_) return refuse({why, std::string(text_of(why)), blamed});

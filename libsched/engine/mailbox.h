@@ -1,15 +1,16 @@
-// Point-to-point messages of a world, outside schedules.
+// A mailbox sends and receives point-to-point messages of a world, outside schedules.
 //
-// A mailbox has an edge to every other member and one from it, on which messages are rounds: the n-th message from a
-// rank is round n. So messages between two ranks arrive in the order in which they were sent, and what a transport does
-// for schedules (reading long messages where they are, credits, deaths) it does for messages.
+// A mailbox has an edge to and an edge from every other member. The n-th message on an edge is round n, so messages
+// between two ranks arrive in the order in which they were sent. The transport serves messages like rounds of
+// schedules: it reads long messages in place, limits messages by credits and detects dead ranks.
 //
-//     post(send) ── queued for its receiver ── on its way ── ended
-//     post(receive) ── queued ── matched ── brought ── ended
-//     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox's own
+//     post(send) ── queued for its receiver ── in flight ── ended
+//     post(receive) ── queued ── matched ── fetched ── ended
+//     a message arrives ── announced (tag, length) ── matched, or kept in memory of the mailbox
 //
-// A receive is matched with the first message, in the order of each sender, that has its tag. A message that nobody
-// has asked for is taken off its edge at once: what comes behind it may be what somebody waits for.
+// A receive matches the first message, in the order of each sender, that has its tag. A message without a matching
+// receive is unexpected. It is removed from its edge at once, because a receive may be posted for the message behind
+// it.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +31,26 @@ namespace lsched {
 inline constexpr std::int64_t k_any_tag = -1;
 inline constexpr std::uint64_t k_longest_message = std::uint64_t{1} << 45;
 
-/// A message that an application sends or waits for. It stays where it is until it has ended.
+/// A send or receive of the application. The object must stay in place until the message has ended.
 struct posted_message {
   bool is_sent = false;
-  rank peer = k_no_rank;        ///< whom to, or whom from; k_no_rank: anybody
-  std::int64_t tag = 0;         ///< k_any_tag: any
-  std::byte* memory = nullptr;  ///< of one that is sent only read
-  std::uint64_t bytes = 0;      ///< to send, or room for what is received
+  rank peer = k_no_rank;        ///< receiver or sender; k_no_rank: any sender
+  std::int64_t tag = 0;         ///< k_any_tag: any tag
+  std::byte* memory = nullptr;  ///< read only, if the message is sent
+  std::uint64_t bytes = 0;      ///< length of the message to send, or of the receive buffer
 
-  // Once it has ended, with a verdict of BOUNDS where what came was longer, and nothing of it is there:
-  rank source = k_no_rank;  ///< whom it came from, or who is to blame
+  // Valid once the message has ended. The error is BOUNDS if the message received was longer than `bytes`; its data is
+  // dropped.
+  rank source = k_no_rank;  ///< sender of the message, or rank to blame for the error
   std::int64_t tag_received = 0;
   std::uint64_t bytes_received = 0;
-  bool is_refused = false;  ///< the mailbox does not exist: refusal() says why
+  bool is_refused = false;  ///< the commit of the mailbox has failed: refusal() has the reason
   common_step progress{};
 };
 
 class mailbox final : public message_sink {
  public:
-  /// Reserves its edges; why() answers what was wrong.
+  /// Reserves the edges. On failure, why() has the reason.
   mailbox(engine& runs, membership_ptr members);
   ~mailbox() override;
   mailbox(const mailbox&) = delete;
@@ -57,26 +59,27 @@ class mailbox final : public message_sink {
   const std::optional<failure>& why() const { return why_; }
   member_address address() const { return net_.address_of(id_); }
 
-  /// The members have agreed: connects it to theirs, and moves what was posted meanwhile.
+  /// Connects the mailbox to those of the other members, after all have agreed, and starts the messages posted so far.
   status open(std::span<const member_address> all);
-  /// They have not: all that is posted ends with this, now and later.
+  /// Fails all messages posted so far and later, because the commit of the mailbox has failed.
   void refuse(const failure& why);
-  /// Any thread, once a message has ended that is_refused.
+  /// Returns the reason of refuse(). Any thread, once a message with `is_refused` has ended.
   const failure& refusal() const { return *refusal_; }
 
-  /// Sends or receives as soon as it can be. Where this throws, nothing was posted.
+  /// Posts a send or receive, which proceeds as soon as possible. If post() throws, nothing was posted.
   void post(posted_message& one);
 
-  /// Takes back what has not begun to move: it has ended as CANCELLED. False: it moves, and will end by itself.
+  /// Withdraws a message before its transfer begins. The message then ends as CANCELLED. Returns false if the transfer
+  /// has begun, and the message then ends by itself.
   bool take_back(posted_message& one);
 
-  /// Returns the note for the ranks that wait for this one while it waits for the message.
+  /// Returns the wait note that this rank publishes while it waits for the message.
   wait_note note_of(const posted_message& one) const;
 
-  /// Describes why the message has not ended, and names the rank to blame.
+  /// Describes what the message waits for, and sets `*waits_for` to the rank to blame.
   std::string describe_wait(const posted_message& one, rank* waits_for) const;
 
-  /// Whether nothing is posted that has not ended.
+  /// Returns whether every posted message has ended.
   bool is_idle() const { return under_way_ == 0; }
 
   const membership& members() const override { return *members_; }
@@ -87,26 +90,26 @@ class mailbox final : public message_sink {
   void fail(status why, rank culprit) override;
 
  private:
-  /// A message that came before anybody had asked for it.
+  /// An unexpected message, which arrived before a matching receive was posted.
   struct kept_message {
     rank source = k_no_rank;
     std::int64_t tag = 0;
     std::uint64_t bytes = 0;
     std::unique_ptr<std::byte[]> memory{};
-    bool is_lost = false;  ///< there was no memory for it
+    bool is_lost = false;  ///< dropped, because no memory was left
   };
 
-  /// What moves between this rank and another one.
+  /// The traffic between this rank and another member.
   struct line {
     link_id out = k_no_link, in = k_no_link;
     round_no sent = 0, received = 0;
-    std::deque<posted_message*> waiting{};  ///< to be sent; the first is on its way if `is_sending`
+    std::deque<posted_message*> waiting{};  ///< posted sends; the first is in flight if `is_sending`
     bool is_sending = false;
-    bool is_fetching = false;          ///< the announced message is being brought
-    posted_message* target = nullptr;  ///< of that message; null: it is kept
+    bool is_fetching = false;          ///< the announced message is being fetched
+    posted_message* target = nullptr;  ///< receive that matches the announced message; null: the message is kept
     kept_message arriving{};
-    std::optional<round_no> last{};                            ///< after this message none comes
-    status out_verdict = status::ok, in_verdict = status::ok;  ///< why nothing moves any more
+    std::optional<round_no> last{};                            ///< number of the last message; empty: not known
+    status out_verdict = status::ok, in_verdict = status::ok;  ///< errors that have ended a direction
   };
 
   line& line_of(rank peer) { return lines_[static_cast<std::size_t>(peer)]; }
@@ -137,7 +140,7 @@ class mailbox final : public message_sink {
   std::optional<failure> why_{};
   bool is_linked_ = false;
   std::optional<failure> refusal_{};
-  std::list<posted_message*> receives_;  ///< in the order in which they were posted
+  std::list<posted_message*> receives_;  ///< posted receives, in posting order
   std::list<kept_message> kept_;
   std::uint64_t under_way_ = 0;
   rank last_gone_ = k_no_rank;

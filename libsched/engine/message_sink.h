@@ -1,4 +1,5 @@
-// What has edges without a schedule: it gets the completions of its links from the engine.
+// The interface of an object that has edges but no schedule, such as a mailbox. The engine passes on the completions of
+// its links.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +10,27 @@
 
 namespace lsched {
 
-/// The engine's owner calls it, and nothing here blocks.
+/// Thread safety: only the engine's owner calls these functions. None of them blocks.
 class message_sink {
  public:
   virtual ~message_sink() = default;
 
   virtual const membership& members() const = 0;
 
-  /// Whether its edges are those of that attached instance.
+  /// Returns whether the sink has attached its edges as this instance of the endpoint.
   virtual bool owns(std::uint32_t instance) const = 0;
 
-  /// One of its links has a completion.
+  /// Handles a completion of one of the sink's links.
   virtual void arrived(const completion& news) = 0;
 
-  /// A member is lost.
+  /// Handles the loss of a member.
   virtual void lose(rank member) = 0;
 
-  /// A member has destroyed its end (cancellation::is_departure).
+  /// Handles the departure of a member, which has destroyed its end (cancellation::is_departure). Messages up to `last`
+  /// may still arrive. If `last` is empty, all messages have arrived.
   virtual void leave(rank member, std::optional<round_no> last) = 0;
 
-  /// The transport has failed, perhaps by a member's message.
+  /// Handles a failure of the transport. `culprit` is the transport rank to blame, or k_no_rank.
   virtual void fail(status why, rank culprit) = 0;
 };
 

@@ -1,10 +1,10 @@
-// The contract of a gate: rounds of an instance that begin when a stream of a device has come so far, and streams that
-// go on when rounds have ended. (docs/reference/device.md)
+// The interface of a gate between the rounds of an instance and the streams of a device. A round begins when a stream
+// has reached a point, and a stream continues when a round has ended. See docs/reference/device.md.
 //
 //     application: ask(stream, t) ─ call for t        engine: t is called for ─ is_open(t)? ─ round t ─ release(t)
 //     application: wait(stream, t)                              stream: waits until release(t) or later
 //
-// A round that nobody asked for by a stream finds its gate open.
+// If no stream has asked for a round, the round's gate is open.
 #pragma once
 
 #include "ops/base.h"
@@ -14,31 +14,33 @@ namespace lsched {
 
 class round_gate {
  public:
-  /// Rounds that may be asked for and not have ended.
+  /// The maximum number of unfinished rounds that were asked for.
   static constexpr round_no k_most_ahead = 16;
 
   virtual ~round_gate() = default;
 
-  // --- the application's side; any thread, one call at a time ---------------------------------------------------
+  // --- application's side: any thread, one call at a time ---------------------------------------------------------
 
-  /// The round, which has not been called for, is to begin when all that is in the stream by now has been done. Never
-  /// blocks. CONSTRAINT: a stream of another device; UNSUPPORTED: one that is being captured; ARGUMENT; DEVICE.
+  /// Asks that `round` begin when all work that is in the stream by now has completed. Must precede the call for the
+  /// round. Never blocks. Returns CONSTRAINT for a stream of another device, UNSUPPORTED for a stream that is being
+  /// captured, ARGUMENT or DEVICE.
   virtual status ask(void* stream, round_no round) = 0;
 
-  /// What is put into the stream from now on is done after release(round). Never blocks. PENDING: this device's streams
-  /// cannot wait, and the caller has to. Others as ask().
+  /// Delays all work that is put into the stream from now on until release(round). Never blocks. Returns PENDING if
+  /// streams of this device cannot wait, in which case the caller must wait. Other errors are those of ask().
   virtual status wait(void* stream, round_no round) = 0;
 
-  // --- the engine's owner's ---------------------------------------------------------------------------------------
+  // --- side of the engine's owner ---------------------------------------------------------------------------------
 
-  /// OK: the round may begin. PENDING. DEVICE: the device has failed.
+  /// Returns OK if the round may begin, PENDING if not yet, and DEVICE if the device has failed.
   virtual status is_open(round_no round) = 0;
 
-  /// Rings this rank's doorbell when the gate of the round opens, if it is the first time; perhaps not if it is open
-  /// already, so the caller looks once more. False: nobody will ring.
+  /// Makes this rank's doorbell ring when the gate of the round opens. Only the first call for a round has an effect.
+  /// The doorbell may not ring if the gate is already open, so the caller must look once more. Returns false if the
+  /// doorbell will not ring.
   virtual bool arm(round_no round) = 0;
 
-  /// Streams that wait for rounds up to this one go on. Any thread.
+  /// Lets streams continue that wait for rounds up to this round. Any thread.
   virtual void release(round_no round) = 0;
 };
 

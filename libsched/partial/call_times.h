@@ -1,7 +1,9 @@
-// When the application called for its last rounds: it writes, the engine reads, and neither waits for the other.
+// The times at which the application called for its last rounds. The application writes, the engine reads, and neither
+// waits for the other.
 //
-// A ring of times and the round of the newest. The reader takes a time and then looks whether the writer may have come
-// round to its place meanwhile; whoever reads the newer time also sees that.
+// The times are a ring buffer, with the round of the newest time. The reader loads a time and then checks whether the
+// writer may have reached that place again. By release and acquire, a reader that loads a newer time also sees that the
+// writer has reached it.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +20,7 @@ class call_times {
  public:
   static constexpr round_no k_kept = 1024;
 
-  /// Application: calls now for `round`, and for those before it that it has not called for.
+  /// Application: records a call at `now_ns` for `round`, and for the rounds before it that were not called for.
   void note(round_no round, std::uint64_t now_ns) {
     for (round_no next = last_.load(std::memory_order_relaxed) + 1; next <= round; ++next) {
       times_[next % k_kept].store(now_ns, std::memory_order_release);
@@ -26,18 +28,18 @@ class call_times {
     }
   }
 
-  /// Engine: the last round that was called for.
+  /// Engine: returns the last round that was called for.
   round_no last() const { return last_.load(std::memory_order_acquire); }
 
-  /// Engine: of a round up to last(), unless so many were called for since that its time is gone.
+  /// Engine: returns the time of the call for a round up to last(), unless a later call may have overwritten it.
   std::optional<std::uint64_t> of(round_no round) const {
     const std::uint64_t time_ns = times_[round % k_kept].load(std::memory_order_acquire);
-    if (last() + 1 >= round + k_kept) return std::nullopt;  // the next one may be written in its place
+    if (last() + 1 >= round + k_kept) return std::nullopt;  // the next call may be writing in its place
     return time_ns;
   }
 
-  /// Application: the median time between two of its last calls, up to 64; none before there were 8 such times. Rounds
-  /// that a call has left out are no calls.
+  /// Application: returns the median time between successive calls, over the last 64 at most. Returns nothing before
+  /// there are 8 such times. Rounds that were called for together with a later round do not count.
   std::optional<std::uint64_t> median_between() const {
     constexpr std::size_t k_most = 64;
     constexpr std::ptrdiff_t k_least = 8;

@@ -21,7 +21,7 @@ std::optional<std::uint32_t> spares::take() {
 
 namespace {
 
-/// Calls `act` with each part that is not empty, and where its bytes begin in the whole.
+/// Calls `act` with each part that is not empty, and its offset and size in bytes.
 template <class Byte, class Act>
 void for_each_part(std::span<const part<Byte>> parts, const combiner& how, Act&& act) {
   const std::uint64_t element = how.count == 0 ? 0 : how.bytes / how.count;
@@ -42,7 +42,7 @@ void contribution::load(const std::byte* saved, std::uint64_t offers, round_no c
 }
 
 void contribution::deposit(std::span<const source_part> gradient, std::uint64_t offers, round_no call) {
-  const auto spare = spares_.take();  // the engine holds at most one buffer, and one is pending
+  const auto spare = spares_.take();  // never empty: the engine holds one buffer at most, and one is pending
   pending& fresh = buffers_[*spare];
   if (const auto waiting = pending_.look()) {
     const default_float_mode here;
@@ -78,7 +78,7 @@ void contribution::prepare(std::uint64_t begin, const source_part& one) {
 }
 
 void contribution::commit(round_no call) {
-  if (!prepared_) prepared_ = spares_.take();  // of no elements at all
+  if (!prepared_) prepared_ = spares_.take();  // a gradient without elements
   const std::uint32_t made = *std::exchange(prepared_, std::nullopt);
   buffers_[made].offers = 1;
   buffers_[made].since = call;
@@ -98,7 +98,8 @@ std::uint64_t contribution::withdraw() {
   return offers;
 }
 
-// What is pending is only read, also by a capture; and nobody but the application writes a buffer.
+// A capture may take the buffer meanwhile, but pending and captured buffers are only read. Only the application writes
+// to contribution buffers.
 std::uint64_t contribution::save(std::byte* into) const {
   const auto waiting = pending_.look();
   if (!waiting) return 0;
@@ -143,8 +144,8 @@ delivery::delivery(combiner how, lag_rule lag, std::span<std::byte* const> memor
   writing_ = *spares_.take();
 }
 
-// Without room the last result that waits makes way. If it is not there, the application has just taken it, and before
-// it all others: then there is room.
+// Publishes a result. If the queue is full, the last queued result is merged into the new one. If that place is empty,
+// the application has just taken the result, and all results before it, so that there is room.
 std::byte* delivery::publish(std::byte* data, const delivered& what) {
   slot& fresh = slots_[writing_];
   fresh.data = data;
@@ -161,7 +162,7 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   }
   at(queued_ - 1).put(writing_);
   published_.store(what.to, std::memory_order_release);
-  // As many as wait at most, one with the application, and one that is kept: another is spare.
+  // At most `results` buffers are queued, one is with the application, and one may be kept. So a spare buffer exists.
   if (is_combined)
     kept_ = uncollected;
   else if (uncollected)
@@ -170,7 +171,8 @@ std::byte* delivery::publish(std::byte* data, const delivered& what) {
   return slots_[writing_].data;
 }
 
-// Answers whether the data of both was combined; in the memory of the older one, so that the newest stays as it is.
+// Merges an older result into a newer one. Returns whether data was combined. Combined data lies in the memory of the
+// older result, so that the newest result stays unchanged.
 bool delivery::absorb(slot& into, slot& older) {
   into.what.from = older.what.from;
   into.what.mine += older.what.mine;
@@ -207,9 +209,9 @@ void delivery::give_back() {
   if (lent_) spares_.put(*std::exchange(lent_, std::nullopt));
 }
 
-// While the engine exchanges the last result for a newer one, its place is empty for a moment: that is no reason to
-// answer "nothing new". The wait is for one publish at most, which waits for nobody. What was lent before is given back
-// first, since there is no buffer for two.
+// While the engine replaces the last result by a newer one, its place is empty for a moment, which does not mean
+// "nothing new". The wait is for one publish at most, and publish never waits. The previous loan is given back first,
+// because there is no buffer for two loans.
 std::optional<delivery::loan> delivery::borrow() {
   for (;;) {
     const round_no published = published_.load(std::memory_order_acquire);

@@ -17,7 +17,8 @@ void count_contributors(partial_figures& into, std::uint64_t contributors, std::
 
 }  // namespace
 
-// Whether the call has come is decided here, once. One that comes a moment later is late, however soon it is counted.
+// Decides once whether the call for the round is in time. A call that comes a moment later is late, even if it is
+// counted soon.
 void partial_stats::enter(round_no round, std::uint64_t now_ns) {
   entered_ = round;
   gates_[round % call_times::k_kept] = now_ns;
@@ -43,7 +44,7 @@ const partial_figures& partial_stats::figures() {
   return figures_;
 }
 
-// Whoever is far behind calls for rounds whose gate is forgotten: these are only counted.
+// A rank that is far behind calls for rounds whose gate times are overwritten. Such calls are counted without a time.
 void partial_stats::count_late_up_to(round_no round) {
   const round_no end = std::min(calls.last(), round);
   if (end <= counted_) return;

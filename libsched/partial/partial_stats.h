@@ -1,7 +1,7 @@
-// What one rank has seen of a partial schedule's rounds: who was in them, when its own calls came, and what null has
-// saved.
+// Statistics of one rank about the rounds of a partial schedule: contributors, the times of this rank's calls, and the
+// bytes that null messages have saved.
 //
-// Belongs to the engine's owner, but for the times of calls. It has no clock: whoever writes brings the time.
+// Thread safety: only the engine's owner may access the statistics, except `calls`. Callers pass the time.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace lsched {
 
-/// How often values of each size came. Bin b holds the values of b binary digits: bin 0 zeros, bin b those from 2^(b-1)
-/// to 2^b - 1, the last one also all that are larger.
+/// A histogram of values. Bin 0 counts zeros, and bin b counts values from 2^(b-1) to 2^b - 1. The last bin also counts
+/// all larger values.
 struct histogram {
   static constexpr std::size_t k_bins = 40;
 
@@ -31,7 +31,7 @@ struct histogram {
   }
 };
 
-/// Of the rounds that are over.
+/// Statistics of finished rounds.
 struct partial_figures {
   static constexpr std::size_t k_most_contributors = 64;
 
@@ -41,25 +41,26 @@ struct partial_figures {
   std::uint64_t contributors_sum = 0;
   std::uint64_t contributors_min = 0;
   std::uint64_t contributors_max = 0;
-  /// Rounds by contributors; in a world of more than 64 ranks in 64ths of it, rounded up.
+  /// Number of rounds for each number of contributors. In a world of more than 64 ranks, by contributors in 64ths of
+  /// the world, rounded up.
   std::array<std::uint64_t, k_most_contributors + 1> contributors{};
-  histogram staleness;  ///< of this rank's contributions, one a round
+  histogram staleness;  ///< of this rank's contributions, one value a round
 
-  // --- this rank's calls, against its gate: the moment its contribution was captured ---
+  // --- this rank's calls, relative to its gate: the moment when its contribution was captured ---
   std::uint64_t in_time = 0;
   std::uint64_t late = 0;
-  histogram early_ns;  ///< of those in time, as far as their times are still known
-  histogram late_ns;   ///< likewise
+  histogram early_ns;  ///< of calls in time whose times are still known
+  histogram late_ns;   ///< of late calls whose times are still known
 
   histogram completion_ns;  ///< from the gate to the end of the round
 
-  // --- messages this rank has sent, those of open rounds too ---
+  // --- messages that this rank has sent, including those of open rounds ---
   std::uint64_t messages_sent = 0;
   std::uint64_t nulls_sent = 0;
   std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_saved = 0;  ///< that null messages would have had
+  std::uint64_t bytes_saved = 0;  ///< payload that null messages did not send
 
-  /// Rounds that this rank has not called for.
+  /// Returns the number of rounds that this rank did not call for.
   std::uint64_t uncalled() const { return rounds - in_time - late; }
 };
 
@@ -75,13 +76,13 @@ class partial_stats {
     (is_null ? figures_.bytes_saved : figures_.bytes_sent) += bytes;
   }
 
-  /// This rank enters a round: its contribution is captured next.
+  /// Records that this rank enters a round, just before the capture of its contribution.
   void enter(round_no round, std::uint64_t now_ns);
 
-  /// The round it has entered is over.
+  /// Records the end of the round that this rank has entered.
   void finish(const delivered& what, std::uint64_t now_ns);
 
-  /// With the calls that have come since the last round.
+  /// Returns the statistics, including calls since the last round.
   const partial_figures& figures();
 
  private:
@@ -89,9 +90,9 @@ class partial_stats {
 
   const std::uint64_t ranks_;
   partial_figures figures_;
-  round_no counted_ = 0;  ///< all calls for rounds up to this one are
+  round_no counted_ = 0;  ///< all calls for rounds up to this round are counted
   round_no entered_ = 0;
-  bool is_in_time_ = false;  ///< the call for the round entered
+  bool is_in_time_ = false;  ///< the call for round entered_ came in time
   std::array<std::uint64_t, call_times::k_kept> gates_{};
 };
 

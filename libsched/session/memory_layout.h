@@ -1,4 +1,4 @@
-// Which of a schedule's inputs and outputs share memory.
+// The layout of a schedule's inputs and outputs: which of them share memory.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace lsched {
 
-/// A schedule is made for memory in place, or for memory that does not overlap (postcondition/aliasing.h). Memory that
-/// is bound later has to have the same layout. Empty buffers lie anywhere.
+/// The layout for which a schedule was created: either in place, or without overlap (postcondition/aliasing.h). Memory
+/// that is bound later must have the same layout. Empty buffers may lie anywhere.
 struct memory_layout {
   bool in_place = false;            ///< the k-th input and the k-th output share memory, for every k
-  std::int64_t aliasing_bytes = 0;  ///< in place, from the first output's beginning to the first input's; others: 0
+  std::int64_t aliasing_bytes = 0;  ///< in place: distance from the first output to the first input; for others 0
 
-  /// Whether a first input and a first output lie like that.
+  /// Returns whether a first input and a first output have this layout.
   bool fits(std::span<const std::byte> input, std::span<const std::byte> output) const;
 
-  /// Why a schedule's memory does not lie like that; nothing if it does. Outputs overlap with nothing; in place, each
-  /// shares memory with the input of its number, and with that alone.
+  /// Returns the reason why the memory does not have this layout, or nothing if it does. Outputs must not overlap each
+  /// other, nor any input. In place, each output shares memory with the input of its number, and with no other input.
   std::optional<std::string> words_for_misfit(const schedule& program, const binding& memory) const;
 };
 
-/// The layout of a caller's own schedule, by the memory that it is given first: in place where the input and the output
-/// of a number, the first of which neither is empty, begin together; or, of number 0, lie one within the other,
-/// elements on elements.
+/// Returns the layout of a schedule built by hand, from the memory that is bound first. The first pair of an input and
+/// an output of the same number that are both not empty decides. The layout is in place if the two begin together. Pair
+/// 0 is also in place if one buffer lies within the other, elements on elements.
 memory_layout layout_of(const schedule& program, const binding& memory);
 
 }  // namespace lsched

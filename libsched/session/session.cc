@@ -19,7 +19,7 @@ status point_parts(std::vector<Part>& parts, Pointers buckets) {
   return status::ok;
 }
 
-// Rounds are numbered here as the application counts them (counted in instance.h).
+// Rounds in this file are in the application's numbering (counted() in instance.h).
 round_no finished_of(const instance& one) { return counted(one, one.finished.load()); }
 bool is_over(const instance& one, round_no round) { return finished_of(one) >= round; }
 
@@ -35,7 +35,7 @@ session::session(engine& runs, const session_instances& all, divisor by, std::sp
     offered_.push_back({nullptr, contribution_buffer().count});
     collected_.push_back({nullptr, result_buffer().count});
   }
-  prepared_.resize(offered_.size());  // offers allocate nothing
+  prepared_.resize(offered_.size());  // here, because offers allocate nothing
 }
 
 status session::parts_of(const void* const* buckets, std::span<const source_part>* parts) {
@@ -65,7 +65,7 @@ const char* session::why_no_offer() const {
          "or call lsched_withdraw";
 }
 
-// Answers whether it has posted: the round is not over yet.
+// Calls for the next round. If that round is not over yet, posts to the engine and returns true.
 bool session::call_next(round_no* round) {
   instance& rounds = *all_.rounds;
   *round = called_of(rounds) + 1;
@@ -85,7 +85,7 @@ status session::offer(std::span<const source_part> contribution, round_no* round
   return status::ok;
 }
 
-// No post: the engine looks at calls for rounds that are not over. Skipped rounds have no times of calls
+// Does not post, because the engine need not see calls for rounds that are over. Skipped rounds have no times of calls
 // (call_times::note), so they do not count in the median of deadline(auto).
 status session::skip(round_no last, std::uint64_t* skipped) {
   if (const status why = may_offer(); why != status::ok) return why;
@@ -124,7 +124,7 @@ status session::withdraw(std::uint64_t* offers) {
   return status::ok;
 }
 
-// --- what is pending, as bytes ---------------------------------------------------------------------------------------
+// --- images of pending contributions ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -169,7 +169,7 @@ std::optional<failure> session::load_pending(std::span<const std::byte> image) {
 
 // --- results ---------------------------------------------------------------------------------------------------------
 
-/// Nothing: all has been collected up to the last round that was.
+/// Returns the report of a collect. If `got` is empty, nothing new was collected.
 collect_report session::report_of(const std::optional<delivered>& got) const {
   const instance& rounds = *all_.rounds;
   const round_no last = rounds.results->collected(), over = finished_of(rounds);
@@ -178,7 +178,7 @@ collect_report session::report_of(const std::optional<delivered>& got) const {
           over == k_last_round ? counted(rounds, rounds.round) : std::max(over, last)};
 }
 
-/// What a result is divided by; 1: nothing.
+/// Returns the divisor of a result.
 std::uint64_t session::divisor_of(const delivered& got) const {
   if (got.null) return 1;
   switch (divisor_) {
@@ -196,7 +196,8 @@ void session::divide(const delivered& got, std::span<const target_part> result) 
   for (const target_part& one : result) find_divide(result_buffer().type)(one.data, one.data, one.count, by);
 }
 
-/// Beside the result, which others may need as it is (docs/reference/shrink.md).
+/// Returns the divided result, in separate memory, because other ranks may need the original result
+/// (docs/reference/shrink.md).
 const std::byte* session::divided(const delivery::loan& result) {
   const std::uint64_t by = divisor_of(result.what);
   if (by == 1 || result_buffer().count == 0) return result.data;
@@ -205,14 +206,14 @@ const std::byte* session::divided(const delivery::loan& result) {
   return view_.data();
 }
 
-/// The first result that was not collected; without parts it is dropped.
+/// Takes the first uncollected result. Without parts, the result is dropped.
 std::optional<delivered> session::take(std::span<const target_part> into) {
   const auto got = all_.rounds->results->collect(into);
   if (got) divide(*got, into);
   return got;
 }
 
-/// The result that a flush has taken. Nothing new, if it was handed out before.
+/// Hands out the result that a flush has taken. After the first time, reports nothing new.
 collect_report session::hand_out(std::span<const target_part> into) {
   if (!taken_.what.null) all_.rounds->results->copy(sum_.data(), into);
   const collect_report report = taken_;
@@ -220,8 +221,9 @@ collect_report session::hand_out(std::span<const target_part> into) {
   return report;
 }
 
-/// How long this rank waits in the round at most; nothing: until all ranks have called. With deadline(auto) a fifth of
-/// the median time between two of its calls. That time includes the wait, so a wait adds a quarter to a step at most.
+/// Returns the longest time that this rank waits in the round, or nothing if it waits until all ranks have called. With
+/// deadline(auto), this is a fifth of the median time between two calls. That time includes the wait, so a wait adds at
+/// most a quarter to a step.
 std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   constexpr std::uint64_t k_share = 5;
   const instance& rounds = *all_.rounds;
@@ -235,7 +237,7 @@ std::optional<std::uint64_t> session::longest_wait_ns(round_no round) {
   return auto_wait_ns_;
 }
 
-/// A round that this rank has called for. It is not waited for longer than the deadline says.
+/// Awaits a round that this rank has called for, until the deadline at most.
 call_progress session::await_own(round_no round) {
   instance& rounds = *all_.rounds;
   call_progress now = await(rounds, round);
@@ -269,10 +271,10 @@ call_progress session::collect_view(round_no round, const std::byte** result, co
   return {};
 }
 
-// --- what all ranks do together --------------------------------------------------------------------------------------
+// --- collective calls ------------------------------------------------------------------------------------------------
 
 call_progress session::await(const instance& one, round_no round) {
-  const status verdict = one.verdict.load();  // first: an instance may fail after the round
+  const status verdict = one.verdict.load();  // loaded first, because an instance may fail after the round
   if (is_over(one, round)) return {};
   return {verdict == status::ok ? status::pending : verdict, &one, uncounted(one, round)};
 }
@@ -293,7 +295,7 @@ call_progress session::validate(common_call wanted) const {
   return {};
 }
 
-/// Tells the others a number. A round of the agreement waits for every rank that has not left.
+/// Contributes a number to the next round of the agreement, which waits for every remaining rank.
 void session::say(round_no number) {
   instance& agreement = *all_.agreement;
   const round_no next = called_of(agreement) + 1;
@@ -301,7 +303,7 @@ void session::say(round_no number) {
   call(agreement, next);
 }
 
-/// The largest number that was said.
+/// Sets `largest` to the maximum of all numbers, once that round is over.
 call_progress session::hear(round_no& largest) {
   instance& agreement = *all_.agreement;
   const call_progress now = await(agreement, called_of(agreement));
@@ -309,9 +311,9 @@ call_progress session::hear(round_no& largest) {
   return now;
 }
 
-/// Makes a round, the same for all, that nobody has called for and whose contribution no rank had given before it came
-/// here: so everything is in it or before it. (A rank that leaves meanwhile may start rounds; what is here goes into
-/// the first of them.)
+/// Runs a round that all ranks agree on. When a rank enters the call, no rank has called for that round or captured a
+/// contribution for it. So all earlier offers are in that round or before. If a rank leaves meanwhile, it may start
+/// rounds, and the first of them takes the pending offers.
 call_progress session::make_common_round() {
   instance& rounds = *all_.rounds;
   if (stage_ == stage::none) {
@@ -328,7 +330,7 @@ call_progress session::make_common_round() {
   return stage_ == stage::called ? await(rounds, target_) : call_progress{};
 }
 
-/// Nobody goes on before everybody has taken the result: until then there is no later one to take.
+/// No rank continues before all ranks have taken the result. Until then no later result can exist.
 call_progress session::flush(std::span<const target_part> result, collect_report* report) {
   if (const call_progress why = validate(common_call::flush); why.answer != status::ok) return why;
   call_ = common_call::flush;
@@ -348,8 +350,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
   return {};
 }
 
-/// The weights go through an instance of their own that waits for every rank. No rank comes to that before it has
-/// dropped what it had not collected.
+/// The weights go through the instance `mean`, which waits for every rank. Each rank drops its uncollected results
+/// before that.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
   if (all_.mean == nullptr) return {.answer = status::unsupported, .reason = "made without averages_weights"};
@@ -387,7 +389,7 @@ void session::leave() {
 
 call_progress session::drain() const {
   for (const instance* one : {all_.rounds, all_.agreement, all_.mean}) {
-    if (one == nullptr) continue;  // removed by an earlier attempt, or never there
+    if (one == nullptr) continue;  // removed by an earlier attempt, or never created
     if (const call_progress now = await(*one, k_last_round); now.answer == status::pending) return now;
   }
   return {};

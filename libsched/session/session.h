@@ -1,20 +1,19 @@
-// A partial schedule as one rank uses it: what the rank offers and collects, and the calls that all ranks make
-// together.
+// A session is one rank's view of a partial schedule: its offers and collects, and the collective calls.
 //
-// A session is above the engine and below whoever waits. No function here waits: a call that has to answers PENDING and
-// names the round it needs. The caller waits for that round in its own way (the product by the driver, tests by
-// stepping all ranks) and calls again; a caller that gives up may do so, too, and the same call goes on from where it
-// was.
+// No function here waits. A call that would have to wait returns PENDING and the round that it needs. The caller waits
+// for that round in its own way (the library by the driver, tests by stepping all ranks) and calls again. A caller that
+// has given up may also call again later, and the call continues where it stopped.
 //
 //     flush        agree on a round ── call for it ── wait ── take the result ── wait until all ranks have taken theirs
 //     model_sync   agree on a round ── call for it ── wait ── drop all results ── mean of the weights
 //
-// To agree, every rank that has not left says how far it has come, in a round of an instance of their own (`agreement`,
-// activation full, maximum of one u64); the round after the largest number is one that nobody has called for, and whose
-// contribution no rank had given before it came here. So everything that was offered is in that round or before it.
+// To agree on a round, every remaining rank contributes a number to a round of the instance `agreement` (activation
+// full, maximum of one u64). The number is the last round that the rank has called for, finished or captured for. When
+// a rank enters the call, no rank has called for the round after the maximum, or captured a contribution for it. So
+// everything that was offered before is in that round or an earlier one.
 //
-// Registers and hand-overs are those of instance.h, and so are the threads: one at a time offers, one at a
-// time collects, and the calls that all ranks make together are both.
+// Thread safety: as for an instance (instance.h), one thread at a time may offer, and one may collect. A collective
+// call is both an offer and a collect.
 #pragma once
 
 #include <array>
@@ -29,21 +28,21 @@
 
 namespace lsched {
 
-/// What results are divided by when they are collected.
+/// The divisor of results when they are collected.
 enum class divisor : std::uint8_t {
   none,
-  ranks,         ///< the size of the world that the session was made in, also after it has gone on in a smaller one
-  contributors,  ///< of the round; lag_policy::latest only
-  offers,        ///< that are in the result
+  ranks,         ///< size of the world in which the session was created, even after a move to a smaller world
+  contributors,  ///< contributors of the round; lag_policy::latest only
+  offers,        ///< offers in the result
 };
 
 /// The instances of one session, committed by all ranks in this order.
 struct session_instances {
-  instance* rounds = nullptr;     ///< whose contributions and results these are
+  instance* rounds = nullptr;     ///< the instance of the contributions and results
   instance* agreement = nullptr;  ///< activation full: the maximum of one u64
   instance* mean = nullptr;       ///< activation full: the sum of weights; null: model_sync is UNSUPPORTED
 
-  /// From two or three instances, in that order; and the other way round.
+  /// Creates the struct from two or three instances in that order. in_order() is the inverse.
   static session_instances of(std::span<instance* const> all) {
     return {all[0], all[1], all.size() > 2 ? all[2] : nullptr};
   }
@@ -54,102 +53,104 @@ struct session_instances {
   }
 };
 
-/// What a collect has delivered.
+/// The outcome of a collect.
 struct collect_report {
-  delivered what{};    ///< `from` == `to`: nothing new. Null: there is no result
-  round_no round = 0;  ///< the last round that is over; of a flush the same on all ranks
+  delivered what{};    ///< `from` == `to`: nothing new. Null: no result
+  round_no round = 0;  ///< the last round that is over; after a flush equal on all ranks
 };
 
-/// How far a call has come.
+/// The progress of a call.
 struct [[nodiscard]] call_progress {
   status answer = status::ok;         ///< PENDING: call again once `round` of `awaited` is over
-  const instance* awaited = nullptr;  ///< of PENDING and of a failed instance's verdict
+  const instance* awaited = nullptr;  ///< set with PENDING and with the error of a failed instance
   round_no round = 0;
-  std::string_view reason{};   ///< of STATE and UNSUPPORTED, for people; static
-  std::uint64_t again_ns = 0;  ///< of PENDING: call again then at the latest, by the steady clock; 0: no matter when
+  std::string_view reason{};   ///< human-readable, with STATE and UNSUPPORTED; static
+  std::uint64_t again_ns = 0;  ///< with PENDING: call again by this time of the steady clock; 0: no limit
 };
 
 class session {
  public:
-  /// `engine` runs the instances. `buckets`: elements of each part that contributions and results are cut into, for the
-  /// calls that take one pointer a part; empty: one part.
+  /// Creates a session on instances of the engine `runs`. `buckets` has the number of elements of each part of a
+  /// contribution and a result, for calls that take one pointer per part. Empty means one part.
   session(engine& runs, const session_instances& all, divisor by, std::span<const std::uint64_t> buckets = {});
 
   const buffer& contribution_buffer() const { return all_.rounds->program->buffers()[all_.rounds->input_buffer]; }
   const buffer& result_buffer() const { return all_.rounds->program->buffers()[all_.rounds->output_buffer]; }
   const instance& rounds() const { return *all_.rounds; }
-  /// That a contribution and a result are cut into.
   std::size_t number_of_parts() const { return offered_.size(); }
   bool averages_weights() const { return all_.mean != nullptr; }
-  /// In the middle of flush or model_sync.
+  /// Returns whether a flush or model_sync is incomplete on this rank.
   bool is_in_common_call() const { return stage_ != stage::none; }
 
-  /// The parts of a contribution or a result, one pointer each; until the next call. ARGUMENT: a part that is not empty
-  /// has none.
+  /// Sets `*parts` to the parts of a contribution or a result, with one pointer each. Valid until the next call.
+  /// Returns ARGUMENT if a part that is not empty has a null pointer.
   status parts_of(const void* const* buckets, std::span<const source_part>* parts);
   status parts_of(void* const* buckets, std::span<const target_part>* parts);
 
-  /// Deposits a contribution, or none, and calls for the next round, *round. Posts to the engine if that round is not
-  /// over yet: *is_posted. STATE after leave(), or in the middle of flush or model_sync.
+  /// Deposits a contribution, unless it is empty, and calls for the next round, `*round`. If that round is not over
+  /// yet, posts to the engine and sets `*is_posted`. Returns STATE after leave(), during an incomplete flush or
+  /// model_sync, or between prepare() and offer_prepared().
   status offer(std::span<const source_part> contribution, round_no* round, bool* is_posted);
 
-  /// Returns why an offer, or a call beside offers, was refused with STATE.
+  /// Returns the reason why an offer, or a related call, was refused with STATE.
   const char* why_no_offer() const;
 
-  /// The rounds up to `last` that are over count as called for; *skipped = the number of these rounds. The next offer
-  /// calls for a round after them. STATE as offer().
+  /// Counts the finished rounds up to `last` as called for, and sets `*skipped` to the number of these rounds. The next
+  /// offer calls for a later round. Returns STATE after leave(), or during an incomplete flush or model_sync.
   status skip(round_no last, std::uint64_t* skipped);
 
-  /// Takes over a bucket of a contribution that is put together while others of it are still computed; offer_prepared()
-  /// deposits the whole and calls, once it has all of them. ARGUMENT: no such bucket, or no data. STATE as offer().
+  /// Copies a bucket of a contribution while other buckets are still computed. Once all buckets are copied,
+  /// offer_prepared() deposits the contribution and calls for a round. Returns ARGUMENT for an invalid bucket or
+  /// missing data, and STATE as skip().
   status prepare(std::uint32_t bucket, const void* data);
   status offer_prepared(round_no* round, bool* is_posted);
 
-  /// What is pending, as bytes for a machine of the same byte order; and what was pending when such an image was made,
-  /// beside what is. ARGUMENT, VERSION, MISMATCH: nothing has changed. STATE as offer().
+  /// Returns the pending contribution as an image for machines of the same byte order. load_pending() adds such an
+  /// image to the pending contribution. Returns ARGUMENT, VERSION or MISMATCH, or STATE as offer(), in which case
+  /// nothing has changed.
   std::vector<std::byte> save_pending() const;
   std::optional<failure> load_pending(std::span<const std::byte> image);
 
-  /// Once `round` is over: the first result that was not collected, divided. Without parts it is dropped. In the middle
-  /// of a flush that has taken its result, that one.
-  /// With a deadline that has passed, starts the round.
+  /// Once `round` is over, collects the first uncollected result, divided. Without parts, the result is dropped. During
+  /// a flush that has taken its result, collects that result. If the round's deadline has passed, starts the round.
   call_progress collect(round_no round, std::span<const target_part> result, collect_report* report);
 
-  /// The same where it lies; *result is null where there is none.
+  /// Like collect(), but sets `*result` to the result in place, or to null if there is no result.
   call_progress collect_view(round_no round, const std::byte** result, collect_report* report);
 
-  /// Takes back what is pending; *offers = how many offers that were. STATE in the middle of flush or model_sync.
+  /// Discards the pending contribution and sets `*offers` to the number of its offers. Returns STATE during an
+  /// incomplete flush or model_sync.
   status withdraw(std::uint64_t* offers);
 
-  /// With all ranks that have not left: a round in which everything is that was offered before, and its result.
-  /// Allocates at the first call.
+  /// Collective over all remaining ranks. Runs a round such that all earlier offers are in that round or before, and
+  /// collects its result. Allocates at the first call.
   call_progress flush(std::span<const target_part> result, collect_report* report);
 
-  /// With all ranks that have not left: replaces `weights` by their mean; what was pending or not collected is dropped.
-  /// `weights` must not change until the call is done. `report->what.contributors`: whose weights are in the mean.
+  /// Collective over all remaining ranks. Replaces `weights` by their mean over these ranks, and drops pending
+  /// contributions and uncollected results. `weights` must not change until the call is complete.
+  /// `report->what.contributors` is the number of ranks in the mean.
   call_progress model_sync(void* weights, collect_report* report);
 
-  /// From now on this rank counts as having called in every round, with nothing to contribute; what is pending is still
-  /// sent. Calling it twice is OK.
+  /// Leaves the session. From now on this rank counts as having called in every round, without a contribution. The
+  /// pending contribution is still sent. A second call has no effect.
   void leave();
 
-  /// After leave(): whether all ranks have left, and no message of the session is under way any more. A failed instance
-  /// is over, too.
+  /// After leave(), returns OK once all ranks have left and no message of the session is in flight. A failed instance
+  /// counts as over.
   call_progress drain() const;
 
   const session_instances& all() const { return all_; }
 
-  /// From now on these are its instances, which go on from those that it had (instance_options::predecessor). Calls
-  /// that have not come to their end go on, too.
+  /// Replaces the instances by their successors (instance_options::predecessor). Incomplete calls continue.
   void go_on_with(const session_instances& all) { all_ = all; }
 
-  /// The instances in the order in which they are removed, after drain(). Whoever removes one makes it null.
+  /// Returns the instances in the order of their removal, after drain(). The caller sets each removed instance to null.
   std::array<instance**, 3> instances() { return {&all_.mean, &all_.agreement, &all_.rounds}; }
 
  private:
-  /// The calls that all ranks make together.
+  /// The collective calls.
   enum class common_call : std::uint8_t { none, flush, model_sync };
-  /// How far this rank has come with one.
+  /// The progress of this rank in a collective call.
   enum class stage : std::uint8_t { none, asked, called, taken };
 
   call_progress validate(common_call wanted) const;
@@ -171,20 +172,20 @@ class session {
 
   engine& engine_;
   session_instances all_;
-  round_no auto_round_ = 0;                      ///< the round that auto_wait_ns_ is of
-  std::optional<std::uint64_t> auto_wait_ns_{};  ///< of deadline(auto)
+  round_no auto_round_ = 0;                      ///< round of auto_wait_ns_
+  std::optional<std::uint64_t> auto_wait_ns_{};  ///< longest wait with deadline(auto); empty: no limit
   divisor divisor_;
-  std::uint64_t ranks_;  ///< of the world that the session was made in
+  std::uint64_t ranks_;  ///< size of the world in which the session was created
   std::vector<source_part> offered_;
-  std::vector<bool> prepared_;  ///< by bucket, of a contribution that is put together
+  std::vector<bool> prepared_;  ///< by bucket: whether prepare() has copied it
   std::vector<target_part> collected_;
 
   common_call call_ = common_call::none;
   stage stage_ = stage::none;
   round_no target_ = 0;            ///< the common round
-  collect_report taken_{};         ///< of a flush that has taken its result
-  std::vector<std::byte> sum_{};   ///< that result
-  std::vector<std::byte> view_{};  ///< a result that has been divided
+  collect_report taken_{};         ///< report of a flush that has taken its result
+  std::vector<std::byte> sum_{};   ///< result of that flush
+  std::vector<std::byte> view_{};  ///< divided result, for collect_view()
 };
 
 }  // namespace lsched
