@@ -11,7 +11,7 @@
 namespace lsched::cli {
 namespace {
 
-/// "allreduce/ring, 8 ranks, input of 1000 f32"
+/// Returns a title such as "allreduce/ring, 8 ranks, input of 1000 f32".
 std::string title_of(std::span<const schedule_ptr> world) {
   const schedule& first = *world.front();
   std::string title = escaped(first.name()) + ", " + counted(world.size(), "rank");

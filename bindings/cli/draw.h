@@ -1,4 +1,4 @@
-// `--svg FILE` of show, simulate and trace.
+// `--svg FILE` of `lsched show`.
 #pragma once
 
 #include <span>
@@ -8,8 +8,8 @@
 
 namespace lsched::cli {
 
-/// Draws the schedules of all ranks in steps (picture/builders.h) into a file; "-" is standard output. `initiator`:
-/// whose call counts with majority. Throws command_failure. Answers the exit status.
+/// Draws the schedules of all ranks in steps (picture/builders.h) into a file; "-" is standard output. `initiator` is
+/// the rank whose call starts the round under majority. Returns the exit status. Throws command_failure.
 int draw_schedules(std::span<const schedule_ptr> world, rank initiator, const std::string& path);
 
 }  // namespace lsched::cli

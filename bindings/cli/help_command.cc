@@ -1,4 +1,4 @@
-// `lsched help` and `lsched completion`: what the command line is, for people, man and shells.
+// `lsched help` and `lsched completion`: descriptions of the command line for people, man and shells.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -61,7 +61,7 @@ int help(const CLI::App& app, const help_options& options) {
   return 0;
 }
 
-/// The algorithms of all collectives.
+/// Returns the algorithms of all collectives, each name once.
 std::vector<std::string> all_algorithm_names() {
   std::vector<std::string> names;
   for (const std::string& collective : listed_collectives())
@@ -71,7 +71,7 @@ std::vector<std::string> all_algorithm_names() {
   return names;
 }
 
-/// What arguments can be, for shells: names of collectives and algorithms, and behind `help` commands.
+/// Adds the possible values of arguments, for shells: names of collectives and algorithms, and commands for `help`.
 described_command with_choices(described_command root) {
   for (described_command& command : root.commands)
     for (described_option& option : command.options) {

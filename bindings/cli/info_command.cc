@@ -1,4 +1,4 @@
-// `lsched info`: what this build is, what this machine offers it, and what the environment tells it.
+// `lsched info`: the build, the machine, and the environment variables of the library.
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,7 +108,7 @@ json describe_duration(std::chrono::nanoseconds time) {
   return time == idle_policy::forever ? json("forever") : json(time.count());
 }
 
-/// What a runtime of `ranks` local ranks would choose here.
+/// Returns the idle policy that a runtime of `ranks` local ranks would choose here.
 json describe_idle(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_IDLE");
   const auto mode = parse_idle_mode(wish != nullptr ? wish : "auto");

@@ -1,4 +1,4 @@
-// `lsched list`: the registry, with each algorithm's constraints and what it declares to cost.
+// `lsched list`: the registered algorithms, with their constraints and declared costs.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -23,7 +23,7 @@ struct list_options {
   std::string collective;  ///< empty: all
   request_options request;
   std::string tuning;
-  rank ranks_per_core = 0;  ///< 0: as many as have to on this machine
+  rank ranks_per_core = 0;  ///< 0: computed from the cores of this machine
   bool explains = false;
   std::string json;
 };
@@ -32,14 +32,14 @@ activation starts_of(const collective& of, const request_options& request) {
   return of.activates ? activation_of(request.activation, 0) : activation{};
 }
 
-/// Why a create refuses a mean. Collectives that combine nothing ignore the option, as they ignore --op.
+/// Returns the reason why a create refuses a mean. Collectives that combine nothing ignore --mean, as they ignore --op.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
   if (of.adapts || !of.activates) return std::string(of.name) + " is not divided: leave --mean out";
   return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("only sums are divided");
 }
 
-/// One algorithm, and what it costs for the request, or why it cannot serve it.
+/// Describes an algorithm, with its cost for the request or the reason why it cannot serve the request.
 json describe(const algorithm& how, const request_options& request) {
   const collective& of = *how.of;
   const constraints& needs = how.needs;
@@ -74,7 +74,7 @@ json describe(const algorithm& how, const request_options& request) {
   return entry;
 }
 
-/// What a sparse allreduce costs depends on what is in the vectors: there are estimates only.
+/// Describes a sparse algorithm. Its cost depends on the values in the vectors, so that there is only an estimate.
 json describe(const sparse_algorithm& how, const request_options& request) {
   const sparse_problem problem = problem_of(request);
   json entry{{"collective", k_sparse_allreduce},
@@ -98,8 +98,7 @@ json describe(const sparse_algorithm& how, const request_options& request) {
 
 bool serves(const json& entry) { return entry["objection"].is_null(); }
 
-/// A line for each algorithm that serves the request. `columns`: the numbers of entry[estimate] that are shown, and how
-/// wide.
+/// Prints each algorithm that serves the request. `columns` has the names and widths of the numbers of entry[estimate].
 void print(const json& list, const char* estimate, const std::vector<std::pair<const char*, int>>& columns) {
   for (const json& entry : list) {
     if (!serves(entry)) continue;
@@ -109,9 +108,9 @@ void print(const json& list, const char* estimate, const std::vector<std::pair<c
   }
 }
 
-/// Each reason for which a create refuses the request, and the algorithms that it is a reason for.
+/// Prints each reason for which a create refuses the request, and the algorithms for which it does.
 void print_refused(const json& dense, const json& sparse) {
-  std::vector<std::pair<std::string, std::string>> reasons;  // with the algorithms
+  std::vector<std::pair<std::string, std::string>> reasons;  // reason, algorithms
   for (const json* list : {&dense, &sparse})
     for (const json& entry : *list) {
       if (serves(entry)) continue;
@@ -145,7 +144,7 @@ void print(const json& dense, const json& sparse, const request_options& request
 
 // --- --explain ---------------------------------------------------------------------------------------------
 
-/// What "auto" goes by: what the options say, else what the environment says to every runtime.
+/// Returns the data from which "auto" chooses: from the options, else from the environment as in every runtime.
 selection selection_of(const list_options& options) {
   if (!options.tuning.empty()) setenv("LSCHED_TUNING", options.tuning.c_str(), 1);
   selection by = require(read_selection());

@@ -1,7 +1,7 @@
-// The command `lsched`: reads the command line, runs one subcommand, turns failures into one line and a status.
+// The command `lsched`: parses the command line, runs one subcommand, and turns failures into one line and a status.
 //
 //   0  done        1  failed: one line on standard error        2  the command line makes no sense
-// `run` answers what its program answers.
+// `run` returns the exit status of its program.
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::string version_line() {
   return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
 }
 
-/// Help comes from the same description as man pages and completions.
+/// Makes help texts from the description that man pages and completions use as well.
 class described_help : public CLI::FormatterBase {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
@@ -49,7 +49,7 @@ void add_commands(CLI::App& app, command_context& context) {
 #if LSCHED_HAVE_BENCH
   add_baselines();
 #endif
-  context.flaws_of_files = load_algorithm_files();  // before commands ask for names
+  context.flaws_of_files = load_algorithm_files();  // before commands list the names of algorithms
   add_info_command(app, context);
   add_doctor_command(app, context);
   add_list_command(app, context);
@@ -67,14 +67,14 @@ void add_commands(CLI::App& app, command_context& context) {
 #endif
 }
 
-/// `lsched bench FILE` is `lsched bench coll FILE`.
+/// Turns `lsched bench FILE` into `lsched bench coll FILE`.
 void complete_bench(std::vector<std::string>& arguments) {
   if (arguments.size() > 2 && arguments[1] == "bench" && !arguments[2].starts_with('-') && is_path(arguments[2]))
     arguments.insert(arguments.begin() + 2, "coll");
 }
 
-/// The words that are ours, in the order the parser takes them: last one first, without the command's own
-/// name. Users of MPI write -np for -n.
+/// Returns the words for the parser in its order: the last word first, without the name of the command. Stores the
+/// words from PROGRAM on in the context. Replaces -np, which users of MPI write for -n.
 std::vector<std::string> words_to_parse(command_context& context) {
   const auto end = context.arguments.begin() + static_cast<std::ptrdiff_t>(find_program(context.arguments));
   context.program.assign(end, context.arguments.end());
@@ -83,7 +83,7 @@ std::vector<std::string> words_to_parse(command_context& context) {
   return {words.rbegin(), words.rend()};
 }
 
-/// Which command's help the user should read: that of the innermost one that was named.
+/// Returns the command line for the help of the innermost command that was named.
 std::string help_hint(const CLI::App& app, const command_context& context) {
   std::string command = "lsched";
   const CLI::App* innermost = &app;
@@ -97,7 +97,7 @@ std::string help_hint(const CLI::App& app, const command_context& context) {
   return command + " --help";
 }
 
-/// The parser would only say that a command is missing.
+/// Throws an error with suggestions for an unknown command. The parser's own error would only name the missing command.
 void expect_known_command(const CLI::App& app, const command_context& context, std::size_t place = 1) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
@@ -115,13 +115,13 @@ void expect_known_command(const CLI::App& app, const command_context& context, s
   throw CLI::ParseError("there is no command \"" + word + "\"" + suggested, CLI::ExitCodes::ExtrasError);
 }
 
-/// The innermost command that was named.
+/// Returns the innermost command that was named.
 const CLI::App& named_command(const CLI::App& app) {
   const auto below = app.get_subcommands();
   return below.empty() ? app : named_command(*below.front());
 }
 
-/// Words that no option takes, with the nearest names of options.
+/// Returns the error for words that no option takes, with the nearest name of an option.
 std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
   const CLI::App& command = named_command(app);
   std::vector<std::string> names;
@@ -135,14 +135,15 @@ std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
   return mistake.what();
 }
 
-/// One rank's word is enough: all have the same command line.
+/// Returns true if this process reports usage errors. Only rank 0 does, because all ranks have the same command line.
 bool is_spokesman() {
   for (const char* variable : {"LSCHED_RUN_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
     if (const char* rank = std::getenv(variable); rank != nullptr && std::string_view(rank) != "0") return false;
   return true;
 }
 
-/// What cannot be loaded is no reason not to say so in `lsched info`, and nothing to who only wants to read.
+/// Prints the errors of algorithm files that were not loaded. They do not fail a command. `help` and `completion` do
+/// not print them.
 void warn_of_files(const command_context& context) {
   const std::string command = context.arguments.size() > 1 ? context.arguments[1] : "";
   if (command == "help" || command == "completion") return;
@@ -157,16 +158,16 @@ int fail(const char* why) {
   return k_exit_failure;
 }
 
-/// The command line makes no sense.
+/// Reports an invalid command line and returns the exit status.
 int refuse(const CLI::App& app, const command_context& context, const std::string& why) {
-  std::fflush(stdout);  // what was done, before what was not
+  std::fflush(stdout);  // puts earlier output before the error
   if (!is_spokesman()) return k_exit_usage;
-  warn_of_files(context);  // why a name is not known, perhaps
+  warn_of_files(context);  // may explain why a name is unknown
   std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
   return k_exit_usage;
 }
 
-/// A command that only has commands below it prints its help, as if --help was given.
+/// Prints the help of a command that only has subcommands, as --help does.
 int print_help(const CLI::App& command) {
   std::fputs(command.help().c_str(), stdout);
   return 0;
@@ -191,8 +192,9 @@ int act(CLI::App& app, command_context& context) {
   }
 }
 
-/// The command is linked to MPI, whose libraries install signal handlers when they are loaded, before main: UCX's keeps
-/// SIGHUP from ending a process. One that will not call MPI gives these signals their default actions back.
+/// Restores the default actions of signals if this process will not call MPI. The command is linked to MPI, whose
+/// libraries install signal handlers before main(). The handler of UCX, for example, keeps SIGHUP from ending a
+/// process.
 void drop_handlers_of_mpi() {
   if (!LSCHED_DROPS_HANDLERS || is_started_by_mpi()) return;
   for (int number = 1; number < NSIG; ++number) {
@@ -209,7 +211,7 @@ void open_closed_streams() {
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
 }
 
-/// What was printed may still be in a buffer, and the place it goes to full.
+/// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.
 int with_output_written(int answer) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
   std::fprintf(stderr, "lsched: standard output: %s\n", std::strerror(errno));
@@ -235,7 +237,7 @@ int main(int argc, char** argv) {
       "Exit status of every command: 0 done, 1 failed, 2 the command line makes no sense.");
   app.set_version_flag("--version", version_line(), "Print the version and the ABI");
   app.require_subcommand(0, 1);
-  app.formatter(std::make_shared<described_help>());  // commands take it over from here
+  app.formatter(std::make_shared<described_help>());  // subcommands that are added later inherit it
   add_commands(app, context);
   return with_output_written(act(app, context));
 }

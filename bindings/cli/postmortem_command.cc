@@ -1,4 +1,4 @@
-// `lsched postmortem`: where each rank of a node is, or was when it ended.
+// `lsched postmortem`: prints the place of each rank of a node, now or when the rank ended.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -34,7 +34,7 @@ constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 33;
 
 struct postmortem_options {
   std::string source;
-  std::string json, trace;  ///< files
+  std::string json, trace;  ///< output files
 };
 
 struct owned_file {
@@ -47,7 +47,8 @@ struct owned_file {
 
 // --- finding the recording -------------------------------------------------------------------------------------
 
-/// Out of the segment that a process has made: `lsched run`, or the first rank of a node under MPI.
+/// Reads the recording from the segment that a process has created. The process is `lsched run`, or the first rank of a
+/// node under MPI.
 std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
@@ -77,7 +78,7 @@ recording read_source(const std::string& source) {
   return std::move(*all);
 }
 
-// --- what it says ----------------------------------------------------------------------------------------------
+// --- printing the recording ------------------------------------------------------------------------------------
 
 std::string state_of(const recording& all, const recorded_rank& one) {
   if (one.process == 0) return "never joined";
@@ -91,17 +92,17 @@ std::string state_of(const recording& all, const recorded_rank& one) {
   }
 }
 
-/// A schedule, and who keeps the others from its latest round that any rank has called for.
+/// A schedule, and the ranks that delay the latest round that any rank has called for.
 struct late_ranks {
   std::string label;
   round_no round = 0;
-  std::vector<rank> late;     ///< have not called for that round
-  std::vector<rank> without;  ///< do not have it: they have not created it, or have destroyed it
-  std::size_t ranks = 0;      ///< that have it
-  bool is_of_all = true;      ///< its world is that of all ranks
+  std::vector<rank> late;     ///< ranks whose call for that round is missing
+  std::vector<rank> without;  ///< ranks that lack the schedule: not yet created, or destroyed
+  std::size_t ranks = 0;      ///< number of ranks that have the schedule
+  bool is_of_all = true;      ///< all ranks are members of its world
 };
 
-/// By number; of schedules that a rank has.
+/// Returns, by number, the schedules that at least one rank has.
 std::map<std::uint64_t, late_ranks> find_schedules(const recording& all) {
   std::map<std::uint64_t, late_ranks> found;
   for (const recorded_rank& one : all.ranks)
@@ -190,7 +191,7 @@ void print_json(const recording& all) {
   std::printf("%s\n", json_text(out).c_str());
 }
 
-/// Open waits as events that end now, or where nothing runs any more, when the last thing happened.
+/// Prints open waits as events. They end now if a rank still runs, else at the last time in the recording.
 void print_trace(const recording& all) {
   std::uint64_t end = 0;
   trace_context context{.remark = "open waits of a recording"};
@@ -202,7 +203,7 @@ void print_trace(const recording& all) {
   std::vector<trace_event> events;
   for (const recorded_rank& one : all.ranks) {
     const wait_note& wait = one.wait;
-    if (wait.round == 0 || wait.is_of_message()) continue;  // a message has no schedule to be drawn in
+    if (wait.round == 0 || wait.is_of_message()) continue;  // a wait for a message belongs to no schedule
     const recorded_schedule* const in = one.find(wait.instance);
     const std::uint32_t schedule = schedule_in_trace(wait.instance);
     if (in != nullptr) context.names[schedule] = in->label;

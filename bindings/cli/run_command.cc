@@ -1,4 +1,4 @@
-// `lsched run`: a program as P ranks on this machine, without any MPI.
+// `lsched run`: starts a program as P ranks on this machine, without MPI.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -69,7 +69,7 @@ void add_run_command(CLI::App& app, command_context& context) {
       ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
-  // For the help text: main() has set these words aside, because they are not ours to parse.
+  // Only for the help text: main() has removed these words, because the parser must not see them.
   command->add_option("PROGRAM", context.program, "The program, and its arguments")->type_name("");
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"

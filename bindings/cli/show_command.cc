@@ -1,4 +1,4 @@
-// `lsched show`: the compiled schedule of one rank, or of all of them, also in the words of others.
+// `lsched show`: prints the compiled schedule of one rank or of all ranks, also in other formats.
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,14 +19,14 @@ namespace {
 using json = nlohmann::ordered_json;
 
 struct show_options {
-  std::vector<schedule_ptr> given{};  ///< out of a file; empty: they are made
+  std::vector<schedule_ptr> given{};  ///< from a file; empty: schedules are generated
   std::string collective;
   std::string algorithm = "auto";
   request_options request{.ranks = 4};
   rank self = 0;
   bool all = false;
   std::uint64_t seed = 1;
-  std::string dot, json, goal, svg, algorithm_file;  ///< files
+  std::string dot, json, goal, svg, algorithm_file;  ///< output files
   goal_scenario scenario;
 };
 
@@ -98,7 +98,7 @@ std::vector<schedule_ptr> compile_world(const show_options& options) {
   return world;
 }
 
-/// The whole world: the format knows no single ranks.
+/// Writes the whole world, because the format does not support single ranks.
 int show_goal(const show_options& options) {
   const std::vector<schedule_ptr> world = compile_world(options);
   const goal_export made = require(export_goal(world, options.scenario));
@@ -107,15 +107,15 @@ int show_goal(const show_options& options) {
   return 0;
 }
 
-/// The text of an algorithm file, or what an MSCCL program becomes as one.
+/// Writes the text of an algorithm file, into which an MSCCL program is converted.
 int show_algorithm_file(const show_options& options) {
-  const std::string text = algorithm_text_of(options.collective);  // the file that is written may be the same one
+  const std::string text = algorithm_text_of(options.collective);  // first, because the output may be the same file
   print_to(options.algorithm_file);
   std::fputs(text.c_str(), stdout);
   return 0;
 }
 
-/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+/// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
 void take_file(const CLI::App& command, show_options& options) {
   if (!is_path(options.collective)) return;
   const std::string path = options.collective;
@@ -129,7 +129,7 @@ void take_file(const CLI::App& command, show_options& options) {
                  k_own_of_schedules);
   options.collective = given.collective;
   options.algorithm = given.algorithm;
-  if (given.program && !is_given(command, "--compute")) options.scenario.ns_per_byte = 1;  // as schedules_of has it
+  if (given.program && !is_given(command, "--compute")) options.scenario.ns_per_byte = 1;  // the rate of schedules_of()
   options.given = schedules_of(std::move(given), path);
   if (!is_given(command, "--ranks"))
     options.request.ranks = usual_ranks(options.collective, options.algorithm, options.request.ranks);
@@ -149,7 +149,7 @@ int show(const show_options& options) {
   for (rank self = first; self < end; ++self) {
     const schedule_ptr program = compile(options, self);
     for (const std::string* file : {&options.json, &options.dot})
-      if (self == first) print_to(*file);  // what cannot be made leaves it as it was
+      if (self == first) print_to(*file);  // after compile(), whose failure leaves the file unchanged
     if (!options.json.empty())
       list.push_back(describe(*program));
     else

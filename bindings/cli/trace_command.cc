@@ -1,4 +1,4 @@
-// `lsched trace`: the traces of single ranks put together, so that messages between them become arrows, or drawn.
+// `lsched trace`: joins the traces of single ranks, so that messages between them become arrows, or draws them.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -30,9 +30,9 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr int k_deepest = 8;  // ours nest to 4
+constexpr int k_deepest = 8;  // traces of libsched nest to 4
 constexpr int k_depth_of_events = 2;
-constexpr std::size_t k_most_drawn = 2000;  ///< events of a picture that nobody has chosen the rounds of
+constexpr std::size_t k_most_drawn = 2000;  ///< events of a picture without --round
 
 /// The largest time in microseconds, 142 years. The sum of two such times in nanoseconds fits a signed 64-bit number.
 constexpr double k_largest_us = 0x1p52;
@@ -61,7 +61,7 @@ std::string flaw_of(const json& event) {
   return "";
 }
 
-/// Parses a file and looks at every event of it as it comes by.
+/// Parses a trace file and validates every event while parsing.
 class trace_parser {
  public:
   explicit trace_parser(const std::string& path) : path_(path), stream_(require(content_of(path))) {}
@@ -101,7 +101,7 @@ class trace_parser {
     place_of_flaw_ = position();
   }
 
-  /// Whether the parser is to keep the value.
+  /// Validates a value for the parser. Returns true if the parser must keep the value.
   bool see(int depth, json::parse_event_t event, const json& value) {
     using seen = json::parse_event_t;
     if (depth > k_deepest) note("nested too deep");
@@ -112,7 +112,7 @@ class trace_parser {
     return flaw_.empty();
   }
 
-  /// Refuses a document without events, or without numbers where `join` wants numbers.
+  /// Refuses a document without events, or with a "lost" or "cut" that is not a number.
   void expect_frame(const json& content) const {
     const bool has_events = content.is_object() && content.contains("traceEvents") && content["traceEvents"].is_array();
     const json other = has_events ? content.value("otherData", json::object()) : json();
@@ -125,13 +125,13 @@ class trace_parser {
 
   const std::string& path_;
   std::istringstream stream_;
-  bool is_event_ = false;  ///< values at the depth of events are events
+  bool is_event_ = false;  ///< the parser is in "traceEvents"
   std::string flaw_;
   place place_of_flaw_;
 };
 
 int join(const std::vector<std::string>& paths) {
-  for (const std::string& path : paths) trace_parser(path).parse();  // twice, so that no half document is written
+  for (const std::string& path : paths) trace_parser(path).parse();  // first, so that no partial document is written
   std::uint64_t lost = 0;
   std::uint64_t cut = 0;
   const char* separator = "\n";
@@ -159,20 +159,20 @@ struct trace_options {
   std::optional<round_no> round;
 };
 
-/// What the files of one run say.
+/// The content of the trace files of one run.
 struct recorded_run {
   std::vector<trace_event> events;
   std::map<std::uint32_t, std::string> names;
-  std::map<std::string, std::uint32_t> numbers;  ///< of schedules, by name, in the order in which they come
+  std::map<std::string, std::uint32_t> numbers;  ///< of schedules, by name, in order of appearance
   std::uint64_t lost = 0, cut = 0;
-  std::size_t strange = 0;  ///< slices that are no ops of a schedule
+  std::size_t strange = 0;  ///< slices of other programs
   std::string remark;
 };
 
-/// The time is one that `flaw_of` accepts, and not negative.
+/// Converts a time that `flaw_of` accepts and that is not negative.
 std::uint64_t nanoseconds(const json& us) { return static_cast<std::uint64_t>(std::llround(us.get<double>() * 1000)); }
 
-/// A slice as `to_trace_json` writes it; nothing for one of another program.
+/// Returns the event of a slice that `to_trace_json` wrote, or nothing for a slice of another program.
 std::optional<trace_event> event_from(const json& slice, recorded_run& run) {
   const json with = slice.value("args", json::object());
   const auto is_number = [&](const char* key) { return with.contains(key) && with[key].is_number_unsigned(); };
@@ -225,7 +225,7 @@ recorded_run run_from(const trace_options& options) {
   return run;
 }
 
-/// "allreduce/ring #5, allreduce/flat #6 and 3 more"
+/// Returns names such as "allreduce/ring #5, allreduce/flat #6 and 3 more".
 std::string names_of(const recorded_run& run) {
   std::set<std::uint32_t> used;
   for (const trace_event& event : run.events) used.insert(event.schedule);
@@ -237,7 +237,7 @@ std::string names_of(const recorded_run& run) {
   return text + (said > k_most ? " and " + std::to_string(said - k_most) + " more" : "");
 }
 
-/// Leaves the events that are to be drawn, and answers which those are, in words.
+/// Removes the events that are not drawn. Returns a text that describes the remaining events.
 std::string choose(recorded_run& run, const trace_options& options) {
   const std::string known = names_of(run);
   const auto keep = [&](const auto& is_kept) {

@@ -1,4 +1,4 @@
-// `lsched bench`: the benchmarks of microbench/, from the command line.
+// `lsched bench`: the command line of the benchmarks in microbench/.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -90,7 +90,7 @@ void add_cost(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_cost);
 }
 
-/// `--algorithm` is judged by each collective: a name that one of them has.
+/// Returns the names that at least one collective has. Each collective checks the name that is given.
 std::vector<std::string> algorithm_words() {
   std::vector<std::string> words{"auto", "all"};
   for (const std::string& collective : collective_names())
@@ -99,7 +99,7 @@ std::vector<std::string> algorithm_words() {
   return words;
 }
 
-/// A file's algorithm only once it is proved for this world: the ranks of one that is wrong may never come back.
+/// Runs an algorithm from a file only after it is verified for this world, because a wrong algorithm may deadlock.
 int run_coll(lsched_world* world, const bench::coll_options& options) {
   if (options.compared.empty()) return bench::run_coll(world, options);
   const auto why = doubt_about(options.collectives.front(), options.compared, lsched_size(world));
@@ -153,7 +153,7 @@ void add_adasum(CLI::App& bench, command_context& context) {
   run_in_world(command, context, world, options, bench::run_adasum);
 }
 
-/// The figure's own choices, but for those that the command line overrides.
+/// Returns the default options of a figure, with the values that the command line overrides.
 bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sparse_options& options,
                                         const std::string& figure) {
   bench::sparse_figures_options drawn{.figure = figure};
@@ -165,7 +165,7 @@ bench::sparse_figures_options figure_of(const CLI::App& command, const bench::sp
   return drawn;
 }
 
-/// Started by hand the command counts in one process; ranks of a launcher measure.
+/// Adds `sparse`. Started by hand, the command counts words in one process. The ranks of a launcher measure time, too.
 void add_sparse(CLI::App& bench, command_context& context) {
   CLI::App& command =
       *bench.add_subcommand("sparse", "Words and time of sparse allreduces, beside dense ones; started by hand: words");
@@ -268,8 +268,8 @@ lsched_config config_with(const std::string& progress) {
   return config;
 }
 
-/// Progress threads on cores of their own. The library takes all others to be free for application threads; where these
-/// share cores, it is told to sleep.
+/// Opens the world again with progress threads on separate cores. The library assumes that all other cores are free for
+/// application threads. If application threads share cores, the configuration makes waiting threads sleep.
 lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   lsched_config config = config_with("apart");
   config.progress_core = static_cast<std::int32_t>(cores.progress);
@@ -277,14 +277,14 @@ lsched_world* reopen_apart(session& here, const bench::cores_apart& cores) {
   return here.reopen(config), here.runtime();
 }
 
-/// The ways to progress one after the other where the world can be joined more than once.
+/// Measures one way to progress after the other. If ranks can join their world only once, measures only the first way.
 int overlap_in(session& here, const std::string& progress, bench::overlap_options& options) {
   if (options.transport.empty()) options.transport = here.transport();
   std::vector<bench::overlap_pass> passes;
   for (const std::string each : {"thread", "caller"}) {
     if (!progress.empty() && each != progress) continue;
     if (passes.empty())
-      passes.push_back({each, [&here] { return here.runtime(); }});  // opened so
+      passes.push_back({each, [&here] { return here.runtime(); }});  // the world is open with this progress
     else
       passes.push_back({each, [&here, each] { return here.reopen(config_with(each)), here.runtime(); }});
   }
@@ -346,7 +346,7 @@ void add_engine(CLI::App& bench, command_context& context) {
 
 }  // namespace
 
-/// The library does not have the algorithms of other papers that benchmarks compare with.
+/// Registers the algorithms of other papers that benchmarks compare with. The library does not contain them.
 void add_baselines() {
   add_sparse_baselines();
   add_linear_adasum();

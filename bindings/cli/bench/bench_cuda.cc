@@ -1,5 +1,5 @@
-// `lsched bench cuda`: starts each part as a process of its own, or as ranks, and puts together what they have
-// measured. A part that crashes, or hangs, takes nothing but its own results with it.
+// `lsched bench cuda`: runs each part in its own process, or as ranks, and joins the results. If a part crashes or
+// hangs, only its own results are lost.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -21,10 +21,10 @@
 namespace lsched::cli {
 namespace {
 
-/// What is run after what; each gets that share of the time that is left.
+/// A part of the benchmark. Its share of the remaining time is its weight, divided by the sum of the remaining weights.
 struct cuda_step {
   const char* part;
-  std::int32_t ranks;  ///< 0: it has none
+  std::int32_t ranks;  ///< 0: the part needs no ranks
   bool as_threads;
   double weight;
 };
@@ -33,9 +33,9 @@ constexpr std::array k_steps{cuda_step{"machine", 0, false, 15},   cuda_step{"co
                              cuda_step{"streams", 2, false, 10},   cuda_step{"allreduce", 2, true, 40},
                              cuda_step{"streams", 2, true, 10},    cuda_step{"idle", 2, false, 6},
                              cuda_step{"allreduce", 4, false, 35}, cuda_step{"allreduce", 4, true, 35}};
-constexpr double k_patience_s = 20;  ///< beyond its time, for a part to start and to end; then it is killed
+constexpr double k_patience_s = 20;  ///< additional time for a part to start and end, after which it is killed
 
-/// A file without a name that others open by a path.
+/// A temporary file without a name, which other processes open by a path in /proc.
 class passed_file {
  public:
   passed_file() : file_(std::tmpfile()) {
@@ -74,14 +74,14 @@ launch_request request_of(const cuda_step& step, const bench::cuda_options& opti
   return request;
 }
 
-/// Hands the lines of a part on, as far as they are whole.
+/// Adds the complete lines of a part to the report.
 void take_lines(const std::string& lines, bench::reporter& out) {
   for (std::size_t at = 0, end = 0; (end = lines.find('\n', at)) != std::string::npos; at = end + 1)
     if (bench::result line = bench::result::parse(lines.substr(at, end - at), nullptr, false); !line.is_discarded())
       out.add(std::move(line));
 }
 
-/// Answers its exit status.
+/// Runs a part, adds its results and returns its exit status.
 int run_step(const cuda_step& step, const bench::cuda_options& options, double seconds, bench::reporter& out) {
   const passed_file json;
   out.say("\n--- %s, %.0f s", name_of(step).c_str(), seconds);
@@ -98,7 +98,8 @@ int run_step(const cuda_step& step, const bench::cuda_options& options, double s
 }
 
 int run_all(const bench::cuda_options& options) {
-  // What parts print is text: it goes where the reporter's does.
+  // If JSON goes to standard output, the text that parts print goes to standard error, as the text of the reporter
+  // does.
   const bool is_json_printed = options.json == "-";
   bench::cuda_options named = options;
   std::optional<int> printed;

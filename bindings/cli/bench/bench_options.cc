@@ -100,7 +100,7 @@ int in_world(const command_context& context, const session_options& options,
     if (here.rank() == 0)
       std::fprintf(stderr, "lsched: %s\n", why.what());
     else
-      status = 0;  // one rank's word, and status, is enough
+      status = 0;  // only rank 0 reports the failure
   }
   here.close();
   return status;

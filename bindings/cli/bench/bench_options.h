@@ -1,4 +1,4 @@
-// What the benchmarks' command lines have in common: options of worlds and sizes, and where a benchmark runs.
+// Common parts of the benchmarks' command lines: options for worlds and sizes, and functions that run a benchmark.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,17 +14,17 @@
 
 namespace lsched::cli {
 
-/// `--ranks`. MPI is faster with fewer promises: a benchmark beside MPI asks for the cheapest thread level that allows
-/// a progress thread.
+/// Adds `--ranks`. MPI is faster at lower thread levels. A benchmark beside MPI therefore requests the lowest level
+/// that allows a progress thread.
 std::shared_ptr<session_options> add_ranks_option(CLI::App& command, std::int32_t default_ranks,
                                                   bool is_beside_mpi = false);
 void add_transport_option(CLI::App& command, session_options& world);
 
-/// `--json`; "-" is standard output. And those that the benchmark has of `--pin` and `--plot`.
+/// Adds `--json` ("-" is standard output), and `--pin` and `--plot` if `which` has their bits.
 enum : unsigned { k_pins = 1, k_plots = 2 };
 void add_output_options(CLI::App& command, bench::output_options& options, unsigned which = 0);
 
-/// An option that shows its default.
+/// Adds an option that shows its default.
 template <class Value>
 CLI::Option* add_value(CLI::App& command, const char* flags, Value& value, const char* help,
                        const CLI::Validator& check) {
@@ -32,27 +32,27 @@ CLI::Option* add_value(CLI::App& command, const char* flags, Value& value, const
 }
 void add_seconds_option(CLI::App& command, const char* flags, double& seconds, const char* help);
 
-/// "64", "4K", "1M"
+/// Accepts sizes such as "64", "4K" and "1M", which are positive multiples of 4 bytes.
 CLI::Validator size_word();
-/// `--bytes 64,4K,1M`
+/// Adds `--bytes 64,4K,1M`.
 void add_sizes_option(CLI::App& command, std::vector<std::uint64_t>& sizes);
 
-/// `--collective bcast,allgather`, or all.
+/// Adds `--collective bcast,allgather`, or all.
 CLI::Option* add_collectives_option(CLI::App& command, std::vector<std::string>& collectives);
 
 /// Adds `compare` to the commands of `bench`.
 void add_compare(CLI::App& bench, command_context& context);
-/// Likewise `cuda`.
+/// Adds `cuda` to the commands of `bench`.
 void add_cuda(CLI::App& bench, command_context& context);
 
-/// Joins the world, or becomes its launcher, and runs the benchmark on every rank.
+/// Joins the world, or becomes its launcher, and runs the benchmark on every rank. Returns the exit status.
 int in_world(const command_context& context, const session_options& options,
              const std::function<int(session&)>& benchmark);
 
-/// For a benchmark that makes its own world in one process: under a launcher rank 0 runs it, and the others wait.
+/// Runs a benchmark that makes its own world in one process. Under a launcher, rank 0 runs it and the other ranks wait.
 int in_one_process(const std::function<int()>& benchmark);
 
-/// The command runs the benchmark in a world, and labels its results with what that world talks through.
+/// Makes the command run the benchmark in a world and label the results with the transport of that world.
 template <class Options>
 void run_in_world(CLI::App& command, command_context& context, const std::shared_ptr<session_options>& world,
                   const std::shared_ptr<Options>& options, int (*benchmark)(lsched_world*, const Options&)) {

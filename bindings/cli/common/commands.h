@@ -1,9 +1,8 @@
-// What the subcommands of `lsched` share: how they are registered, and how they fail.
+// Registration of the subcommands of `lsched`, and the state that they share with main().
 //
-// A subcommand adds its options to the parser and leaves an action behind; main() runs the action of the one
-// that was named. Usage errors are the parser's exceptions (exit status 2). An action answers with the exit
-// status, or throws command_failure (errors.h). The parser's own header takes long to compile: only files that add
-// options include it.
+// A subcommand adds its options to the parser. If the command line names the subcommand, its callback sets an action,
+// which main() then runs. The parser throws usage errors (exit status 2). An action returns the exit status or throws
+// command_failure (errors.h). The parser's header compiles slowly, so only files that add options include it.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +18,15 @@ class App;
 
 namespace lsched::cli {
 
-/// What main() and the subcommands tell each other.
+/// State that main() and the subcommands share.
 struct command_context {
-  std::vector<std::string> arguments;     ///< of this process, its own name first; used to start it again as ranks
-  std::vector<std::string> program;       ///< of `run`: the words from PROGRAM on, which are not ours to parse
-  std::function<int()> action;            ///< set by the subcommand that was named; answers the exit status
-  std::vector<failure> flaws_of_files{};  ///< of LSCHED_ALGORITHM_FILES
+  std::vector<std::string> arguments;     ///< of this process, its name first; session::relaunch() reuses them
+  std::vector<std::string> program;       ///< words of `run` from PROGRAM on, which the parser does not get
+  std::function<int()> action;            ///< set by the named subcommand; returns the exit status
+  std::vector<failure> flaws_of_files{};  ///< errors in the files of LSCHED_ALGORITHM_FILES
 };
 
-/// Algorithms that are no part of the library become known by name.
+/// Registers algorithms that are not part of the library.
 void add_baselines();
 void add_bench_command(CLI::App& app, command_context& context);
 void add_completion_command(CLI::App& app, command_context& context);
@@ -43,7 +42,7 @@ void add_soak_command(CLI::App& app, command_context& context);
 void add_verify_command(CLI::App& app, command_context& context);
 void add_trace_command(CLI::App& app, command_context& context);
 
-/// Where PROGRAM begins in the words of a `run` command line; arguments.size() if it names none.
+/// Returns the index of PROGRAM in the words of a `run` command line, or arguments.size() without a program.
 std::size_t find_program(const std::vector<std::string>& arguments);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// The date of what was measured: files do not say it.
+// The date of a measurement, which the files of results do not contain.
 #pragma once
 
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 
 namespace lsched::cli {
 
-/// When the newest of the files was written: "2026-11-27".
+/// Returns the day (UTC) on which the newest of the files was written, such as "2026-11-27".
 inline std::string date_of(const std::vector<std::string>& paths) {
   std::time_t newest = 0;
   for (const std::string& path : paths) {

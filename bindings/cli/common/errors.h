@@ -1,4 +1,4 @@
-// How a subcommand of `lsched` fails: one line on standard error, exit status 1.
+// Failures of subcommands: one line on standard error and exit status 1.
 #pragma once
 
 #include <stdexcept>
@@ -11,24 +11,25 @@
 
 namespace lsched::cli {
 
-/// Why a command could not be carried out. what() is the line a person reads, without the leading "lsched: ".
+/// The reason why a command failed. what() is the line for the user, without the leading "lsched: ".
 class command_failure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
-  /// "LSCHED_ERR_PEER: rank 3 …"
+  /// Sets what() to a text such as "LSCHED_ERR_PEER: rank 3 …".
   command_failure(lsched_status code, std::string_view detail)
       : std::runtime_error(lsched_status_name(code) + std::string(": ").append(detail)) {}
   explicit command_failure(const failure& why) : command_failure(static_cast<lsched_status>(why.code), why.text) {}
 };
 
-/// Throws unless `code` is LSCHED_OK; the detail comes from `diagnostic` if the call filled it in.
+/// Throws command_failure unless `code` is LSCHED_OK. The text is from `diagnostic` if the call filled it in, else from
+/// `call` and `code`.
 inline void require(lsched_status code, std::string_view call, const lsched_diagnostic* diagnostic = nullptr) {
   if (code == LSCHED_OK) return;
   const bool has_detail = diagnostic != nullptr && diagnostic->status == code && diagnostic->text[0] != '\0';
   throw command_failure(code, has_detail ? diagnostic->text : std::string(call) + ": " + lsched_status_text(code));
 }
 
-/// The value, or a command_failure. `path`: of the file that the value was read from.
+/// Returns the value, or throws command_failure. The error text begins with `path`, the file with the value, if given.
 template <class T>
 T require(result<T> outcome, const std::string& path = {}) {
   if (outcome) return std::move(*outcome);

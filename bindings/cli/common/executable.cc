@@ -13,7 +13,8 @@
 namespace lsched::cli {
 namespace {
 
-/// As a shell judges it: what is there but is no program cannot be executed; what is not there cannot be found.
+/// Returns 0 if the path is an executable file, else the exit status of a shell: k_exit_not_found if nothing exists
+/// there, k_exit_not_executable otherwise.
 int find_fault(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return k_exit_not_found;
@@ -33,7 +34,7 @@ int find_executable(const std::string& name, std::string& path) {
   std::istringstream folders(std::string(search != nullptr ? search : "/usr/local/bin:/usr/bin:/bin") + ":");
   int answer = k_exit_not_found;
   for (std::string folder; !name.empty() && std::getline(folders, folder, ':');) {
-    path = (folder.empty() ? "." : folder) + "/" + name;  // an empty one is the working directory
+    path = (folder.empty() ? "." : folder) + "/" + name;  // an empty element of PATH is the working directory
     const int fault = find_fault(path);
     if (fault == 0) return 0;
     if (fault == k_exit_not_executable) answer = fault;

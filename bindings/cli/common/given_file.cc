@@ -13,7 +13,7 @@ namespace lsched::cli {
 namespace {
 
 struct converted_text {
-  std::string text;  ///< of an MSCCL program the algorithm file that it becomes
+  std::string text;  ///< content of the file; for an MSCCL program, the algorithm file into which it was converted
   bool is_converted = false;
 };
 
@@ -34,7 +34,8 @@ std::string algorithm_text_of(const std::string& path) {
   return text;
 }
 
-/// Comments may stand before the title; whatever is no algorithm is read as schedules, which have a title, too.
+/// Algorithm files and schedule files have "libsched" in their title, which comments may precede. A file with that word
+/// that is not an algorithm is parsed as schedules.
 given_file read_given(const std::string& path) {
   const auto [text, is_converted] = read_and_convert(path);
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
@@ -89,7 +90,7 @@ std::optional<failure> doubt_about(const std::string& collective, const std::str
   const lsched::algorithm* const how = find(collective, algorithm);
   if (how == nullptr || how->custom == nullptr) return std::nullopt;
   const std::uint64_t count =
-      usual_count(collective, algorithm, ranks, wide(ranks));  // what ranks wait for is the same for all but 0
+      usual_count(collective, algorithm, ranks, wide(ranks));  // a deadlock is the same for all counts above 0
   const shape data = typical_shape(*how->of, ranks, count, dtype::f32, kernel::sum);
   if (auto why = validate(*how, {0, ranks}, data)) return why;
   return how->custom->doubt(*how, ranks, data);

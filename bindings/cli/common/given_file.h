@@ -1,4 +1,4 @@
-// A file in a collective's place on the command line: an algorithm, the schedules of a world, or a GOAL program.
+// A file in place of a collective on the command line: an algorithm, the schedules of a world, or a GOAL program.
 #pragma once
 
 #include <optional>
@@ -14,48 +14,48 @@ namespace lsched::cli {
 inline constexpr const char* k_collective_or_file =
     "A collective that `lsched list` shows, or a file: an algorithm (also of MSCCL), the schedules of all ranks, GOAL";
 
-/// Why options that say what a file says are refused.
+/// Reasons to refuse options whose values the file gives.
 inline constexpr const char* k_own_of_algorithm = "the file is of one algorithm";
 inline constexpr const char* k_own_of_schedules = "a file of schedules has its own";
 
-/// Whether a word is a path and not the name of a collective: it has a dot or a slash.
+/// Returns true if the word has a dot or a slash, so that it is a path and not the name of a collective.
 bool is_path(const std::string& word);
 
-/// The file's text; of an MSCCL program the algorithm file that it becomes. Throws command_failure.
+/// Returns the text of an algorithm file. Converts an MSCCL program into an algorithm file. Throws command_failure.
 std::string algorithm_text_of(const std::string& path);
 
-/// What a file holds, one of the three.
+/// The content of a file: an algorithm, schedules or a GOAL program. The members of the other kinds are empty.
 struct given_file {
-  std::string collective, algorithm;  ///< of an algorithm file or an MSCCL program, registered now
-  std::vector<schedule_ptr> world{};  ///< of a schedule file (docs/reference/schedule_file.md), by rank
-  std::optional<goal> program{};      ///< of GOAL
-  bool is_converted = false;          ///< its lines are those of algorithm_text_of
+  std::string collective, algorithm;  ///< names of the algorithm, which read_given() has registered
+  std::vector<schedule_ptr> world{};  ///< schedules by rank (docs/reference/schedule_file.md)
+  std::optional<goal> program{};
+  bool is_converted = false;  ///< from an MSCCL program; line numbers are those of algorithm_text_of()
   bool is_algorithm() const { return !algorithm.empty(); }
 };
 
-/// Throws command_failure, with the path, line and column.
+/// Reads a file and registers its algorithm, if it is one. Throws command_failure, with the path, line and column.
 given_file read_given(const std::string& path);
 
-/// The schedules of a GOAL program, in which a calc of n is a copy of n bytes: at 1 ns per byte it takes n ns. Throws
-/// command_failure, with the path.
+/// Returns the schedules of a GOAL program, by rank. A calc of n becomes a copy of n bytes, which takes n ns at 1 ns
+/// per byte. Throws command_failure, with the path.
 std::vector<schedule_ptr> schedules_of(const goal& program, const std::string& path);
 
-/// Likewise, or those that the file holds; none of an algorithm.
+/// Returns the schedules of a GOAL program or of a schedule file. Returns an empty vector for an algorithm.
 std::vector<schedule_ptr> schedules_of(given_file given, const std::string& path);
 
-/// Takes the collective's place: where it is a path to an algorithm file, it becomes that algorithm's, and `algorithm`
-/// its name. Throws command_failure, for a file of schedules, too.
+/// If `collective` is a path, registers the algorithm of that file and sets both words to its names. Throws
+/// command_failure, also if the file is not an algorithm file.
 void take_algorithm_file(std::string& collective, std::string& algorithm);
 
-/// How many ranks a command takes where nobody says: as many as usual, or if the algorithm's file does not allow that,
-/// the fewest that it does from 2 to 64, or 1.
+/// Returns the default number of ranks of a command: `usual`, unless the algorithm is from a file that does not allow
+/// it. Then returns the smallest number from 2 to 64 that the file allows, else 1, else `usual`.
 rank usual_ranks(const std::string& collective, const std::string& algorithm, rank usual);
 
-/// A count that the algorithm serves: this one, or the next larger.
+/// Returns the smallest count from `count` on that the algorithm supports.
 std::uint64_t usual_count(std::string_view collective, std::string_view algorithm, rank ranks, std::uint64_t count);
 
-/// Before an algorithm is run whose ranks might wait for each other for ever: what the proof of a typical request has
-/// found, or why the algorithm serves none of so many ranks.
+/// Returns the reason why an algorithm from a file must not run on `ranks` ranks, because it might deadlock or does not
+/// support that number. A typical request is verified. Returns nothing if there is no reason.
 std::optional<failure> doubt_about(const std::string& collective, const std::string& algorithm, rank ranks);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// What a command has to say, as JSON and for people, from one description.
+// Output of a command as JSON and as text for people, both from one JSON value.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@
 
 namespace lsched::cli {
 
-/// As JSON, in one line or indented. Bytes that are no UTF-8, as names of files may hold, are replaced.
+/// Returns the JSON text, in one line or indented. Replaces bytes that are not UTF-8, which names of files may contain.
 inline std::string json_text(const nlohmann::ordered_json& value, int indent = -1) {
   return value.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// "online 4, usable 2"; none for null.
+/// Returns the value as text for people, such as "online 4, usable 2". The text of null is "none".
 inline std::string text_of(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();
@@ -32,7 +32,7 @@ inline std::string text_of(const nlohmann::ordered_json& value) {
   return text;
 }
 
-/// A line for each member.
+/// Prints a line for each member.
 inline void print_lines(const nlohmann::ordered_json& object, const char* indent = "", std::FILE* to = stdout) {
   for (const auto& [name, value] : object.items())
     std::fprintf(to, "%s%s\n", indent, wrapped(name + ": " + text_of(value), std::strlen(indent) + 2).c_str());

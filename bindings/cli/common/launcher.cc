@@ -37,8 +37,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr auto k_grace = 1s;        ///< between the request to end and the end
-constexpr int k_least_number = 10;  ///< of descriptors that ranks inherit: scripts use the smaller ones
+constexpr auto k_grace = 1s;  ///< from SIGTERM to SIGKILL; for orphans also from the end of the last rank to SIGTERM
+constexpr int k_least_number = 10;  ///< least number of the inherited pipe end, because shell scripts use 0 to 9
 
 struct child {
   std::int32_t rank = 0;
@@ -48,21 +48,21 @@ struct child {
   int wait_status = 0;
 };
 
-/// Why a child has not become a rank.
+/// The failure of a child to become a rank. The child writes it into a pipe.
 struct start_fault {
-  const char* action;  ///< that failed, a literal, which the launcher has at the same address; null: execv
+  const char* action;  ///< failed action, a literal, which has the same address in the launcher; null: execv
   int error;
 };
 
-/// What a rank writes to one of its outputs, and where it goes.
+/// One of the output streams of a rank, and its destination.
 struct rank_output {
   std::int32_t rank;
   int from;
   std::FILE* to;
-  std::string unfinished{};  ///< a line
+  std::string unfinished{};  ///< beginning of a line whose end has not been read
 };
 
-/// Copies line by line, each behind the rank, until nobody can write any more.
+/// Copies the outputs line by line, with the rank before each line, until all write ends are closed.
 void prepend_ranks(std::vector<rank_output> outputs) {
   std::vector<pollfd> waits;
   for (const rank_output& each : outputs) waits.push_back({each.from, POLLIN, 0});
@@ -87,19 +87,20 @@ void prepend_ranks(std::vector<rank_output> outputs) {
     }
 }
 
-/// The action that failed, and why.
+/// Returns the failed action and the text of errno.
 std::string system_text(const std::string& action) {
   const std::string advice = errno == EMFILE ? " (`ulimit -n` is too low)" : "";
   return action + ": " + std::strerror(errno) + advice;
 }
 
-/// The signals that are waited for instead of handled; restored in the ranks and at the end.
+/// Blocks the signals that the launcher waits for. Each rank calls restore() before its program starts, and the
+/// destructor calls it in the launcher.
 class signal_gate {
  public:
   signal_gate() {
     sigemptyset(&waited_);
     for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&waited_, number);
-    signal(SIGCHLD, SIG_DFL);  // ignored, as some parents leave it, children would vanish unseen
+    signal(SIGCHLD, SIG_DFL);  // if SIGCHLD stayed ignored, as some parents leave it, waitpid would miss children
     sigprocmask(SIG_BLOCK, &waited_, &before_);
   }
   ~signal_gate() { restore(); }
@@ -108,8 +109,7 @@ class signal_gate {
 
   void restore() const { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// The next signal, or nothing when `deadline` has passed. SIGCHLD is one signal for any number of
-  /// children.
+  /// Returns the next signal, or nothing after `deadline`. One SIGCHLD may stand for several children.
   std::optional<siginfo_t> next(std::optional<clock::time_point> deadline) const {
     for (;;) {
       siginfo_t news{};
@@ -126,19 +126,20 @@ class signal_gate {
   sigset_t before_{};
 };
 
-/// Of this process, which has one thread; none where the system does not tell.
+/// Returns the children of this process, which has one thread. Returns no process if the system has no list.
 std::vector<pid_t> find_children() {
   std::ifstream list("/proc/thread-self/children");
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
-/// /proc may be that of another namespace, where numbers mean other processes.
+/// Returns true if the process is a child of this process. A number from /proc may name another process, because /proc
+/// may belong to another PID namespace.
 bool is_child(pid_t process) {
   siginfo_t nothing{};
   return waitid(P_PID, static_cast<id_t>(process), &nothing, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/// A free port of this machine; 0: all ports are in use.
+/// Returns a free port of this machine, or 0 if there is no free port.
 std::uint16_t find_free_port() {
   const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in place{};
@@ -151,14 +152,14 @@ std::uint16_t find_free_port() {
   return is_bound ? ntohs(place.sin_port) : std::uint16_t{0};
 }
 
-/// What programs look for that torchrun starts.
+/// Sets the variables that torchrun sets for its programs. Returns false if setenv fails.
 bool set_common_variables(std::int32_t rank, std::int32_t ranks, std::uint16_t port) {
   const std::string own = std::to_string(rank), all = std::to_string(ranks);
   for (const char* variable : {"RANK", "LOCAL_RANK"})
     if (setenv(variable, own.c_str(), 1) != 0) return false;
   for (const char* variable : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"})
     if (setenv(variable, all.c_str(), 1) != 0) return false;
-  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // by a launcher around this one
+  const int replaces = in_environment(k_run_size) != nullptr ? 1 : 0;  // the values are those of an outer launcher
   return setenv("MASTER_ADDR", "127.0.0.1", replaces) == 0 &&
          (port == 0 || setenv("MASTER_PORT", std::to_string(port).c_str(), replaces) == 0);
 }
@@ -176,16 +177,16 @@ class world_launcher {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) throw command_failure(system_text("prctl"));
     getrlimit(RLIMIT_NOFILE, &descriptors_);
     const rlimit most{.rlim_cur = descriptors_.rlim_max, .rlim_max = descriptors_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &most);  // there is one for each rank
+    setrlimit(RLIMIT_NOFILE, &most);  // the launcher keeps a descriptor for each rank
   }
   ~world_launcher() {
-    for (const child& each : children_) {  // only where not all could be started
+    for (const child& each : children_) {  // children still run only if another rank could not be started
       if (!each.is_running) continue;
       kill(each.process, SIGKILL);
       waitpid(each.process, nullptr, 0);
     }
     end_orphans();
-    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // nobody is left who could write
+    if (copier_ > 0) waitpid(copier_, nullptr, 0);  // ends because no process can write any more
     for (const int end : writing_ends_) close(end);
   }
   world_launcher(const world_launcher&) = delete;
@@ -208,10 +209,10 @@ class world_launcher {
   }
 
  private:
-  /// Returns 0, or the error for which the system does not execute the program.
+  /// Starts a rank. Returns 0, or the errno of execv. Throws command_failure if another step fails.
   int start(std::int32_t rank) {
     std::array<int, 2> ends{};      // a successful exec closes the pipe; else the child writes a start_fault
-    std::array<int, 2> lifeline{};  // who owns the reading end is killed once the writing end is closed
+    std::array<int, 2> lifeline{};  // the owner of the read end is killed once the write end is closed
     if (pipe2(ends.data(), O_CLOEXEC) != 0 || pipe2(lifeline.data(), O_CLOEXEC) != 0 ||
         fcntl(lifeline[0], F_SETSIG, SIGKILL) != 0 || fcntl(lifeline[0], F_SETFL, O_ASYNC) != 0)
       throw command_failure(system_text("cannot start rank " + std::to_string(rank)));
@@ -244,7 +245,7 @@ class world_launcher {
     return 0;
   }
 
-  /// A pipe in the place of `to`; answers the end that the rank writes to.
+  /// Creates a pipe that replaces `to` in the rank. Returns the end to which the rank writes.
   int open_output(std::int32_t rank, std::FILE* to) {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) throw command_failure(system_text("--prepend-rank"));
@@ -252,7 +253,8 @@ class world_launcher {
     return ends[1];
   }
 
-  /// A process of its own: this one waits for signals. It keeps no lifeline, and no signal ends it before the ranks.
+  /// Starts the copier in its own process, because this process waits for signals. The copier keeps no lifeline open.
+  /// It inherits the blocked signals, so that they do not end it before the ranks.
   void start_copier() {
     copier_ = fork();
     if (copier_ < 0) throw command_failure(system_text("fork"));
@@ -265,7 +267,7 @@ class world_launcher {
     for (const rank_output& each : outputs_) close(each.from);
   }
 
-  /// In the child: one thread, and nothing of the launcher's is needed any more.
+  /// Executes the program of a rank. Runs in the child, which has one thread and needs nothing else of the launcher.
   [[noreturn]] void become(std::int32_t rank, pid_t launcher, int lifeline, int complaints) {
     const char* const failed = prepare(rank, launcher, lifeline);
     if (failed == nullptr) execv(request_.path.c_str(), words_.data());
@@ -273,13 +275,13 @@ class world_launcher {
     _exit(write(complaints, &fault, sizeof fault) > 0 ? 1 : 2);
   }
 
-  /// Answers what failed, with errno, or nullptr.
+  /// Prepares the child. Returns nullptr, or the action that failed, with errno set.
   const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
-    if (getppid() != launcher) _exit(1);  // it died before the line above
+    if (getppid() != launcher) _exit(1);  // the launcher died before prctl
     if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
-    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // the limit is below that number
+    if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below that number
     if (inherited < 0) return "passing the launcher's pipe on, by a descriptor from 10 on";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, port_) &&
@@ -290,7 +292,7 @@ class world_launcher {
         (request_.start_timeout_s == 0 ||
          setenv("LSCHED_START_TIMEOUT", std::to_string(request_.start_timeout_s).c_str(), 1) == 0);
     if (!has_environment) return "setting the environment";
-    unsetenv("LSCHED_RECORDER");  // the segment says where; a launcher among the ranks' programs has a world of its own
+    unsetenv("LSCHED_RECORDER");  // ranks find the recorder through the segment; a nested launcher has its own world
     if (rank != 0) {
       const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
       if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return "/dev/null";
@@ -307,8 +309,8 @@ class world_launcher {
     return nullptr;
   }
 
-  /// Collects everybody who has ended, also what ranks have left behind. Of ranks found at once, deaths by signal come
-  /// first: the others may well have failed because of them.
+  /// Collects all children that have ended, including processes that ranks left behind. If several ranks have ended,
+  /// reports deaths by signal first, because they may be the cause of the other failures.
   void reap() {
     std::vector<child*> ended;
     int wait_status = 0;
@@ -326,8 +328,8 @@ class world_launcher {
     for (const child* each : ended) report(*each);
   }
 
-  /// A rank is lost whose process has ended before the rank had closed its world. The other ranks notice most such ends
-  /// by themselves, but not where a sandbox refuses the system calls for that.
+  /// Marks a rank as lost if its process has ended before the rank closed its world. The other ranks notice most such
+  /// ends by themselves, unless a sandbox refuses the system calls for that.
   void record_end_of(pid_t process) {
     const process_id gone{process, self_.space};
     for (std::int32_t rank = 0; rank < request_.ranks; ++rank) {
@@ -336,8 +338,8 @@ class world_launcher {
     }
   }
 
-  /// The other ranks wait for a rank to open. They find out at once that the rank will not come, unless a process that
-  /// the rank's own process has left behind is about to open in its place.
+  /// Marks a rank as lost and closed if it ended before it opened its world, so that the other ranks stop waiting for
+  /// it. Does nothing if another process, which the rank left behind, is about to open the world in its place.
   void sign_off(const child& ended) {
     const shm_page& page = segment_->page(ended.rank);
     const process_id holder = page.process.load();
@@ -351,7 +353,7 @@ class world_launcher {
   void report(const child& ended) {
     const bool is_signal = WIFSIGNALED(ended.wait_status);
     const int number = is_signal ? WTERMSIG(ended.wait_status) : WEXITSTATUS(ended.wait_status);
-    // A death explains the exits of others, even of those that ended a moment before it could be collected.
+    // A death by signal explains other failures, even if those ranks were collected first.
     const bool explains = is_signal && !is_late_ && exit_status_ < 128;
     if (exit_status_ == 0 || explains) exit_status_ = is_signal ? 128 + number : number;
     if (exit_status_ > 0 && exit_status_ < 128) tell_unclosed();
@@ -368,7 +370,8 @@ class world_launcher {
     return "rank " + std::to_string(one.rank) + " (pid " + std::to_string(one.process) + ")";
   }
 
-  /// Where ranks fail and none was killed, those explain it that have ended well, but did not close their world.
+  /// Reports, once each, ranks that exited with status 0 without closing their world. If ranks fail and no rank was
+  /// killed, these ranks explain the failure.
   void tell_unclosed() {
     for (child& each : children_) {
       const bool is_open = segment_->page(each.rank).state_of_rank.load() == shm_page::open;
@@ -377,13 +380,13 @@ class world_launcher {
     }
   }
 
-  /// ": in allreduce/ring #0, round 17, …": where the rank is, or was when it ended.
+  /// Returns the place of a rank now, or when it ended: ": in allreduce/ring #0, round 17, …". May be empty.
   std::string place_of(std::int32_t rank) const {
     const std::string place = words_for_place(read_record(segment_->record(rank)), wall_offset_ns());
     return place.empty() ? "" : ": " + place;
   }
 
-  /// Where those ranks are that still run and have a schedule, some of them.
+  /// Reports the places of ranks that still run and have a schedule, at most 16 of them.
   void tell_places() const {
     constexpr int k_most = 16;
     int found = 0;
@@ -396,7 +399,7 @@ class world_launcher {
     if (found > k_most) tell("and " + counted(found - k_most, "rank") + " more");
   }
 
-  /// First a request, then the end.
+  /// Sends SIGTERM to the ranks at the first call, and SIGKILL at the second call.
   void time_is_up() {
     const int signal = is_late_ ? SIGKILL : SIGTERM;
     if (!is_late_) {
@@ -415,7 +418,7 @@ class world_launcher {
     is_late_ = true;
   }
 
-  /// What ranks have left behind: it may end by itself, then it is asked to, then it is made to.
+  /// Ends the processes that ranks left behind. Waits for k_grace, sends SIGTERM, waits again, then sends SIGKILL.
   void end_orphans() {
     for (const int signal : {0, SIGTERM}) {
       const auto deadline = clock::now() + k_grace;
@@ -425,7 +428,8 @@ class world_launcher {
     while (send_to_orphans(SIGKILL)) gate_.next(std::nullopt);
   }
 
-  /// To the parents among them; their children come next. False: there are none that could be sent anything.
+  /// Sends the signal to the orphans that are children of this process. When such an orphan ends, this process inherits
+  /// its children, which get a signal in a later call. Returns false if no process could be sent the signal.
   bool send_to_orphans(int signal) const {
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -437,7 +441,7 @@ class world_launcher {
     return is_any;
   }
 
-  /// What a terminal sends has reached every member of our process group already.
+  /// Passes a signal on to the ranks. A signal from a terminal has already reached every member of our process group.
   void pass_on(const siginfo_t& news) {
     const bool is_from_terminal = news.si_code == SI_KERNEL;
     for (const child& each : children_) {
@@ -455,14 +459,14 @@ class world_launcher {
   const process_id self_ = own_process();
   std::shared_ptr<shm_segment> segment_;
   signal_gate gate_;
-  std::vector<pid_t> strangers_ = find_children();  ///< children that are no ranks', of the program before this one too
+  std::vector<pid_t> strangers_ = find_children();  ///< children that belong to no rank, also those from before exec
   rlimit descriptors_{};
   const std::uint16_t port_ = find_free_port();  ///< MASTER_PORT of the ranks
   std::vector<unsigned> cores_;
   std::vector<char*> words_;
   std::vector<child> children_;
-  std::vector<int> writing_ends_;     ///< of the pipes that ranks inherit
-  std::vector<rank_output> outputs_;  ///< with --prepend-rank
+  std::vector<int> writing_ends_;     ///< of the lifelines
+  std::vector<rank_output> outputs_;  ///< empty without --prepend-rank
   pid_t copier_ = 0;
   std::optional<clock::time_point> deadline_;
   bool is_late_ = false;

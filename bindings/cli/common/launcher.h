@@ -1,17 +1,16 @@
 // Starts the ranks of a world on this machine, and waits for them.
 //
-// The contract with lsched_world_open: each rank inherits the descriptor of a shared segment and finds in
-// its environment that descriptor's number, its rank and the number of ranks. There are no names, no files
-// and no network.
+// Contract with lsched_world_open: each rank inherits the descriptor of a shared segment. The environment of the rank
+// has the number of that descriptor, its rank and the number of ranks. There are no names, no files and no network.
 //
-// Ranks die with the launcher, however that ends, also those that a wrapper script has started:
+// All ranks end with the launcher, even if it is killed. This includes ranks that a wrapper script has started:
 //
-//   the launcher ends     processes that ranks have left behind are its children (PR_SET_CHILD_SUBREAPER): it ends
-//                         them when the last rank has ended, and then itself
-//   the launcher is gone  its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world:
-//                         each rank inherits the reading end of a pipe of its own, to which nobody else than the
-//                         launcher can write; the process that opens the world becomes the owner (F_SETOWN) of that
-//                         end, and so gets the signal SIGKILL (F_SETSIG, O_ASYNC) once the writing end is closed
+//   launcher exits      Processes that ranks have left behind are children of the launcher (PR_SET_CHILD_SUBREAPER).
+//                       The launcher ends them after the last rank has ended.
+//   launcher is killed  Its children are killed (PR_SET_PDEATHSIG), and so is every process that has opened a world.
+//                       Each rank inherits the read end of its own pipe, and only the launcher has the write end. The
+//                       process that opens the world becomes the owner (F_SETOWN) of the read end. It gets SIGKILL
+//                       (F_SETSIG, O_ASYNC) once the write end is closed.
 #pragma once
 
 #include <chrono>
@@ -22,29 +21,33 @@
 
 namespace lsched::cli {
 
-/// The exit status that timeout(1) has, too.
+/// The exit status of timeout(1) when the time limit has passed.
 inline constexpr int k_exit_timeout = 124;
 
 struct launch_request {
   std::int32_t ranks = 1;
-  std::string path;                                ///< of the program, to be executed as it is
-  std::vector<std::string> words;                  ///< its arguments, its name first
-  std::string title = "lsched run";                ///< begins each line the launcher prints
-  std::optional<std::chrono::milliseconds> limit;  ///< after it, what is left is killed
-  std::int32_t start_timeout_s = 0;                ///< for which ranks wait until all have opened; 0: as they are set
-  bool bind = false;                               ///< rank r to the r-th core this process may use, round robin
-  bool prepends_rank = false;                      ///< "R: " before each line that rank R writes
+  std::string path;                                ///< executable file of the program
+  std::vector<std::string> words;                  ///< arguments of the program, its name first
+  std::string title = "lsched run";                ///< beginning of each line that the launcher prints
+  std::optional<std::chrono::milliseconds> limit;  ///< time after which the remaining ranks are ended
+  std::int32_t start_timeout_s = 0;  ///< limit for all ranks to open their world; 0: as in the environment
+  bool bind = false;                 ///< binds rank r to the r-th core this process may use, round robin
+  bool prepends_rank = false;        ///< writes "R: " before each line of rank R
 };
 
-/// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are
-/// passed on to the ranks; one line on standard error tells of each rank that fails, and of one that ended well in a
-/// world that it had not closed, if others fail. What ranks have left behind when the last of them ends has a second to
-/// end by itself, and another one after SIGTERM.
+/// Starts all ranks and waits for all of them. Standard input goes to rank 0. SIGINT, SIGTERM and SIGHUP are passed on
+/// to the ranks. Each rank that fails is reported by a line on standard error. If ranks fail, so is each rank that
+/// exited with status 0 without closing its world. Processes that ranks have left behind get a second to end by
+/// themselves after the last rank, and another second after SIGTERM.
 ///
-/// Returns 0 if all ranks exit with 0, else the status of the rank that failed first, 128 + n for death by signal n;
-/// k_exit_timeout if none had failed when the limit passed; the status of refuse_program (executable.h) if the system
-/// does not execute the program. Throws command_failure if the ranks cannot be started for another reason. Ranks that
-/// were started are gone in both cases. Call it from a process with one thread.
+/// Returns
+///   0               if all ranks exit with 0
+///   128 + n         if signal n killed a rank before the limit, the first that was killed
+///   k_exit_timeout  if no rank had failed when the limit passed
+///   another status  of the rank that failed first, or of refuse_program (executable.h) if the system does not execute
+///                   the program
+/// Throws command_failure if the ranks cannot be started for another reason. No rank runs when this function returns or
+/// throws. Call it from a process with one thread.
 int launch(const launch_request& request);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// Adding options to a subcommand, a line each.
+// Helpers that add an option to a subcommand in one line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,7 +11,7 @@
 
 namespace lsched::cli {
 
-/// Adds options, to one group of the help text if it has a name; those with a check show their default.
+/// Adds options to a group of the help text, or to no group if `name` is null. Options with a check show their default.
 struct option_group {
   CLI::App& command;
   const char* name = nullptr;
@@ -26,11 +26,11 @@ struct option_group {
   CLI::Option* add(const char* option, Value& value, const char* text, const CLI::Validator& check) const {
     return add(option, value, text)->check(check)->capture_default_str();
   }
-  /// An option that names a file.
+  /// Adds an option that takes the name of a file.
   CLI::Option* add_file(const char* option, std::string& path, const char* text) const {
     return add(option, path, text)->type_name("FILE");
   }
-  /// `--json FILE`: see print_to (printed_to.h). `what`: "one object", "lines".
+  /// Adds `--json FILE` (see print_to in printed_to.h). `what` is the form of the output: "one object" or "lines".
   CLI::Option* add_json(std::string& path, const std::string& what) const {
     return add_file("--json", path, ("Write JSON instead of text to FILE (- is standard output): " + what).c_str());
   }
@@ -38,7 +38,8 @@ struct option_group {
     return grouped(command.add_flag(option, value, text));
   }
 
-  /// The value whose name_of is the word; `value` may be optional. `values` and `value` outlive the parser.
+  /// Adds an option that sets `value` to the element of `values` whose name_of is the given word. `value` may be a
+  /// std::optional. `values` and `value` must outlive the parser.
   template <class Values, class Value>
   CLI::Option* add_choice(const char* option, const Values& values, Value& value, const char* text) const {
     std::vector<std::string> names;
@@ -58,13 +59,14 @@ inline bool is_given(const CLI::App& command, const std::string& option) {
   return command.get_option(option)->count() > 0;
 }
 
-/// The parser's error where one of these options is given; `why` they cannot be.
+/// Throws the parser's error, with the reason `why`, if one of these options is given.
 inline void refuse_given(const CLI::App& command, const std::vector<std::string>& options, const char* why) {
   for (const std::string& each : options)
     if (is_given(command, each)) throw CLI::ValidationError(each, why);
 }
 
-/// Likewise for a mode that heeds only these.
+/// Throws the parser's error if an option is given that has no effect with the option `mode`. `heeded` lists the
+/// options that have an effect.
 inline void expect_only(const CLI::App& command, const std::string& mode, const std::vector<std::string>& heeded) {
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();

@@ -1,4 +1,4 @@
-// A file that a command writes beside, or instead of, its ordinary output.
+// A file that a command writes in addition to, or instead of, its ordinary output.
 #pragma once
 
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 namespace lsched::cli {
 
-/// Created before the work begins, so that nobody works for a file that cannot be written; what it holds stays until
-/// there is something else to hold. "-" is standard output. Throws command_failure.
+/// Opens the file before the work begins, so that a command fails early if the file cannot be written. Existing content
+/// stays until write(). "-" is standard output. Throws command_failure.
 class output_file {
  public:
   explicit output_file(std::string path) : path_(std::move(path)) {
@@ -23,13 +23,14 @@ class output_file {
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": cannot be written: " + reason_of(errno));
   }
 
-  /// Once. Standard output is flushed, and its errors told, when the command ends.
+  /// Replaces the content. May be called once. Standard output is flushed, and its errors are reported, when the
+  /// command ends.
   void write(const std::string& content) {
     if (is_stdout()) {
       std::fwrite(content.data(), 1, content.size(), stdout);
       return;
     }
-    static_cast<void>(truncate(path_.c_str(), 0));  // what is no ordinary file has no length
+    static_cast<void>(truncate(path_.c_str(), 0));  // fails for files such as pipes, which have no length
     stream_ << content;
     stream_.close();
     if (!stream_) throw command_failure(LSCHED_ERR_ARGUMENT, path_ + ": could not be written: " + reason_of(errno));

@@ -1,4 +1,4 @@
-// The folder of the pages that texts of the command name, such as docs/start.md.
+// The folder of the pages that texts of the command mention, such as docs/start.md.
 #pragma once
 
 #include <string>
@@ -6,11 +6,12 @@
 
 namespace lsched::cli {
 
-/// A sentence with the folder that contains the pages which `text` names. Pages that are not installed beside the
-/// command are in the sources of libsched. Empty if `text` names no page.
+/// Returns a sentence with the folder of the pages that `text` names. Pages that are not installed with the command are
+/// in the sources of libsched. Returns an empty string if `text` names no page.
 std::string place_of_pages(std::string_view text);
 
-/// The sentence for a text that is written before the command is installed. Its folder is relative to the command.
+/// Returns the sentence for a text that is written before the command is installed. The folder is relative to the
+/// command.
 std::string place_of_installed_pages(std::string_view text);
 
 }  // namespace lsched::cli

@@ -1,4 +1,4 @@
-// Independent jobs on all cores, their results told in order.
+// Independent jobs on all cores, with their results in order.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +29,15 @@ class at_end_of_scope {
   Function last_;
 };
 
-/// Calls job(i) for all i below `count`, as many at a time as there are cores, and tell(i, result) for each in
-/// ascending order on the calling thread. At most 64 results wait for an earlier one, and a result does not outlive its
-/// tell. The first exception in that order, of a job or a tell, is thrown from here: results before it have been told,
-/// and no further job begins. Blocks until all jobs that were begun have ended. A thread runs
-/// many jobs, because the allocator keeps memory that a thread has freed: threads of one job each would keep more.
+/// Calls job(i) for all i below `count`, on as many threads as there are usable cores. Calls tell(i, result) for each
+/// result in ascending order on the calling thread. At most 64 results wait for an earlier result. A result is
+/// destroyed after its call of `tell`. Blocks until all jobs that have begun have ended.
+///
+/// Rethrows the first exception of a job or of `tell` in that order. The results before it have been passed to `tell`,
+/// and no further job begins.
+///
+/// A thread runs many jobs, because the allocator keeps the memory that a thread has freed. With one job for each
+/// thread it would keep more.
 template <class Job, class Tell>
 void in_order(std::size_t count, const Job& job, const Tell& tell) {
   constexpr std::size_t k_most_ahead = 64;

@@ -1,4 +1,4 @@
-// Where a command prints: standard output, or the file of an option such as `--json FILE`.
+// Redirection of a command's output to the file of an option such as `--json FILE`.
 #pragma once
 
 #include <fcntl.h>
@@ -13,8 +13,8 @@
 
 namespace lsched::cli {
 
-/// What is printed from here on goes into the file. "-", or nothing: to standard output, as before. Called before the
-/// work begins, so that nobody works for a file that cannot be written. Throws command_failure.
+/// Redirects standard output to the file. Does nothing if `path` is "-" or empty. Call it before long work begins, so
+/// that the command fails early if the file cannot be written. Throws command_failure.
 inline void print_to(const std::string& path) {
   if (path.empty() || path == "-") return;
   std::fflush(stdout);

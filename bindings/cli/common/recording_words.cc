@@ -32,7 +32,7 @@ std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns
 }  // namespace
 
 std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns) {
-  constexpr std::int64_t k_end_us = 253'402'300'800'000'000;  // of the year 9999
+  constexpr std::int64_t k_end_us = 253'402'300'800'000'000;  // end of the year 9999
   const std::int64_t wall_us =
       static_cast<std::int64_t>(monotonic_ns + static_cast<std::uint64_t>(wall_offset_ns)) / 1000;
   if (wall_us < 0 || wall_us >= k_end_us) return "?";

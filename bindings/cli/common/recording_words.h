@@ -1,4 +1,4 @@
-// Where a rank was, in words: for `lsched postmortem`, and for `lsched run` when a rank has been killed.
+// Text about the place of a rank, for `lsched postmortem`, and for `lsched run` when a rank has been killed.
 #pragma once
 
 #include <string>
@@ -7,14 +7,16 @@
 
 namespace lsched::cli {
 
-/// The local time at a time of the monotonic clock: "2026-11-26 14:03:07.123456"; "?" out of a damaged recording.
+/// Converts a time of the monotonic clock to local time, such as "2026-11-26 14:03:07.123456". Returns "?" for a time
+/// from a damaged recording.
 std::string local_time(std::uint64_t monotonic_ns, std::int64_t wall_offset_ns);
 
-/// The label of a schedule, as a terminal may be given it: the recording may be damaged.
+/// Returns the label of a schedule with bytes escaped that a terminal must not get. The recording may be damaged.
 std::string printable(const std::string& label);
 
-/// "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since 2026-11-26 14:03:07.123456"; of a rank that does not
-/// wait, the schedules that it has and the last rounds called for; empty if there are none.
+/// Returns the wait of a rank: "in allreduce/ring #0, round 17, op 4 (recv, rank 1) since 2026-11-26 14:03:07.123456".
+/// For a rank that does not wait, returns its schedules with the last round called for. Returns an empty string for a
+/// rank without schedules.
 std::string words_for_place(const recorded_rank& one, std::int64_t wall_offset_ns);
 
 }  // namespace lsched::cli

@@ -26,7 +26,7 @@ bool has(const char* variable) { return std::getenv(variable) != nullptr; }
 
 #if LSCHED_HAVE_MPI
 
-/// From MPI_Init_thread to MPI_Finalize. The main thread's.
+/// True from MPI_Init_thread to MPI_Finalize. Only the main thread uses it.
 bool g_is_in_mpi = false;
 
 void enter_mpi(const std::string& threads) {
@@ -72,18 +72,18 @@ lsched_status open_mpi_world(bool, const lsched_config*, lsched_world**, lsched_
 
 #endif
 
-/// A reader that has gone is no failure to tell of: the launcher ends as this rank would, and with it, at once, all
-/// others, before they notice that one is missing.
+/// Handles SIGPIPE. A closed reader of standard output is not a failure to report. The launcher therefore ends by
+/// SIGPIPE as well, and all ranks end with it before they notice a missing rank.
 void end_with_launcher(int) {
   kill(getppid(), SIGPIPE);
   sleep(1);
-  raise(SIGPIPE);  // as soon as this has returned, where the launcher is not the parent
+  raise(SIGPIPE);  // ends this rank when the handler returns, if the launcher is not the parent
 }
 
 void end_quietly_without_reader() {
   struct sigaction action {};
   sigaction(SIGPIPE, nullptr, &action);
-  if (action.sa_handler != SIG_DFL) return;  // ignored: the reader's absence is an error of the write
+  if (action.sa_handler != SIG_DFL) return;  // if SIGPIPE is ignored, the write fails instead
   action.sa_handler = end_with_launcher;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGPIPE, &action, nullptr);
@@ -91,7 +91,7 @@ void end_quietly_without_reader() {
 
 }  // namespace
 
-// A launcher that only sets PMIX_RANK counts too: its process expects to be part of something.
+// PMIX_RANK alone is enough, because a process with that variable expects to be part of a larger job.
 bool is_started_by_mpi() {
   return has("PMI_RANK") || has("PMI_SIZE") || has("PMIX_RANK") || has("OMPI_COMM_WORLD_SIZE");
 }
@@ -146,7 +146,7 @@ void session::open(const lsched_config* config) {
 }
 
 session::~session() {
-  // BUSY on the way out of a failure: the process ends
+  // May return BUSY after a failure, which does not matter because the process ends.
   if (runtime_ != nullptr) static_cast<void>(lsched_world_close(runtime_));
 }
 

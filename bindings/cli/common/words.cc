@@ -13,7 +13,7 @@
 namespace lsched::cli {
 namespace {
 
-/// Nothing unless the whole word is such a number.
+/// Returns the number, or nothing unless the whole word is a number of this type.
 template <class Number>
 std::optional<Number> parse(std::string_view word) {
   Number value{};
@@ -21,7 +21,7 @@ std::optional<Number> parse(std::string_view word) {
   return error == std::errc() && end == word.data() + word.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Accepts words for which `parse` finds a number within the limits; not-a-number is outside any.
+/// Accepts words that `parse` reads as a number within the limits. NaN is outside all limits.
 template <class Number>
 CLI::Validator limits(const char* kind, Number least, Number most, bool is_open) {
   std::ostringstream text;

@@ -1,4 +1,4 @@
-// A trial in a process of its own, so that a signal or a hang ends the trial and not the report.
+// A trial in a separate process, so that a signal or a hang ends the trial and not the report.
 #pragma once
 
 #include <poll.h>
@@ -14,13 +14,13 @@
 namespace lsched::cli::doctor {
 
 struct trial_result {
-  int wait_status = 0;  ///< as of waitpid(2)
-  std::string text;     ///< all that the trial wrote
+  int wait_status = 0;  ///< from waitpid(2)
+  std::string text;     ///< output of the trial
 
   bool has_succeeded() const { return WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0; }
 };
 
-/// Runs `trial` in a child, which writes to the descriptor that it is given and returns its exit status. A child that
+/// Runs `trial` in a child. The trial writes to the descriptor that it gets and returns the exit status. A child that
 /// takes longer than 10 s is killed.
 inline trial_result try_in_child(const std::function<int(int)>& trial) {
   constexpr std::chrono::seconds k_limit{10};

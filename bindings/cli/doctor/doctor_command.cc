@@ -1,4 +1,4 @@
-// `lsched doctor`: one line for each thing that users stumble over, from the command in PATH to the limits of the
+// `lsched doctor`: prints a line for each frequent cause of problems, from the command in PATH to the limits of the
 // process.
 #include <algorithm>
 #include <array>
@@ -44,7 +44,7 @@ std::vector<finding> examine_all(int ranks) {
           examine_gpu()};
 }
 
-/// The findings of another program: `[{"subject": …, "state": "ok", "text": …, "page": …}, …]`.
+/// Reads the findings of another program: `[{"subject": …, "state": "ok", "text": …, "page": …}, …]`.
 std::vector<finding> read_findings(const std::string& path) {
   std::vector<finding> made;
   try {

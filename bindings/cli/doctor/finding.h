@@ -1,4 +1,4 @@
-// The findings of `lsched doctor`: each subject has a state, a sentence and a page of the documents.
+// The findings of `lsched doctor`. Each has a subject, a state, a sentence and a page of the documentation.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ struct finding {
   std::string page;  ///< the path of a page below the root of the repository, with the heading
 };
 
-// programs.cc: other programs and libraries that may be found in place of these.
+// programs.cc: other programs and libraries that a search may find in place of those of this build.
 finding examine_command();
 finding examine_library();
 finding examine_mpi();
 
-// process.cc: the environment, the limits and the rights of this process. `ranks`: of the world that is planned.
+// process.cc: the environment, the limits and the rights of this process. `ranks` is the size of the planned world.
 finding examine_launcher();
 finding examine_shared_memory();
 finding examine_peer_reads();

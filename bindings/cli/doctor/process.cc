@@ -24,7 +24,7 @@ namespace lsched::cli::doctor {
 namespace {
 
 constexpr const char* k_memory_page = "docs/guides/troubleshooting.md#lsched_err_nomem";
-constexpr std::uint64_t k_descriptors_of_rank = 16;  ///< of one process, and one more in the launcher for each rank
+constexpr std::uint64_t k_descriptors_of_rank = 16;  ///< of a process; the launcher takes one more for each rank
 
 std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
@@ -32,7 +32,7 @@ std::uint64_t bytes_of_machine() {
   return static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-/// The limit on a resource; nothing if it is not limited.
+/// Returns the limit on a resource, or nothing if the resource is not limited.
 std::optional<std::uint64_t> limit_on(decltype(RLIMIT_AS) resource, bool is_hard = false) {
   rlimit limit{};
   if (getrlimit(resource, &limit) != 0) return std::nullopt;
@@ -40,7 +40,7 @@ std::optional<std::uint64_t> limit_on(decltype(RLIMIT_AS) resource, bool is_hard
   return value == RLIM_INFINITY ? std::nullopt : std::optional<std::uint64_t>(value);
 }
 
-/// Opens a world of two ranks and closes it. Writes the failure, or what the library warns of, to `out`.
+/// Opens a world of two ranks and closes it. Writes the failure, or the warning of the library, to `out`.
 int try_world(int out) {
   std::array<lsched_world*, 2> worlds{};
   lsched_diagnostic why;
@@ -53,7 +53,7 @@ int try_world(int out) {
   return 0;
 }
 
-/// A child that holds a probe until this object ends.
+/// A child that holds a memory probe until this object is destroyed.
 class probed_child {
  public:
   probed_child() {
@@ -91,13 +91,14 @@ class probed_child {
   std::uint64_t address_ = 0;
 };
 
-/// Tests if a child can read the memory of another child, as ranks of `lsched run` read each other.
+/// Returns true if a child can read the memory of another child, as ranks of `lsched run` do.
 bool can_read_sibling() {
   const probed_child sibling;
   return try_in_child([&](int) { return sibling.answers() ? 0 : 1; }).has_succeeded();
 }
 
-/// Writes the version and the devices of the driver of CUDA. Returns 1 if the driver fails, and 2 without a driver.
+/// Writes the version of the CUDA driver and the number of devices. Returns 1 if the driver fails, and 2 without a
+/// driver.
 int try_driver(int out) {
   void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (driver == nullptr) return 2;

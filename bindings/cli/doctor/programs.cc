@@ -23,7 +23,7 @@ namespace {
 constexpr const char* k_version_page = "docs/guides/troubleshooting.md#lsched_err_version";
 constexpr const char* k_mpi_page = "docs/guides/mpi-and-slurm.md#starting-it";
 
-/// The output of `program --version`, standard error included.
+/// Returns the output of `program --version`, standard error included.
 std::string version_text_of(const std::string& program) {
   return try_in_child([&](int out) {
            dup2(out, STDOUT_FILENO);
@@ -37,7 +37,8 @@ std::string version_text_of(const std::string& program) {
 std::string first_line_of(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 #if LSCHED_HAVE_MPI
-/// The MPI that a launcher belongs to, by the text of its --version; empty if the text does not show that.
+/// Returns the MPI to which a launcher belongs, from the text of its --version. Returns an empty string if the text
+/// does not show it.
 std::string_view owner_of_launcher(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 5> k_words{{{"HYDRA", "MPICH"},
                                                                                   {"Intel(R) MPI", "MPICH"},

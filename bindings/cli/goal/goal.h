@@ -1,7 +1,8 @@
-// A GOAL program: the interchange format of LogGOPSim and its relatives, as a value.
+// A GOAL program as a value. GOAL is the interchange format of LogGOPSim and related simulators.
 //
-// Sends, receives and calculations of every rank, joined by two kinds of edges. No buffers, no reductions, no
-// or-dependencies; below stands how schedules become GOAL and back. docs/reference/goal.md describes the text form.
+// A program has the sends, receives and calculations of every rank, joined by two kinds of edges. It has no buffers, no
+// reductions and no or-dependencies. The last part of this file converts between schedules and GOAL.
+// docs/reference/goal.md describes the text form.
 // (Hoefler, Siebert, Lumsdaine: "Group operation assembly language", ICPP 2009; Hoefler, Schneider, Lumsdaine:
 // "LogGOPSim", HPDC 2010.)
 #pragma once
@@ -19,12 +20,12 @@ namespace lsched {
 
 enum class goal_kind : std::uint8_t { send, recv, calc };
 
-/// As a receive's peer: from any rank; as a tag: any tag. Who matches is decided while the program runs.
+/// Any rank as the peer of a receive, or any tag. The match is decided while the program runs.
 inline constexpr std::uint32_t k_goal_any = 0xffffffff;
 
 struct goal_op {
-  std::uint64_t size = 0;  ///< bytes; of a calc: units of time, nanoseconds by convention
-  std::uint32_t peer = 0;  ///< below the number of ranks, or any; 0 for a calc
+  std::uint64_t size = 0;  ///< bytes; for a calc: units of time, nanoseconds by convention
+  std::uint32_t peer = 0;  ///< below the number of ranks, or k_goal_any; 0 for a calc
   std::uint32_t tag = 0;   ///< 0 for a calc
   goal_kind kind = goal_kind::calc;
   std::uint8_t cpu = 0;
@@ -32,7 +33,8 @@ struct goal_op {
   friend bool operator==(const goal_op&, const goal_op&) = default;
 };
 
-/// `after` starts once `before` has finished ("requires"), or has started ("irequires"). Indices of the rank's ops.
+/// An edge between two ops of a rank, given by their indices. `after` starts once `before` has finished ("requires") or
+/// has started ("irequires").
 struct goal_edge {
   std::uint32_t before = 0;
   std::uint32_t after = 0;
@@ -42,7 +44,7 @@ struct goal_edge {
 
 struct goal_rank {
   std::vector<goal_op> ops;
-  std::vector<goal_edge> edges;  ///< grouped by `before`, in each group "requires" first; then as written
+  std::vector<goal_edge> edges;  ///< sorted by `before`, then "requires" before "irequires", then as written
   friend bool operator==(const goal_rank&, const goal_rank&) = default;
 };
 
@@ -51,18 +53,18 @@ struct goal {
   friend bool operator==(const goal&, const goal&) = default;
 };
 
-/// Puts edges into the order that goal_rank asks for, without changing their order within a group.
+/// Sorts edges into the order of goal_rank::edges. The sort is stable.
 void sort_edges(goal_rank& program);
 
-/// The text form. `remark`: lines of a comment, which goes into the first rank's block, the one place where every
-/// reader allows it. Equal programs give equal texts.
+/// Returns the text form. The lines of `remark` become comments in the first rank's block, the only place where every
+/// reader allows comments. Equal programs give equal texts.
 std::string to_goal_text(const goal& program, std::string_view remark = {});
 
-/// Whether the text begins as one of that form does, behind comments.
+/// Returns true if the text begins as the text form does, after comments.
 bool is_goal_text(std::string_view text);
 
-/// Reads the text form. Failures are `argument` and begin with "line L, column C: ". Comments are dropped and labels
-/// become numbers. Takes at most some 16 bytes of memory for each byte of the text, whatever the text claims.
+/// Parses the text form. Failures are `argument` and begin with "line L, column C: ". Comments are dropped and labels
+/// become numbers. Takes at most about 16 bytes of memory for each byte of the text, even if the text declares more.
 result<goal> parse_goal_text(std::string_view text);
 
 // --- schedules ---------------------------------------------------------------------------------------------------
@@ -70,47 +72,47 @@ result<goal> parse_goal_text(std::string_view text);
 struct simulation;
 struct simulation_record;
 
-/// What GOAL cannot say and somebody has to decide.
+/// Choices for the conversion that neither form contains.
 struct goal_scenario {
-  rank initiator = 0;        ///< where calls start a round: the first rank whose call does, if it is a candidate
-  double ns_per_byte = 0.1;  ///< how long a compute op takes for each byte it writes; above 0
+  rank initiator = 0;        ///< first rank whose call starts the round, if it is a candidate
+  double ns_per_byte = 0.1;  ///< time of a compute op for each byte that it writes; above 0
 };
 
 struct goal_export {
   goal program;
-  std::string remark;  ///< what was decided; for to_goal_text
+  std::string remark;  ///< the choices that were made, for to_goal_text
 };
 
-/// Round 1 of a world (rank r runs world[r]) as GOAL. A send stays a send, a receive a receive, of lists of
-/// typical length and at least 1 byte; computes become calcs; nops, calls, captures and ops whose guard does not hold
-/// calcs of 0. A guard takes a list of typical length 0 for empty.
+/// Exports round 1 of a world, in which rank r runs world[r]. Sends and receives stay sends and receives, of at least
+/// 1 byte, with lists of typical length. Computes become calcs. Nops, calls, captures and ops whose guard does not hold
+/// become calcs of 0. A guard takes a list of typical length 0 for empty.
 ///
-/// GOAL has no or-dependencies, no signals and no ops that do not fire, so the round is simulated: as many candidates
-/// call as it takes, from the initiator on (policy full: every rank), every rank has a contribution, a message takes
-/// one unit of time and all else none. Of an op that needs fewer tokens than it has deps, the deps whose tokens came
-/// first become "requires"; ops that did not fire are left out; signals are messages of 1 byte with tags above all
-/// payload's.
+/// GOAL has no or-dependencies, no signals and no ops that do not fire, so the round is simulated. From the initiator
+/// on, as many candidates call as the policy needs; under policy full, every rank calls. Every rank has a contribution.
+/// A message takes one unit of time, and everything else takes no time. If an op needs fewer tokens than it has deps,
+/// the deps whose tokens came first become "requires". Ops that did not fire are left out. Signals become messages of
+/// 1 byte with tags above all tags of payload.
 ///
-/// Failures: `argument` (no world, or a scenario without sense), `unmatched` (a round that does not end; the failure
-/// names the rank), `constraint` (tags that leave no room for signals).
+/// Failures: `argument` (no world, or an invalid scenario), `unmatched` (a round that does not end; the failure names
+/// the rank), `constraint` (tags that leave no room for signals).
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario = {});
 
-/// The round what.instance that simulate_schedules(world, what, &record) played, in the words above: what fired first
-/// there is what is required, and guards hold as they did there. Computes take what.where.compute, signals have the
-/// bytes they had there; a rank that begins late, or whose call set something off, has a calc of that time first. Noise
-/// and jitter are in the order of things only. `record` is of all ranks. Failures as above; `unmatched` if a message
-/// was sent that nobody took.
+/// Exports the round what.instance that simulate_schedules(world, what, &record) played. The deps whose tokens came
+/// first in the simulation become "requires", and guards hold as they did there. Computes take what.where.compute, and
+/// signals have their bytes of the simulation. A rank that begins late, or whose call made an op fire, has a calc of
+/// that time first. Noise and jitter affect only the order of tokens. `record` must cover all ranks. Failures: as
+/// above, and `unmatched` if a message was sent and never received.
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const simulation& what,
                                 const simulation_record& record);
 
-/// A schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL says how much is moved, not
-/// what: sends read one input of u8, receives write scratch of their own, a calc is a copy of as many bytes as take
-/// its time. "a irequires b" becomes a dep on a nop in front of b. Messages of equal source, target and tag are paired
-/// in the order of the file and get tags of their own; a receive may have room for more than is sent; cpu and nic are
-/// dropped.
+/// Returns a schedule for every rank of a GOAL program, to be verified, simulated or run. GOAL gives the sizes of data
+/// but not the contents. All sends therefore read one input of u8, and each receive writes its own scratch. A calc
+/// becomes a copy of as many bytes as take its time. "a irequires b" becomes a dep on a nop in front of b. Messages
+/// with equal source, target and tag are paired in the order of the file and get unique tags. A receive may have room
+/// for more than is sent. cpu and nic are dropped.
 ///
-/// Failures, each naming rank and op: `unsupported` (receives from any rank or with any tag: who matches is not
-/// known before it runs), `unmatched` (no partner, or a receive that is too small), and what builder::compile refuses.
+/// Failures, each naming rank and op: `unsupported` (a receive from any rank or with any tag, whose match is not known
+/// before it runs), `unmatched` (no partner, or a receive that is too small), and the failures of builder::compile.
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario = {});
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Schedules -> GOAL: writes down what fired in a simulated round, and why.
+// Schedules -> GOAL: writes the ops that fired in a simulated round, and the deps that they waited for.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -14,9 +14,9 @@ namespace {
 
 std::size_t index_of(rank r) { return static_cast<std::size_t>(r); }
 
-// --- a round in which a message takes one unit of time and all else none -----------------------------------------
+// --- a round in which only messages take time, one unit each -----------------------------------------------------
 
-/// When ranks call that do not start the round: it is over by then.
+/// The time at which ranks call that do not start the round. The round is over by then.
 constexpr picoseconds k_after_all = k_forever / 2;
 
 simulation unit_time_round(const activation& starts, rank size, rank initiator) {
@@ -40,16 +40,16 @@ simulation unit_time_round(const activation& starts, rank size, rank initiator) 
   return round;
 }
 
-// --- what happened -----------------------------------------------------------------------------------------------
+// --- the played round --------------------------------------------------------------------------------------------
 
-/// What one rank did in a round.
+/// The ops and deps of one rank in a round that was played.
 struct played_rank {
   std::vector<bool> done;        ///< by op
-  std::vector<bool> is_void;     ///< by op: done, and its guard did not hold
-  std::vector<goal_edge> edges;  ///< tokens that a firing waited for, by op ids
+  std::vector<bool> is_void;     ///< by op: done, but its guard did not hold
+  std::vector<goal_edge> edges;  ///< deps that an op waited for before it fired, by op ids
 };
 
-/// A call counts if something fired because of it; others would only keep the CPU busy until they come.
+/// Drops calls that made no op fire. Such a call would only keep the CPU busy until the time of the call.
 void drop_idle_calls(const schedule& program, played_rank& me) {
   for (op_id id = 0; id < me.done.size(); ++id) {
     if (!is_call(program.ops()[id], program.place().self)) continue;
@@ -74,7 +74,8 @@ std::vector<played_rank> played_in(std::span<const schedule_ptr> world, const si
   return all;
 }
 
-/// Messages that were sent and never taken; a receive fires only with its message.
+/// Returns the number of messages that were sent and never received. A receive fires only with its message, so this is
+/// the number of sends minus the number of receives.
 std::int64_t orphans_of(const simulation_record& record) {
   std::int64_t open = 0;
   for (const simulated_op& fired : record.ops) {
@@ -84,9 +85,9 @@ std::int64_t orphans_of(const simulation_record& record) {
   return open;
 }
 
-/// What the ops of a world have in common that GOAL needs to know.
+/// Properties of the ops of a world that the conversion needs.
 struct traits {
-  std::uint64_t signal_tag = 0;  ///< the first above all payload's
+  std::uint64_t signal_tag = 0;  ///< first tag above all tags of payload
   std::uint64_t last_tag = 0;
   bool has_signals = false, has_lists = false, has_empty = false, has_choice = false, has_void = false;
 };
@@ -119,14 +120,14 @@ traits traits_of(std::span<const schedule_ptr> world, std::span<const played_ran
 
 // --- translation -------------------------------------------------------------------------------------------------
 
-/// How ops are written.
+/// The parameters of the translation of ops.
 struct wording {
   double ns_per_byte = 0;
   std::uint64_t signal_bytes = 1;
   std::uint64_t signal_tag = 0;  ///< added to the tags of signals
 };
 
-/// A calc is a number of nanoseconds, which has to fit.
+/// Returns a failure if the time of a compute op is too long for a calc.
 std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_per_byte) {
   for (const schedule_ptr& program : world)
     for (op_id id = 0; id < program->ops().size(); ++id) {
@@ -140,7 +141,7 @@ std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_p
   return std::nullopt;
 }
 
-/// `call_ns`: when the rank calls.
+/// Translates an op. `call_ns` is the time at which the rank calls.
 goal_op translate(const schedule& program, const op& one, const wording& words, std::uint64_t call_ns) {
   const std::uint64_t bytes = typical_bytes(program, one);
   if (is_call(one, program.place().self)) return {.size = call_ns};
@@ -154,7 +155,7 @@ goal_op translate(const schedule& program, const op& one, const wording& words, 
           .kind = is_out ? goal_kind::send : goal_kind::recv};
 }
 
-/// Ordinary rounds begin with a wait of `start_ns`; in partial ones the call is the wait.
+/// Translates a rank. An ordinary round begins with a wait of `start_ns`. In a partial round, the call is that wait.
 goal_rank translate(const schedule& program, const played_rank& me, const wording& words, std::uint64_t start_ns) {
   goal_rank out;
   const bool waits_first = start_ns > 0 && !program.is_partial();
@@ -182,7 +183,7 @@ std::string number_text(double number) {
   return text;
 }
 
-/// What holds whatever the scenario.
+/// Returns the part of the remark that does not depend on the scenario.
 std::string describe(const schedule& first, round_no round, const wording& words, const traits& all) {
   std::string text = "libsched: " + first.name() + ", " +
                      counted(static_cast<std::uint64_t>(first.place().size), "rank") + ", round " +
@@ -225,7 +226,7 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   return text + ";\nops that did not fire are left out";
 }
 
-/// The round as it was played, with a remark that `describe_scenario(traits)` ends.
+/// Returns the round as it was played. The remark ends with the text of `describe_scenario(traits)`.
 template <class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, const simulation& what,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {

@@ -1,4 +1,4 @@
-// GOAL -> schedules: pairs messages, invents buffers, builds.
+// GOAL -> schedules: pairs messages, creates buffers and builds the schedules.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,7 +13,7 @@ namespace {
 
 std::string name_of_op(rank r, std::uint32_t id) { return "rank " + std::to_string(r) + ", op " + std::to_string(id); }
 
-/// One end of a message. Ordered so that the ends of one (source, target, tag) are side by side, sends first.
+/// One end of a message. The order puts all ends of one (source, target, tag) side by side, sends first.
 struct message_end {
   rank source, target;
   std::uint32_t tag;
@@ -24,7 +24,7 @@ struct message_end {
   friend auto operator<=>(const message_end&, const message_end&) = default;
 };
 
-/// A message: the tag that no other one of its pair of ranks and direction has, and what is sent.
+/// A message: its tag, which is unique among the messages from its source to its target, and the bytes that are sent.
 struct message {
   std::uint32_t tag = 0;
   std::uint64_t bytes = 0;
@@ -61,8 +61,9 @@ std::string describe(const goal& program, const message_end& end) {
          counted(bytes_of(program, end), "byte");
 }
 
-/// All sends and receives of one (source, target, tag), each list in the order of the file: the k-th belong together.
-/// Tags are given out from `next` on. A receive may have room for more than is sent, as in MPI.
+/// Pairs all sends and receives of one (source, target, tag). Both lists are in the order of the file, and the k-th
+/// send belongs to the k-th receive. New tags begin at `next`. A receive may have room for more than is sent, as in
+/// MPI.
 std::optional<failure> pair_up(const goal& program, std::span<const message_end> sends,
                                std::span<const message_end> recvs, std::uint32_t& next, message_table& messages) {
   const std::size_t pairs = std::min(sends.size(), recvs.size());
@@ -97,7 +98,7 @@ result<message_table> match_messages(const goal& program) {
   return messages;
 }
 
-/// A calc as bytes to copy, of which there is at least one unless it takes no time.
+/// Returns the number of bytes to copy for a calc, at least one unless the calc takes no time.
 std::uint64_t bytes_of(const goal_op& calc, double ns_per_byte) {
   if (calc.size == 0) return 0;
   const double bytes = std::round(static_cast<double>(calc.size) / ns_per_byte);
@@ -135,13 +136,13 @@ class rank_builder {
     return one.kind == goal_kind::recv ? messages_[id].bytes : 0;
   }
 
-  // One buffer to read and one to write, in which every op that writes has a part of its own.
+  // Declares one buffer to read and one buffer to write. Every op that writes has its own part of the second buffer.
   void declare_buffers() {
     std::uint64_t most_read = 0;
     std::uint64_t written = 0;
     for (std::size_t id = 0; id < from_.ops.size(); ++id) {
       const goal_op& one = from_.ops[id];
-      const std::uint64_t bytes = std::min(written_by(id), k_max_count + 1);  // too much stays too much
+      const std::uint64_t bytes = std::min(written_by(id), k_max_count + 1);  // still too large for compile()
       written = std::min(written + bytes, k_max_count + 1);
       if (one.kind != goal_kind::recv) most_read = std::max(most_read, one.kind == goal_kind::send ? one.size : bytes);
     }
@@ -169,7 +170,7 @@ class rank_builder {
   buffer_id target_ = 0;
   std::uint64_t next_ = 0;
   std::vector<op_id> bodies_;  ///< by GOAL op
-  std::vector<op_id> fronts_;  ///< what has to fire before it: itself, or the nop that stands for its start
+  std::vector<op_id> fronts_;  ///< by GOAL op: the first op to fire, its body or the nop that stands for its start
 };
 
 }  // namespace

@@ -15,12 +15,12 @@ namespace {
 constexpr picoseconds k_ns = 1000;
 constexpr std::uint64_t k_telling = 1 << 20;  ///< messages between two calls of `progress`
 
-/// An op that is due, or a message: an op of another rank, a send, that arrives.
+/// An op that is due, or a message that arrives. A message is represented by its send, an op of another rank.
 struct event {
   picoseconds time = 0;
-  std::uint64_t number = 0;  ///< in the order in which events come into being; one that tries again keeps it
-  std::uint32_t at = 0;      ///< the rank where it happens
-  std::uint32_t from = 0;    ///< the rank of the op
+  std::uint64_t number = 0;  ///< in order of creation; kept when the event tries again
+  std::uint32_t at = 0;      ///< rank at which the event happens
+  std::uint32_t from = 0;    ///< rank of the op
   std::uint32_t op = 0;
   bool is_message = false;
 
@@ -32,10 +32,10 @@ struct event {
 /// A receive that waits for its message, or a message that waits for its receive.
 struct waiting {
   std::uint32_t peer = 0, tag = 0;
-  std::uint32_t op = 0;  ///< of a message: the peer's
+  std::uint32_t op = 0;  ///< for a message: op of the peer
 };
 
-/// Takes the oldest that matches. A wildcard may be on either side; sizes do not matter.
+/// Removes and returns the oldest element that matches. Either side may have a wildcard, and sizes do not matter.
 std::optional<waiting> take_match(std::vector<waiting>& from, std::uint32_t peer, std::uint32_t tag) {
   const auto is_equal = [](std::uint32_t x, std::uint32_t y) { return x == y || x == k_goal_any || y == k_goal_any; };
   const auto found = std::ranges::find_if(
@@ -46,23 +46,23 @@ std::optional<waiting> take_match(std::vector<waiting>& from, std::uint32_t peer
   return taken;
 }
 
-/// Events of one rank that need the same resources, and found them busy. Of these the first, by number, is in the
-/// queue; the others would only come up with it and find the resources taken again, k^2 times where k messages meet.
+/// Events of one rank that need the same resources and found them busy. Only the first of them, by number, is in the
+/// queue. The others would become due with it and find the resources busy again, which takes k^2 steps for k messages.
 struct waiting_room {
-  std::uint32_t resources = 0;            ///< which
-  std::uint64_t first = k_no_event;       ///< number
+  std::uint32_t resources = 0;            ///< as find_room() encodes them
+  std::uint64_t first = k_no_event;       ///< number of the queued event
   std::map<std::uint64_t, event> others;  ///< by number
 
   static constexpr std::uint64_t k_no_event = ~std::uint64_t{0};
 };
 
 struct rank_state {
-  std::vector<std::uint32_t> missing;       ///< by op: edges to it that are not satisfied
-  std::vector<std::uint32_t> first_edge;    ///< by op, and one more: of the rank's edges, which are grouped by `before`
-  std::vector<std::uint32_t> freed;         ///< ops that have become free, and are not in the queue yet
+  std::vector<std::uint32_t> missing;       ///< by op: incoming edges that are not satisfied
+  std::vector<std::uint32_t> first_edge;    ///< by op, and one more: first of the edges from the op
+  std::vector<std::uint32_t> freed;         ///< ops without missing edges that are not in the queue yet
   std::vector<waiting> receives, messages;  ///< oldest first
   std::vector<waiting_room> rooms;
-  std::uint32_t started = 0;  ///< ops
+  std::uint32_t started = 0;  ///< number of ops
 };
 
 std::string name_of_op(std::size_t r, std::size_t id) {
@@ -133,7 +133,8 @@ class goal_player {
     queue_freed(r);
   }
 
-  /// Defect of the original, kept: of one send this may happen twice (take()), and edges count twice then.
+  /// Satisfies the edges from an op. Defect of the original, kept: this may happen twice for a send (see receive()),
+  /// and then its edges count twice.
   void satisfy(std::uint32_t r, std::uint32_t id, bool by_start) {
     rank_state& state = ranks_[r];
     for (std::uint32_t i = state.first_edge[id]; i < state.first_edge[id + 1]; ++i) {
@@ -147,8 +148,9 @@ class goal_player {
   }
   void end(std::uint32_t r, std::uint32_t id) { satisfy(r, id, false); }
 
-  /// Sends before receives before calcs. An op is due when its CPU is free, a send when its NIC is, too.
-  /// Defect of the original, kept: not when what it waited for has ended, if that was on another CPU.
+  /// Queues the freed ops: sends before receives before calcs. An op is due when its CPU is free, and a send when its
+  /// NIC is free as well. Defect of the original, kept: the op may become due before an op of another CPU that it
+  /// waited for has ended.
   void queue_freed(std::uint32_t r) {
     const std::vector<goal_op>& ops = program_.ranks[r].ops;
     std::vector<std::uint32_t>& freed = ranks_[r].freed;
@@ -168,13 +170,13 @@ class goal_player {
   picoseconds& sending_free(std::uint32_t r, const goal_op& one) { return sending_free_[r * nics_ + one.nic]; }
   picoseconds& receiving_free(std::uint32_t r, const goal_op& one) { return receiving_free_[r * nics_ + one.nic]; }
 
-  /// Of all bytes but one.
-  /// Defect of the original, kept: where there is none, less than nothing.
+  /// Returns the cost of all bytes but one.
+  /// Defect of the original, kept: the cost of 0 bytes is negative.
   static picoseconds bytes_cost(std::uint64_t bytes, femtoseconds each) {
     return bytes == 0 ? -time_of(1, each) : time_of(bytes - 1, each);
   }
 
-  /// Defect of the original, kept: as numbers without a sign.
+  /// Returns the longer time. Defect of the original, kept: times are compared as unsigned numbers.
   static picoseconds longer(picoseconds x, picoseconds y) {
     return static_cast<std::uint64_t>(x) > static_cast<std::uint64_t>(y) ? x : y;
   }
@@ -196,7 +198,8 @@ class goal_player {
     queue_.push(who);
   }
 
-  /// Whether the event has to wait: its resources are free at `free`. If not, it takes them, until `then()`.
+  /// Returns true if the event has to wait, because its resources become free later, at `free`. Otherwise calls then(),
+  /// which occupies the resources and returns the time at which they become free again.
   template <class Then>
   bool has_to_wait(const event& now, const goal_op& one, picoseconds free, const Then& then) {
     if (free > now.time) {
@@ -218,7 +221,7 @@ class goal_player {
 
   // --- events ---
 
-  /// What an event has freed comes into the queue after it, the lower rank's first.
+  /// Carries out an event, then queues the ops that it has freed, those of the lower rank first.
   void play(const event& now) {
     const goal_op& one = program_.ranks[now.from].ops[now.op];
     other_ = now.at;
@@ -259,8 +262,8 @@ class goal_player {
     if (one.size <= most_eager_) end(now.at, now.op);
   }
 
-  /// Defect of the original, kept: it is the receive's size, CPU and NIC that decide about a rendezvous whose message
-  /// was here before. So a send may end twice, or never.
+  /// Defect of the original, kept: if the message arrived before the receive, the size, CPU and NIC of the receive
+  /// decide about the rendezvous. So a send may end twice, or never.
   void receive(const event& now, const goal_op& one) {
     start(now);
     const auto message = take_match(ranks_[now.at].messages, one.peer, one.tag);
@@ -269,7 +272,7 @@ class goal_player {
     end(now.at, now.op);
   }
 
-  /// Defect of the original, kept: CPU and NIC are those that the send names.
+  /// Defect of the original, kept: the receiver uses the CPU and the NIC that the send names.
   void arrive(const event& now, const goal_op& sent) {
     picoseconds& cpu = cpu_free(now.at, sent);
     picoseconds& nic = receiving_free(now.at, sent);
@@ -285,7 +288,7 @@ class goal_player {
     end(now.at, wanted->op);
   }
 
-  /// The sender goes on at once. Its CPU was not held meanwhile.
+  /// Ends a send, whose rank continues at once. The CPU of the sender was not occupied while the send waited.
   void end_rendezvous(std::uint32_t sender, std::uint32_t id, const goal_op& by, picoseconds time) {
     cpu_free(sender, by) = std::max(cpu_free(sender, by), time);
     sending_free(sender, by) = std::max(sending_free(sender, by), time);
@@ -343,13 +346,13 @@ class goal_player {
   const loggops cost_;
   const std::uint64_t most_eager_;
   const std::function<void(std::uint64_t)>& progress_;
-  std::size_t cpus_ = 1, nics_ = 1;                                    ///< of each rank: of the whole program the most
-  std::vector<picoseconds> cpu_free_, sending_free_, receiving_free_;  ///< by rank, then number
+  std::size_t cpus_ = 1, nics_ = 1;  ///< for each rank, the maximum of the whole program
+  std::vector<picoseconds> cpu_free_, sending_free_, receiving_free_;  ///< by rank, then by CPU or NIC
   std::vector<rank_state> ranks_;
   std::priority_queue<event, std::vector<event>, std::greater<>> queue_;
   std::size_t most_queued_ = 0;
   std::uint64_t next_number_ = 0;
-  std::uint32_t other_ = 0;  ///< the other rank that the present event concerns
+  std::uint32_t other_ = 0;  ///< the other rank that the current event concerns
   simulation_report report_;
 };
 

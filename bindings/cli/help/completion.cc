@@ -1,4 +1,4 @@
-// Completion of the command line by shells.
+// Scripts with which shells complete the command line.
 #include <algorithm>
 
 #include "bindings/cli/help/description.h"
@@ -12,7 +12,7 @@ std::string joined(const std::vector<std::string>& words, const char* separator 
   return text;
 }
 
-/// What can come next in a command: commands, options, and what its first argument can be.
+/// Returns the words that can come next in a command: subcommands, options and values of arguments.
 std::vector<std::string> words_of(const described_command& command) {
   std::vector<std::string> words;
   for (const described_command& each : command.commands) words.push_back(each.word());
@@ -30,7 +30,7 @@ bool takes_files(const described_command& command) {
   });
 }
 
-/// In bash and zsh: `words` offers words, `files` files.
+/// The parts of a script for bash or zsh. `offer_words` offers the words in place of its %, `offer_files` offers files.
 struct dialect {
   const char *head, *before, *current, *offer_words, *offer_files, *tail;
 };
@@ -64,7 +64,7 @@ std::string in_dialect(const described_command& root, const dialect& shell) {
   std::string text = shell.head;
   for (const described_command* each : commands)
     if (each != &root) text += "      \"" + each->name + "\") command=\"" + each->name + "\" ;;\n";
-  for (const described_command& each : root.commands)  // as if help was not there
+  for (const described_command& each : root.commands)  // `help` completes the words of other commands
     text += "      \"" + root.name + " help " + each.word() + "\") command=\"" + each.name + "\" ;;\n";
   text += "    esac\n  done\n  case \"" + std::string(shell.before) + "\" in\n";
   for (const described_command* each : commands)

@@ -6,7 +6,7 @@
 namespace lsched::cli {
 namespace {
 
-/// "TEXT:{a,b}" or "INT:from 1 to 9" in its two parts.
+/// The parts of a type such as "TEXT:{a,b}" or "INT:from 1 to 9".
 struct type_words {
   std::string value, limits;
   std::vector<std::string> choices;
@@ -40,7 +40,7 @@ std::string without_brackets(std::string text) {
   return text;
 }
 
-/// The text, and behind it what the parser knows: "(from 1 to 9; default 4; not with --all)".
+/// Returns the text of an option, followed by its properties: "(from 1 to 9; default 4; not with --all)".
 std::string words_of(const CLI::Option& option, const type_words& type) {
   std::string more;
   const auto add = [&](const std::string& words) { more += (more.empty() ? "" : "; ") + words; };
@@ -48,7 +48,7 @@ std::string words_of(const CLI::Option& option, const type_words& type) {
   if (const std::string value = without_brackets(option.get_default_str()); !value.empty()) add("default " + value);
   if (option.get_required()) add("required");
   const auto add_names = [&](const char* relation, const auto& others) {
-    std::vector<std::string> names;  // the parser's set is in the order of addresses
+    std::vector<std::string> names;  // sorted, because the parser's set is in the order of addresses
     for (const CLI::Option* other : others) names.push_back(other->get_name());
     std::ranges::sort(names);
     std::string listed;

@@ -1,4 +1,4 @@
-// Help as people see it in a terminal, and as man pages.
+// Help texts for a terminal, and man pages.
 #include <algorithm>
 
 #include "bindings/cli/common/pages.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t k_text_column = 28;
 
-/// "-n, --ranks N ..."
+/// Returns the names and the value of an option: "-n, --ranks N ...".
 std::string usage_of(const described_option& option) {
   std::string text;
   for (const std::string& name : option.names) text += (text.empty() ? "" : ", ") + name;
@@ -18,7 +18,7 @@ std::string usage_of(const described_option& option) {
   return text + (option.is_repeated ? " ..." : "");
 }
 
-/// "lsched show [OPTIONS] COLLECTIVE"
+/// Returns the synopsis of a command: "lsched show [OPTIONS] COLLECTIVE".
 std::string synopsis_of(const described_command& command) {
   std::string text = command.name + " [OPTIONS]";
   for (const described_option& option : command.options)
@@ -49,7 +49,7 @@ std::vector<std::string> groups_of(const described_command& command) {
   return groups;
 }
 
-/// As man(7) takes text: nothing of it is a request or an escape.
+/// Escapes text for man(7), so that no part of it is a request or an escape.
 std::string for_man(std::string_view text) {
   std::string made;
   for (const char letter : text) {

@@ -1,4 +1,4 @@
-// The names of options: each has one meaning, in whatever command it is, and each meaning one name.
+// The names of options. Each name has one meaning in all commands, and each meaning has one name.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@ const std::vector<option_meaning>& vocabulary() {
   static const std::vector<option_meaning> words{
       {"--help", "print help and end"},
       {"--version", "print the version and the ABI, and end"},
-      // what is asked for
+      // requests
       {"--ranks", "number of ranks, or numbers of them"},
       {"--count", "number of elements of a contribution"},
       {"--bytes", "bytes of a contribution or message"},
@@ -161,7 +161,7 @@ std::vector<std::string> flaws_of_names(const described_command& root) { return 
 
 namespace {
 
-/// A cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string text) {
   for (std::size_t place = 0; (place = text.find('|', place)) != text.npos; place += 2) text.insert(place, "\\");
   return text;

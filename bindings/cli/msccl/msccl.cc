@@ -17,12 +17,12 @@
 namespace lsched::cli {
 namespace {
 
-constexpr int k_most_moved = 1 << 22;  ///< chunks, by all steps together
+constexpr int k_most_moved = 1 << 22;  ///< chunks, for all steps together
 constexpr int k_most_gpus = 1024, k_most_blocks = 4096, k_most_chunks = 1 << 16, k_most_steps = 1 << 20;
 
 enum class memory : char { input = 'i', output = 'o', scratch = 's' };
 
-/// `count` chunks of a buffer, as the program counts them.
+/// `count` chunks of a buffer, numbered as in the program.
 struct chunk_range {
   memory of = memory::input;
   int first = 0, count = 1;
@@ -51,7 +51,7 @@ struct program {
   std::vector<gpu> gpus{};
 };
 
-/// Keeps its first error.
+/// Parses a program. Keeps the first error, with its place.
 class xml_reader {
  public:
   result<program> read(std::string_view text) {
@@ -89,7 +89,7 @@ class xml_reader {
     const int gpus = number(algo, "ngpus", 1, k_most_gpus);
     const int chunks = number(algo, "nchunksperloop", 1, k_most_chunks);
     constexpr std::array k_known{"allreduce", "allgather", "reduce_scatter", "alltoall"};
-    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // its newer name
+    if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // the newer name in MSCCL
     if (std::ranges::find(k_known, out_.collective) == k_known.end())
       return fail(
           "the collective \"" + out_.collective + "\" is none of allreduce, allgather, reduce_scatter, alltoall",
@@ -145,7 +145,7 @@ class xml_reader {
     sort_by(numbered, block.steps);
   }
 
-  /// Steps come in any order, and their numbers are 0, 1, 2, …
+  /// Sorts steps by their numbers, which must be 0, 1, 2, … in any order.
   void sort_by(const std::vector<int>& numbered, std::vector<step>& steps) {
     std::vector<step> sorted(steps.size());
     std::vector<bool> is_there(steps.size());
@@ -187,11 +187,11 @@ class xml_reader {
   program out_;
   std::string place_;
   int steps_ = 0;
-  int chunks_ = 0;  ///< that steps have moved
+  int chunks_ = 0;  ///< moved by the steps so far
   std::optional<failure> error_{};
 };
 
-/// Whether the step needs the input's memory to be written.
+/// Returns true if the step writes to the memory of the input.
 bool writes_input(const step& one) {
   constexpr std::array k_stores{"r", "rcs", "rrc", "rrcs", "cpy", "re"};
   return one.target.of == memory::input && std::ranges::find(k_stores, one.kind) != k_stores.end();
@@ -227,7 +227,7 @@ class algorithm_writer {
  private:
   void line(const std::string& words) { text_ += words + "\n"; }
 
-  /// Letters that a name may have.
+  /// Returns the name of the program, with an underscore for each letter that a name may not have.
   std::string name() const {
     std::string made;
     for (const char c : from_.name.substr(0, 64))
@@ -263,7 +263,8 @@ class algorithm_writer {
 
   // --- one rank --------------------------------------------------------------------------------------------
 
-  /// What its steps depend on comes before them; a block's steps are in order.
+  /// Writes the steps of a rank. Each step comes after the step that it depends on, and the steps of a thread block are
+  /// in order.
   std::optional<failure> write_gpu(int id) {
     const gpu& all = from_.gpus[static_cast<std::size_t>(id)];
     line("if r == " + std::to_string(id));
@@ -276,7 +277,7 @@ class algorithm_writer {
       const auto block = static_cast<std::size_t>(one.dep_block);
       return block < done.size() && done[block] > static_cast<std::size_t>(one.dep_step);
     };
-    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // by the block that their next step depends on
+    std::vector<std::vector<std::size_t>> waiting(all.blocks.size());  // blocks, by the block that they wait for
     std::deque<std::size_t> next;
     for (std::size_t b = 0; b < all.blocks.size(); ++b) next.push_back(b);
     for (; !next.empty(); next.pop_front()) {
@@ -317,7 +318,8 @@ class algorithm_writer {
     }
   };
 
-  /// In place, the output of a reduce_scatter and the input of an allgather are a block of the other.
+  /// Returns the range in a vector of the algorithm file. In place, the output of a reduce_scatter is a block of its
+  /// input, and the input of an allgather is a block of its output.
   vector_range place(const chunk_range& of) const {
     const int block = self_ * from_.chunks;
     if (of.of == memory::scratch) return {"kept", of.first, of.count};
@@ -356,7 +358,7 @@ class algorithm_writer {
     return block.channel == 0 ? "" : " channel " + std::to_string(block.channel);
   }
 
-  /// False: it leaves a buffer.
+  /// Writes a step. Returns false if the step exceeds a buffer.
   bool write_step(const step& one, const thread_block& block) {
     if (one.kind == "nop") return true;
     const vector_range source = place(one.source);
@@ -387,10 +389,10 @@ class algorithm_writer {
 
   const program& from_;
   int scratch_ = 0, forwarded_ = 0, channels_ = 1;
-  bool needs_work_ = false;  ///< the input is written, or the output lies in it
+  bool needs_work_ = false;  ///< steps write the input, or the output lies in the input
   int self_ = 0;
   int forwarded_so_far_ = 0;
-  std::map<std::string, std::vector<bool>> read_{};  ///< by vector, whether this rank has read a chunk
+  std::map<std::string, std::vector<bool>> read_{};  ///< by vector: the chunks that this rank has read
   std::string text_;
 };
 

@@ -1,9 +1,8 @@
-// Programs of MSCCL (XML, as its compiler writes them for NCCL-like executors) as algorithm files.
+// Conversion of MSCCL programs (XML that the MSCCL compiler writes for NCCL-like executors) to algorithm files.
 //
-// A program is of one number of ranks. Its thread blocks are not kept: steps are ordered by what they depend on, and
-// messages by the channel that they use, so that a schedule may do more at once than the program. A message that
-// arrives where something was read before gets memory of its own and is copied, which takes the place of the slots that
-// MSCCL's channels have.
+// A program is for one number of ranks. Its thread blocks are not kept. Steps are ordered by their dependencies, and
+// messages by their channels, so that a schedule may do more at once than the program. A message to memory that the
+// rank has read before is received into separate memory and then copied. This replaces the slots of MSCCL's channels.
 #pragma once
 
 #include <string>
@@ -13,11 +12,12 @@
 
 namespace lsched::cli {
 
-/// Whether a text may be such a program.
+/// Returns true if the text may be an MSCCL program.
 bool is_msccl_text(std::string_view text);
 
-/// The algorithm file of a program. Failures: ARGUMENT, with the place in the XML or with gpu, thread block and step;
-/// UNSUPPORTED for collectives other than allreduce, allgather, reduce_scatter and alltoall.
+/// Converts a program to an algorithm file. Failures: ARGUMENT, with the place in the XML or with gpu, thread block and
+/// step; BOUNDS for a chunk outside its buffer; UNSUPPORTED for collectives other than allreduce, allgather,
+/// reduce_scatter and alltoall.
 result<std::string> algorithm_of_msccl(std::string_view text);
 
 }  // namespace lsched::cli

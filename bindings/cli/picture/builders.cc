@@ -28,7 +28,7 @@ box_kind kind_of(op_kind kind) {
   return box_kind::nop;
 }
 
-/// A number to six digits.
+/// Formats a number with six digits.
 std::string short_number(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
@@ -37,7 +37,7 @@ std::string short_number(double value) {
 
 // --- words of an op ----------------------------------------------------------------------------------------
 
-/// "op 3 send f32 b0[0 +100] to 1 tag 0 …" for each op of a schedule, as `lsched show` prints them.
+/// Returns the line of each op of a schedule, as `lsched show` prints it: "op 3 send f32 b0[0 +100] to 1 tag 0 …".
 std::vector<std::string> op_lines(const schedule& program) {
   std::vector<std::string> lines;
   const std::string text = to_text(program);
@@ -57,7 +57,7 @@ std::string line_without_schedule(const Op& op) {
   return line + (is_outgoing(op.kind) ? " to " : " from ") + std::to_string(op.peer) + " tag " + std::to_string(op.tag);
 }
 
-/// Labels of a box; `line` is the op's.
+/// Sets the labels of a box. `line` is the line of its op.
 template <class Op>
 void label(picture_box& box, const Op& op, const std::string& line) {
   if (is_communication(op.kind)) {
@@ -76,7 +76,7 @@ void label(picture_box& box, const Op& op, const std::string& line) {
 
 // --- a scale of time ---------------------------------------------------------------------------------------
 
-/// The unit in which a span of picoseconds has few digits.
+/// A unit of time, chosen so that the numbers of a span have few digits.
 struct time_unit {
   double ps = 1e6;
   const char* name = "us";
@@ -89,15 +89,16 @@ time_unit unit_for(picoseconds span) {
   return span < 10'000'000'000'000 ? time_unit{1e9, "ms"} : time_unit{1e12, "s"};
 }
 
-// --- what both builders do ---------------------------------------------------------------------------------
+// --- common to both builders -------------------------------------------------------------------------------
 
-/// One op on its way into the picture.
+/// A box that is not yet in the picture.
 struct timed_box {
-  std::size_t source = 0;  ///< index among the ops
+  std::size_t source = 0;  ///< index of its op
   picture_box box{};
 };
 
-/// Puts the first boxes in time into the picture. Answers the box of each source; none of those that are left out.
+/// Adds the first `most` boxes in time to the picture. Returns the index in the picture of each box that was added, by
+/// source.
 std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector<timed_box> boxes, std::size_t most) {
   std::ranges::stable_sort(boxes, {}, [](const timed_box& each) { return each.box.begin; });
   if (boxes.size() > most) {
@@ -113,7 +114,7 @@ std::map<std::size_t, std::size_t> add_boxes(schedule_picture& into, std::vector
   return box_of;
 }
 
-/// An arrow for each receive; says how many lead out of the picture.
+/// Adds an arrow for each receive. The caption gets the number of receives whose send is not in the picture.
 template <class Op>
 void add_arrows(schedule_picture& into, std::span<const Op> ops, const std::map<std::size_t, std::size_t>& box_of,
                 bool from_begin_to_end) {
@@ -166,7 +167,7 @@ void name_lanes(schedule_picture& into, rank ranks, rank most) {
 
 // --- a simulated round -------------------------------------------------------------------------------------
 
-/// The machine on which every op and every message takes one step.
+/// Returns a round on a machine where every op and every message takes one step.
 simulated_round in_steps(rank initiator) {
   constexpr picoseconds k_step = 1'000'000;
   simulated_round round{.initiator = initiator};
@@ -180,7 +181,7 @@ simulated_round in_steps(rank initiator) {
   return round;
 }
 
-/// Times of the record in the unit of the picture; `unit` is empty for steps.
+/// Returns the picture of a round, with times in `unit`. The name of the unit is empty for steps.
 schedule_picture round_picture(const simulation_record& record, const simulation_report& report,
                                std::span<const schedule_ptr> world, const picture_words& words,
                                const std::vector<path_step>& path, const time_unit& unit) {

@@ -6,15 +6,15 @@
 namespace lsched::cli {
 namespace {
 
-constexpr picoseconds k_ps = 1000;  ///< of a nanosecond
+constexpr picoseconds k_ps = 1000;  ///< in a nanosecond
 
-/// Steps are found from the last to the first. `next`: where the step after this one begins.
+/// Adds a step. Steps are found from the last to the first, so a step ends where the step that was added before begins.
 void add_step(std::vector<path_step>& path, std::size_t op, picoseconds begin, bool by_message) {
   const picoseconds end = path.empty() ? begin : path.back().begin;
   path.push_back({op, std::min(begin, end), end, by_message});
 }
 
-/// Walks through the record of a simulated round.
+/// Finds the critical path in the record of a simulated round.
 class simulated_walk {
  public:
   simulated_walk(const simulation_record& record, const simulation_report& report, const long_message& is_long)
@@ -53,7 +53,8 @@ class simulated_walk {
   }
 
  private:
-  /// What the op waited for last: the op before it on its CPU, the message that it takes, or an op that it depends on.
+  /// Returns the op that op i waited for last: the previous op on its CPU, the send of its message, or the op of a dep.
+  /// Sets `by_message` if this is the send.
   std::optional<std::size_t> cause_of(std::size_t i, bool& by_message) const {
     by_message = false;
     const std::optional<std::size_t> own = dep_of(i);
@@ -62,13 +63,13 @@ class simulated_walk {
     if (!is_receive(ops_[i])) return own;
     const auto send = sends_.find(key_of(ops_[i]));
     if (send == sends_.end()) return own;
-    // A long message is asked for: it waits for the receiver, too.
+    // The message of a rendezvous also waits for the receiver.
     if (own && ops_[*own].end > ops_[send->second].end && is_long_ && is_long_(ops_[send->second])) return own;
     by_message = true;
     return send->second;
   }
 
-  /// The dep that ended last.
+  /// Returns the dep that ended last.
   std::optional<std::size_t> dep_of(std::size_t i) const {
     std::optional<std::size_t> last;
     const auto [first, end] = deps_.equal_range(i);
@@ -79,13 +80,14 @@ class simulated_walk {
 
   std::span<const simulated_op> ops_;
   std::map<message_key, std::size_t> sends_;
-  std::vector<std::optional<std::size_t>> before_;  ///< on the same CPU
+  std::vector<std::optional<std::size_t>> before_;  ///< previous op on the same CPU
   std::multimap<std::size_t, std::size_t> deps_;    ///< by the op that waits
   const std::vector<picoseconds>& finish_;
   const long_message& is_long_;
 };
 
-/// Walks through recorded events. An op is taken as finished by what came last before its end.
+/// Finds the critical path in recorded events. A receive is assumed to wait for its send if the send began later. Any
+/// other op is assumed to wait for the op of its rank that ended last before it began.
 class recorded_walk {
  public:
   explicit recorded_walk(std::span<const trace_event> events) : events_(events), sends_(sends_of(events)) {
@@ -106,7 +108,7 @@ class recorded_walk {
       const trace_event& event = events_[*op];
       if (path.empty()) path.push_back({.op = *op, .end = time_of(event.end_ns)});
       const std::optional<std::size_t> send = late_send_of(*op);
-      // A receive that was posted before its message was sent waited for the sender, all the time before.
+      // A receive that was posted before its message was sent waited for the sender until then.
       path.back().begin = std::min(path.back().end, time_of(send ? events_[*send].begin_ns : event.begin_ns));
       by_message = send.has_value();
       op = send ? send : before(*op);
@@ -128,7 +130,7 @@ class recorded_walk {
     return send->second;
   }
 
-  /// The op of the rank that ended last before this one began.
+  /// Returns the op of the same rank that ended last before op i began.
   std::optional<std::size_t> before(std::size_t i) const {
     const auto& ops = of_rank_.at(events_[i].who);
     auto place =
@@ -140,7 +142,7 @@ class recorded_walk {
 
   std::span<const trace_event> events_;
   std::map<message_key, std::size_t> sends_;
-  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< by their ends
+  std::map<rank, std::vector<std::size_t>> of_rank_;  ///< by rank, sorted by end
 };
 
 message_key key_of(std::uint32_t schedule, round_no round, rank who, rank peer, std::uint32_t tag, op_kind kind) {

@@ -1,8 +1,9 @@
-// The critical path of a run: the chain of ops and messages that its end waited for.
+// The critical path of a run: the chain of ops and messages that the end of the run waited for.
 //
-// Of a simulated round the chain is exact: each step ends where the next begins, the last ends with the round, so their
-// lengths add up to the simulated time. What a message waits for at NICs counts as part of the message. Of a recorded
-// run, where nobody knows the deps, each step begins when the last thing had ended that it can have waited for.
+// For a simulated round, the chain is exact. Each step ends where the next step begins, and the last step ends with the
+// round, so that the lengths add up to the simulated time. The time that a message waits at NICs is part of the
+// message. For a recorded run, the deps are not known. A step then begins at the end of the last event that it may have
+// waited for.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,21 @@
 
 namespace lsched::cli {
 
-/// A step: an op, and what comes after it until the next op of the chain begins.
+/// A step: an op, and the time after it until the next op of the chain begins.
 struct path_step {
-  std::size_t op = 0;       ///< index
-  picoseconds begin = 0;    ///< of what it takes part in; the end of the step before
+  std::size_t op = 0;       ///< index in the record, or among the events
+  picoseconds begin = 0;    ///< the end of the step before
   picoseconds end = 0;      ///< the beginning of the next step
   bool by_message = false;  ///< the next step is the receive of the message that this op sends
 };
 
-/// Which send a receive belongs to: schedule, round, source, target, tag, whether it is a signal.
+/// The key that a send shares with its receive: schedule, round, source, target, tag, and true for a signal.
 using message_key = std::tuple<std::uint32_t, round_no, rank, rank, std::uint32_t, bool>;
 
 message_key key_of(const trace_event& event);
 message_key key_of(const simulated_op& op);
 
-/// Indexes of all sends by their message. Later ones of the same key replace earlier ones.
+/// Returns the indices of all sends, by key. A later send replaces an earlier send with the same key.
 template <class Op>
 std::map<message_key, std::size_t> sends_of(std::span<const Op> ops) {
   std::map<message_key, std::size_t> sends;
@@ -41,20 +42,21 @@ std::map<message_key, std::size_t> sends_of(std::span<const Op> ops) {
   return sends;
 }
 
-/// Whether it hears from another rank.
+/// Returns true if the op receives from another rank.
 template <class Op>
 bool is_receive(const Op& op) {
   return is_incoming(op.kind) && op.peer != op.who;
 }
 
-/// Whether the message of a send is announced and asked for (rendezvous).
+/// A predicate that is true for sends whose message needs a rendezvous.
 using long_message = std::function<bool(const simulated_op&)>;
 
-/// Of the rank that finishes last, from its first op on; empty without ops. The record is of all ranks.
+/// Returns the path to the end of the rank that finishes last, or an empty path without ops. `record` must cover all
+/// ranks.
 std::vector<path_step> critical_path_of(const simulation_record& record, const simulation_report& report,
                                         const long_message& is_long = {});
 
-/// Of the op that ends last; times in ps. Events that are no ops are passed over.
+/// Returns the path to the op that ends last, with times in ps. Ignores events that are not ops.
 std::vector<path_step> critical_path_of(std::span<const trace_event> events);
 
 }  // namespace lsched::cli

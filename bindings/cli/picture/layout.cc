@@ -1,4 +1,4 @@
-// Where the boxes of a picture go: the width from the shortest boxes, the rows of a lane from what overlaps.
+// The layout of a picture. The shortest boxes determine the width, and overlapping boxes determine the rows of a lane.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -11,10 +11,10 @@ namespace {
 
 constexpr double k_left = 74, k_least_width = 900, k_usual_width = 1600, k_most_width = 6000;
 constexpr double k_room_for_label = 62, k_room_for_short_label = 20;
-constexpr double k_least_box = 4;  ///< an instant is drawn as wide
+constexpr double k_least_box = 4;  ///< width of an instant
 constexpr double k_lane_margin = 7;
 
-/// Rows of a lane, from top to bottom.
+/// The classes of rows in a lane, from top to bottom.
 enum class row_class : std::uint8_t { rounds, work, instants };
 
 bool is_instant(const picture_box& box) { return box.end <= box.begin; }
@@ -24,15 +24,15 @@ row_class class_of(const picture_box& box) {
   return is_instant(box) ? row_class::instants : row_class::work;
 }
 
-/// How many boxes the fullest lane has.
+/// Returns the number of boxes in the lane with most boxes.
 std::size_t most_in_a_lane(const schedule_picture& what) {
   std::vector<std::size_t> boxes(what.lanes.size());
   for (const picture_box& box : what.boxes) ++boxes[box.lane];
   return boxes.empty() ? 0 : std::ranges::max(boxes);
 }
 
-/// How wide the lanes are: so wide that nine of ten boxes have room for their label, within reason. Few boxes far from
-/// each other do not make a picture wide.
+/// Returns the width of the lanes. Within limits, nine of ten boxes have room for their label. A few boxes that are far
+/// apart do not make a picture wide.
 double width_for(const schedule_picture& what, double span) {
   std::vector<double> lengths;
   for (const picture_box& box : what.boxes)
@@ -45,7 +45,7 @@ double width_for(const schedule_picture& what, double span) {
                   std::min(boxes * k_room_for_short_label, k_most_width));
 }
 
-/// The rows of one class in one lane: each box goes to the first row that is free.
+/// Distributes the boxes of one class in one lane to rows. Each box goes to the first row that is free.
 class row_packer {
  public:
   std::size_t add(double begin, double end) {
@@ -68,7 +68,7 @@ double height_of(row_class rows, std::size_t how_many) {
   return how_many <= 3 ? 22 : how_many <= 8 ? 15 : 8;
 }
 
-/// Places the boxes of one lane, in order of their beginnings. Answers where the lane ends.
+/// Places the boxes of one lane, which are sorted by their beginnings. Returns the bottom of the lane.
 double place_lane(const schedule_picture& what, std::span<const std::size_t> boxes, double top, picture_layout& into) {
   double y = top + k_lane_margin;
   for (const row_class rows : {row_class::rounds, row_class::work, row_class::instants}) {

@@ -1,4 +1,4 @@
-// The SVG text of a picture: caption, legend, lanes, boxes, arrows, labels and axis, each in a band of its own.
+// The SVG text of a picture: caption, legend, lanes, boxes, arrows, labels and axis.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,7 +14,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr double k_margin = 14, k_right = 40, k_text = 12, k_line = 17, k_title = 16, k_axis = 46;
-constexpr double k_wide = 0.62, k_bold = 0.72;  ///< mean width of a letter, in sizes of the font
+constexpr double k_wide = 0.62, k_bold = 0.72;  ///< mean width of a letter as a share of the font size
 constexpr std::size_t k_many_arrows = 150;
 constexpr const char* k_critical = "#d00000";
 
@@ -23,7 +23,7 @@ constexpr std::array<const char*, 7> k_fills{"#ececec", "#9ecae9", "#a8dba0", "#
 
 const char* fill_of(box_kind kind) { return k_fills[static_cast<std::size_t>(kind)]; }
 
-/// Points to a hundredth, without trailing zeros.
+/// Formats points with two decimals at most, without trailing zeros.
 std::string points(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.2f", value);
@@ -35,7 +35,7 @@ std::string points(double value) {
 
 double width_of(std::string_view text, double size) { return static_cast<double>(columns_of(text)) * k_wide * size; }
 
-/// How many bytes the character has that the text begins with; 0 if it is no UTF-8, or nothing that XML may hold.
+/// Returns the number of bytes of the first character, or 0 if the character is not UTF-8 or not allowed in XML.
 std::size_t xml_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return std::uint32_t{static_cast<unsigned char>(text[i])}; };
   const std::uint32_t first = byte(0);
@@ -52,7 +52,7 @@ std::size_t xml_character(std::string_view text) {
   return is_character && code != 0xfffe && code != 0xffff ? length : 0;
 }
 
-/// The text in lines of at most so many letters; longer words are cut.
+/// Splits text into lines of at most `most` letters. Longer words are cut.
 std::vector<std::string> lines_of(const std::string& text, std::size_t most) {
   std::vector<std::string> lines(1);
   for (const char letter : wrapped(text, 0, most)) {
@@ -68,7 +68,7 @@ class svg_writer {
   explicit svg_writer(const schedule_picture& what) : what_(what) {}
 
   std::string run() {
-    const double width = layout_of(what_, 0).width;  // the lines of the caption follow from it
+    const double width = layout_of(what_, 0).width;  // determines the lines of the caption
     write_caption(width);
     write_legend(width);
     is_tall_ = layout_of(what_, 0).height > 700;
@@ -127,7 +127,7 @@ class svg_writer {
       }
   }
 
-  /// What boxes and arrows mean; only what there is.
+  /// Explains the kinds of boxes and arrows that are in the picture.
   void write_legend(double width) {
     std::set<box_kind> kinds;
     bool has_messages = false, has_signals = false, has_waits = false;
@@ -170,7 +170,7 @@ class svg_writer {
     return " fill=\"" + std::string(fill_of(kind)) + "\" stroke=\"#555\" stroke-width=\"0.6\"";
   }
   static std::string critical_stroke() { return " stroke=\"" + std::string(k_critical) + "\" stroke-width=\"2.4\""; }
-  /// Many arrows are drawn fainter.
+  /// Returns the style of an arrow. If there are many arrows, they are fainter.
   std::string arrow_text(const picture_arrow& arrow) const {
     if (arrow.is_wait) return critical_stroke() + " stroke-dasharray=\"2 3\"";
     const std::string dashes = arrow.is_signal ? " stroke-dasharray=\"4 2\"" : "";
@@ -205,14 +205,14 @@ class svg_writer {
     }
   }
 
-  /// The ones of the critical path last, above the others.
+  /// Writes the arrows of the critical path last, so that they are above the others.
   void write_arrows() {
     for (const bool is_critical : {false, true})
       for (const picture_arrow& arrow : what_.arrows) {
         if ((arrow.is_critical || arrow.is_wait) != is_critical) continue;
         const box_place &from = place_.boxes[arrow.from], &to = place_.boxes[arrow.to];
         const std::string_view kind = arrow.is_wait ? "wait" : arrow.is_signal ? "signal-message" : "message";
-        // Near the edges that face each other, so that labels stay free.
+        // Arrows end near the edges that face each other, so that labels stay free.
         const double down = arrow.is_wait || from.y == to.y ? 0 : from.y < to.y ? 0.35 : -0.35;
         line(from.x + (arrow.from_begin ? 0 : from.width), from.y + from.height * (0.5 + down),
              to.x + (arrow.to_end ? to.width : 0), to.y + to.height * (0.5 - down),
@@ -239,7 +239,7 @@ class svg_writer {
 
   double x_of(double time) const { return place_.left + (time - place_.first) * place_.scale; }
 
-  /// Round numbers, not closer than their words are wide.
+  /// Returns round numbers with enough space between them for their text.
   std::vector<double> ticks() const {
     const double least = 90 / place_.scale;
     double step = std::pow(10, std::floor(std::log10(least)));
@@ -252,7 +252,7 @@ class svg_writer {
     return all;
   }
 
-  /// `down`: 1 for an axis below the lanes, -1 for one above.
+  /// Writes an axis. `down` is 1 for an axis below the lanes, and -1 for an axis above them.
   void write_ticks(double y, double down) {
     line(place_.left, y, place_.left + place_.width, y, " stroke=\"#111\" stroke-width=\"1\"");
     const double words = down > 0 ? y + 18 : y - 8;

@@ -1,4 +1,4 @@
-// `lsched simulate --calibrate`: this machine measured (simulate.h).
+// `lsched simulate --calibrate`: measures this machine (simulate.h).
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -16,7 +16,7 @@
 #include "bindings/simulation/simulation.h"
 #include "collectives/selection.h"
 
-// Last: names of the public API and of the library are the same.
+// Included last, because the public API has the same names as the library.
 #include "bindings/cpp/lsched.hpp"
 
 namespace lsched::cli {
@@ -26,8 +26,8 @@ using clock = std::chrono::steady_clock;
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t k_repetitions = 5;
-constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< beyond them the numbers are not usable
-constexpr std::uint32_t k_burst = 33;                    ///< messages sent back to back, against one
+constexpr double k_most_spread = 0.5, k_most_error = 1;  ///< beyond these limits the numbers are not usable
+constexpr std::uint32_t k_burst = 33;                    ///< messages sent back to back, compared with one message
 constexpr std::uint64_t k_short = 8, k_long = 32'768;    ///< bytes
 
 double quantile(std::vector<double> values, double q) {
@@ -42,8 +42,8 @@ double median(std::vector<double> values) { return quantile(std::move(values), 0
 
 constexpr cpp::timeout k_patience = std::chrono::seconds(20);
 constexpr std::size_t k_batches = 200;
-constexpr double k_quick = 0.1;      ///< share of the batches that are taken to have spun
-constexpr std::size_t k_rounds = 5;  ///< of a batch: few, so that some batches have none in which a thread slept
+constexpr double k_quick = 0.1;      ///< share of the batches in which all waits are assumed to spin
+constexpr std::size_t k_rounds = 5;  ///< of a batch: few, so that in some batches no thread sleeps
 
 template <class Work>
 double ns_of(const Work& work) {
@@ -52,10 +52,10 @@ double ns_of(const Work& work) {
   return std::chrono::duration<double, std::nano>(clock::now() - begin).count();
 }
 
-/// What rank 0 sees.
+/// The times that rank 0 measures.
 struct round_times {
-  double round_ns = 0;  ///< a round, from start to end, rounds back to back
-  double start_ns = 0;  ///< what starting a round takes the caller
+  double round_ns = 0;  ///< a whole round, when rounds run back to back
+  double start_ns = 0;  ///< the time in which the caller starts a round
 };
 
 round_times time_rounds(cpp::schedule of) {
@@ -74,12 +74,13 @@ round_times time_rounds(cpp::schedule of) {
   return {quantile(rounds, k_quick), quantile(starts, k_quick)};
 }
 
-/// Where buffers lie: long messages take another way from either.
+/// The memory of buffers, on which the path of long messages depends.
 enum class memory_kind : std::uint8_t { malloced, shared };
 constexpr std::array k_kinds{memory_kind::malloced, memory_kind::shared};
 constexpr const char* name_of(memory_kind kind) { return kind == memory_kind::shared ? "lsched_alloc" : "malloc"; }
 
-/// Every rank is a thread with memory of so many elements. `make` makes the schedule of one rank.
+/// Times the rounds of a world whose ranks are threads, each with memory for `elements` elements. `make` creates the
+/// schedule of one rank.
 template <class Make>
 round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind kind, const Make& make) {
   lsched_config config = cpp::world::default_config();
@@ -99,7 +100,7 @@ round_times time_world(std::int32_t ranks, std::uint64_t elements, memory_kind k
   return seen.front();
 }
 
-/// Allreduces of so many bytes.
+/// Times allreduces of `bytes` bytes.
 round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint64_t bytes, memory_kind kind) {
   const std::uint64_t count = bytes / sizeof(float);
   return time_world(ranks, 2 * count, kind, [&](cpp::world& here, std::span<float> memory) {
@@ -107,7 +108,7 @@ round_times time_allreduce(const char* algorithm, std::int32_t ranks, std::uint6
   });
 }
 
-/// Rank 0 sends `messages` to rank 1, which answers with one when it has them all.
+/// Times bursts: rank 0 sends `messages` messages to rank 1, which replies with one message after it has received all.
 round_times time_burst(std::uint32_t messages) {
   return time_world(2, k_short / sizeof(float), memory_kind::malloced, [&](cpp::world& here, std::span<float> memory) {
     const bool is_first = here.rank() == 0;
@@ -124,17 +125,17 @@ round_times time_burst(std::uint32_t messages) {
   });
 }
 
-// --- the model beside it -------------------------------------------------------------------------------------
+// --- comparison with the model -------------------------------------------------------------------------------
 
 constexpr std::size_t index_of(memory_kind kind) { return static_cast<std::size_t>(kind); }
 
 struct calibration {
   double L_ns = 0, o_ns = 0, g_ns = 0;
-  std::array<double, k_kinds.size()> G_ns_per_byte{};  ///< by kind of memory; includes combining a byte
-  double spread = 0;  ///< of a short round over the repetitions: (longest - shortest) / median
+  std::array<double, k_kinds.size()> G_ns_per_byte{};  ///< by kind of memory; includes the reduction of a byte
+  double spread = 0;  ///< of a short round, over the repetitions: (longest - shortest) / median
 };
 
-/// What the same schedules take on the machine that was found.
+/// Returns the simulated time of an allreduce on the machine with the measured parameters.
 double model_us(const calibration& found, const char* algorithm, std::int32_t ranks, std::uint64_t bytes,
                 memory_kind kind) {
   auto model = simulate_options{}.model;
@@ -178,7 +179,8 @@ std::string text(const char* format, double value) {
   return line.data();
 }
 
-/// Why the numbers are not usable, if a prediction is off by so much of the time; empty if they are usable.
+/// Returns the reason why the numbers are not usable, or an empty string if they are usable. `worst` is the largest
+/// relative error of a prediction.
 std::string error_of(const calibration& found, double worst) {
   if (found.spread > k_most_spread)
     return text("a short round's time varied by %.0f%% of its median", 100 * found.spread) +
@@ -188,8 +190,8 @@ std::string error_of(const calibration& found, double worst) {
   return "";
 }
 
-/// Measured and modelled. Predictions for more ranks than cores, of which the model gives each a CPU of its own,
-/// are not held against the numbers.
+/// Compares measured and modelled times. Errors of predictions for more ranks than cores do not count, because the
+/// model gives each rank its own CPU.
 json compare(const calibration& found, progress_line& line) {
   json all{{"kind", "calibration"},
            {"L_ns", found.L_ns},

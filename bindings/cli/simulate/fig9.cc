@@ -1,4 +1,4 @@
-// `lsched simulate --fig9`: a figure predicted (simulate.h).
+// `lsched simulate --fig9`: predicts a figure (simulate.h).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -24,11 +24,11 @@ using json = nlohmann::ordered_json;
 
 constexpr double k_ps_per_ms = 1e9;
 
-/// The curves of the figure.
+/// A curve of the figure.
 struct fig9_curve {
   activation_policy policy;  ///< full: synchronous
   const char* name;
-  const char* name_in_file;  ///< of `lsched bench fig9 --json`
+  const char* name_in_file;  ///< in files of `lsched bench fig9 --json`
   const char* color;
   const char* measured_color;
 };
@@ -42,9 +42,9 @@ struct fig9_point {
   rank ranks = 0;
   const fig9_curve* curve = nullptr;
   double latency_ms = 0;   ///< mean over ranks, and over rounds or iterations
-  double active = 0;       ///< mean; 0 for MPI, which counts none
-  double formula_ms = 0;   ///< modelled: closed form, with the simulated cost of the collective
-  std::size_t rounds = 0;  ///< modelled
+  double active = 0;       ///< mean number of active processes; 0 for MPI, which does not count them
+  double formula_ms = 0;   ///< modelled only: closed form, with the simulated cost of the collective
+  std::size_t rounds = 0;  ///< number of simulated rounds; 0 for a measured point
 };
 using fig9_points = std::vector<fig9_point>;
 
@@ -52,10 +52,10 @@ struct fig9_request {
   std::vector<rank> ranks{32, 256, 4096, 32768, 1'000'000};
   std::uint64_t bytes = 64;
   machine where{};
-  picoseconds skew = 0;  ///< of each rank
+  picoseconds skew = 0;  ///< rank r calls at r * skew
 };
 
-// --- what was measured -------------------------------------------------------------------------------------
+// --- measurements ------------------------------------------------------------------------------------------
 
 fig9_point measured_point_of(const json& row) {
   const auto name = row.at("what").get<std::string>();
@@ -70,8 +70,8 @@ fig9_point measured_point_of(const json& row) {
   return point;
 }
 
-/// The file's rows of this size and skew. Throws command_failure: the file cannot be read, a line is not such a row, or
-/// none is of this size and skew.
+/// Returns the rows of the file with this size and skew. Throws command_failure if the file cannot be read, a line is
+/// not a row of the benchmark, or no row has this size and skew.
 fig9_points read_measured(const std::string& path, const fig9_request& request) {
   const double skew_ms = static_cast<double>(request.skew) / k_ps_per_ms;
   std::istringstream file(require(content_of(path)));
@@ -97,7 +97,7 @@ fig9_points read_measured(const std::string& path, const fig9_request& request) 
   return found;
 }
 
-/// Of the same world and policy; nullptr if there is none.
+/// Returns the measured point with the same number of ranks and the same curve, or nullptr.
 const fig9_point* find_point(const fig9_points& measured, const fig9_point& point) {
   const auto found = std::ranges::find_if(
       measured, [&](const fig9_point& each) { return each.ranks == point.ranks && each.curve == point.curve; });
@@ -106,7 +106,7 @@ const fig9_point* find_point(const fig9_points& measured, const fig9_point& poin
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// Rounds of a world: one for each initiator that majority may draw.
+/// Returns the rounds to simulate: one, or under majority one for each initiator of a sample (predict_fig9).
 std::vector<simulation> rounds_of(const fig9_request& request, rank ranks, activation_policy policy) {
   const simulation first{.where = request.where, .skew = {.kind = skew_kind::linear, .scale = request.skew}};
   if (policy != activation_policy::majority) return {first};
@@ -117,18 +117,19 @@ std::vector<simulation> rounds_of(const fig9_request& request, rank ranks, activ
   return rounds;
 }
 
-/// Li et al. 2020, Fig. 8 and 9: rank r calls at r * skew. Mean over ranks of the time between its call and its result,
-/// if the collective itself, the activation included, takes `cost` from the first call that counts.
+/// Returns the mean over ranks of the time from a rank's call to its result. Rank r calls at r * skew (Li et al. 2020,
+/// Fig. 8 and 9). From the first call that counts, the collective, with its activation, takes `cost`.
 picoseconds latency_under_linear_skew(activation_policy policy, rank size, picoseconds skew, picoseconds cost) {
   const auto P = static_cast<double>(size), D = static_cast<double>(skew), c = static_cast<double>(cost);
-  if (policy == activation_policy::full) return std::llround((P - 1) / 2 * D + c);  // all wait for the last
-  // All up to a rank drawn uniformly wait for it.
+  if (policy == activation_policy::full) return std::llround((P - 1) / 2 * D + c);  // all ranks wait for the last
+  // The initiator is drawn uniformly, and all ranks below it wait for its call.
   if (policy == activation_policy::majority) return std::llround((P * P - 1) / (6 * P) * D + (P + 1) / (2 * P) * c);
-  const double waiting = skew == 0 ? P : std::min(P, std::floor(c / D) + 1);  // before rank 0's result
+  const double waiting = skew == 0 ? P : std::min(P, std::floor(c / D) + 1);  // calls before the result of rank 0
   return std::llround((waiting * c - waiting * (waiting - 1) / 2 * D) / P);
 }
 
-/// The same, of a round that was simulated: from the first call that counts to the last result.
+/// Returns latency_under_linear_skew() for a simulated round. The cost is the time from the first call that counts to
+/// the last result.
 picoseconds formula_of(activation_policy policy, const simulation& round, const simulation_report& report) {
   const auto ranks = static_cast<rank>(report.finish.size());
   const rank first = policy == activation_policy::solo   ? 0
@@ -176,7 +177,7 @@ json describe(const fig9_point& point) {
   return row;
 }
 
-/// Modelled and measured in columns of their own.
+/// Prints modelled and measured values in separate columns.
 void print(const fig9_request& request, const fig9_points& points, const fig9_points& measured) {
   std::printf("Modelled, not measured%s: linear skew of %g us per rank, %llu B.\n\n",
               measured.empty() ? "" : " (left of the bar)", static_cast<double>(request.skew) / k_ps_per_us,
@@ -232,7 +233,7 @@ int predict_fig9(const simulate_options& options, bool has_ranks) {
   if (has_ranks) request.ranks = options.ranks;
   fig9_points measured;
   if (!options.measured.empty()) measured = read_measured(options.measured, request);
-  for (const fig9_point& point : measured) request.ranks.push_back(point.ranks);  // to be predicted too
+  for (const fig9_point& point : measured) request.ranks.push_back(point.ranks);  // predicted as well
   std::ranges::sort(request.ranks);
   request.ranks.erase(std::unique(request.ranks.begin(), request.ranks.end()), request.ranks.end());
   const picture png(options.plot);

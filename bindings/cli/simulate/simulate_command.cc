@@ -1,4 +1,4 @@
-// `lsched simulate`: how long a collective takes on a machine that need not exist.
+// `lsched simulate`: times a collective on a modelled machine.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ json describe(const path_parts& path) {
           {"start_us", us(path.start)}};
 }
 
-/// The time by which a share `q` (0 … 1) of the ranks, of which there is one at least, has finished.
+/// Returns the time by which a share `q` (0 … 1) of the ranks has finished. There is at least one rank.
 picoseconds quantile(const simulation_report& report, double q) {
   std::vector<picoseconds> times = report.finish;
   const auto wanted = static_cast<std::size_t>(std::ceil(q * static_cast<double>(times.size())));
@@ -49,7 +49,7 @@ picoseconds quantile(const simulation_report& report, double q) {
   return *place;
 }
 
-/// The line that others read; its keys stay.
+/// Returns the summary. Other programs read it, so its keys must not change.
 json summary_of(const simulated_run& run, const simulation_report& report) {
   const auto messages = static_cast<double>(report.messages + report.signals);
   return {{"engine", report.engine},
@@ -81,7 +81,7 @@ json describe(const simulate_options& options, const simulated_run& run, const s
   return all;
 }
 
-/// For people, or two lines of JSON, of which the second is the summary that others read.
+/// Prints text for people, or two lines of JSON. The second line is the summary.
 void print(const simulate_options& options, const simulated_run& run, const simulation_report& report, std::FILE* to) {
   json details = describe(options, run, report);
   json summary = summary_of(run, report);
@@ -101,7 +101,7 @@ void print(const simulate_options& options, const simulated_run& run, const simu
 
 // --- GOAL --------------------------------------------------------------------------------------------------
 
-/// The round that filled the record.
+/// Exports the round that filled the record.
 result<goal_export> exported(const simulate_options& options, const simulated_run& run,
                              const simulation_record& record) {
   std::vector<schedule_ptr> world;
@@ -116,7 +116,7 @@ result<goal_export> exported(const simulate_options& options, const simulated_ru
 
 // --- files beside the report -------------------------------------------------------------------------------
 
-/// A trace, a picture, a GOAL program: of one run.
+/// The output files of a run: a trace, a picture and a GOAL program.
 class simulation_files {
  public:
   simulation_files(const simulate_options& options, std::size_t runs) : options_(options) {
@@ -131,10 +131,10 @@ class simulation_files {
     if (!goal_ && !svg_) record_.ranks = options.trace_ranks;
   }
 
-  /// To be filled in; null if no file is wanted.
+  /// Returns the record that the simulation must fill, or null if no file is wanted.
   simulation_record* record() { return trace_ || goal_ || svg_ ? &record_ : nullptr; }
 
-  /// Whether one of them is written to standard output; the report then is not.
+  /// Returns true if one of the files is standard output. The report then goes to standard error.
   bool own_stdout() const {
     return std::ranges::any_of(std::array{&trace_, &goal_, &svg_},
                                [](const auto* file) { return *file && (*file)->is_stdout(); });
@@ -200,7 +200,7 @@ result<simulation_report> play(const simulate_options& options, const simulated_
   return report;
 }
 
-/// By LogGOPSim's rules: a GOAL program, or what the round of the schedules comes to as one.
+/// Simulates a run by LogGOPSim's rules. Schedules are simulated by our rules first, to export the round as GOAL.
 result<simulation_report> play_as_goal(const simulate_options& options, const simulated_run& run,
                                        const simulation_progress& progress, simulation_record* record) {
   if (run.program != nullptr) return play_goal(*run.program, run.model.where, progress);

@@ -16,7 +16,7 @@ namespace lsched::cli {
 namespace {
 
 constexpr std::uint64_t k_most_simulated_ranks = 1 << 24;
-constexpr double k_longest = 1e12;  ///< any time
+constexpr double k_longest = 1e12;  ///< limit of all times
 constexpr const char* k_our_rules = "--semantics libsched";
 constexpr const char* k_schedules = "--semantics libsched, where a GOAL program is simulated";
 
@@ -27,7 +27,7 @@ constexpr std::array k_noises{noise_kind::none, noise_kind::periodic, noise_kind
 
 // --- adding options ----------------------------------------------------------------------------------------
 
-/// A time of the model, said in units of `unit`.
+/// Adds an option for a time of the model, given in units of `unit`.
 void add_time(const option_group& group, const char* option, std::int64_t& value, double unit, const char* text) {
   std::ostringstream by_default;
   by_default << static_cast<double>(value) / unit;
@@ -37,7 +37,7 @@ void add_time(const option_group& group, const char* option, std::int64_t& value
       ->default_str(by_default.str());
 }
 
-/// RANKS:L:o:g:G, perhaps with ":nic"
+/// Parses RANKS:L:o:g:G[:nic]. Throws the parser's error.
 machine_level level_from(const std::string& text) {
   const bool shares_nic = text.ends_with(":nic");
   const std::string word = shares_nic ? text.substr(0, text.size() - 4) : text;
@@ -117,7 +117,8 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
 
 // --- options that go together ------------------------------------------------------------------------------
 
-/// Options that mean something only beside others.
+/// Throws the parser's error if an option has no effect without another option, or a kind of skew or noise lacks its
+/// file or ranks.
 void check_heeded(const CLI::App& command, const simulate_options& options) {
   const skew_kind skew = options.model.skew.kind;
   const noise_kind noise = options.model.noise.kind;
@@ -142,7 +143,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--cosched", noise == noise_kind::trace, "--cpu-noise trace"},
                {"--slow-factor", options.model.noise.pace.slow_share > 0, "--slow-share"},
                {"--activation", is_partial, "a partial collective"},
-               // Of a file, the schedules say their policy: run_of looks.
+               // The schedules of a file have their own policy, which runs_of() checks.
                {"--initiator", !options.file.empty() || (is_partial && options.activation.starts_with("majority")),
                 "--activation majority"},
                {"--count", is_sparse, "sparse_allreduce"},
@@ -174,7 +175,7 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
     throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
 }
 
-/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+/// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
 void take_file(const CLI::App& command, simulate_options& options) {
   if (!is_path(options.collective)) return;
   given_file given = read_given(options.collective);

@@ -20,7 +20,7 @@
 namespace lsched::cli {
 namespace {
 
-constexpr femtoseconds k_goal_compute = 1'000'000;  ///< per byte: 1 ns, as schedules_of has it
+constexpr femtoseconds k_goal_compute = 1'000'000;  ///< 1 ns per byte, the rate of schedules_of()
 
 void expect_one_cpu(const goal& program, const std::string& path) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
@@ -31,7 +31,7 @@ void expect_one_cpu(const goal& program, const std::string& path) {
                                                           "--semantics loggopsim");
 }
 
-/// What generators are asked for.
+/// Returns the request for the generators.
 shape shape_of(const simulate_options& options, const simulated_run& run) {
   const collective* known = find_collective(options.collective);
   if (known == nullptr) return {};
@@ -41,7 +41,7 @@ shape shape_of(const simulate_options& options, const simulated_run& run) {
   return data;
 }
 
-/// Fills in what is generated.
+/// Fills in the members of a run whose schedules are generated.
 void complete(simulated_run& run, const simulate_options& options) {
   const collective* const known = find_collective(options.collective);
   if (known != nullptr && known->activates) run.starts = require(read_activation(options.activation));

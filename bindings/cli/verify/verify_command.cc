@@ -1,4 +1,4 @@
-// `lsched verify`: proves schedules, for whole worlds of ranks.
+// `lsched verify`: verifies the schedules of whole worlds.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -29,12 +29,12 @@ using json = nlohmann::ordered_json;
 
 struct verify_command_options {
   verify_wish wish{};
-  std::string file;                   ///< of schedules; empty: they are made
-  std::vector<schedule_ptr> given{};  ///< in that file
-  bool is_given_algorithm = false;    ///< the collective's place held an algorithm file
-  std::string converted;              ///< the MSCCL program that it is
-  std::string promised;               ///< the collective, of the file
-  asked by_caller{};                  ///< all else of that
+  std::string file;                   ///< file of schedules; empty: schedules are generated
+  std::vector<schedule_ptr> given{};  ///< schedules of that file
+  bool is_given_algorithm = false;    ///< the user gave an algorithm file in place of a collective
+  std::string converted;              ///< path of that file if it is an MSCCL program
+  std::string promised;               ///< collective whose postcondition the file must satisfy
+  asked by_caller{};                  ///< other properties of the request
   bool requires_promise = false;
   buffering buffers{};
   bool in_place = false;
@@ -43,7 +43,7 @@ struct verify_command_options {
   std::string json;
 };
 
-/// An option that takes a list like "1-65,96,100", of numbers within the limits.
+/// Adds an option that takes a list like "1-65,96,100", of numbers within the limits.
 template <class Number>
 CLI::Option* add_numbers(const option_group& group, const std::string& name, std::vector<Number>& numbers,
                          std::uint64_t least, std::uint64_t most, const char* text) {
@@ -63,13 +63,13 @@ CLI::Option* add_numbers(const option_group& group, const std::string& name, std
   return group.command.add_option_function<std::string>(name, parse, text)->type_name("LIST");
 }
 
-// --- a world and what became of it -------------------------------------------------------------------------
+// --- a world and its outcome -------------------------------------------------------------------------------
 
-/// What output calls a world.
+/// The name of a world in the output.
 struct world_title {
   std::string text;  ///< "allreduce/tree, 3 ranks, promised as allreduce"
   json entry;
-  bool is_promised = true;  ///< false: nobody has said what the outputs must hold
+  bool is_promised = true;  ///< false: the postcondition of the outputs is unknown
 };
 
 json describe(const finding& found) {
@@ -97,12 +97,12 @@ world_title title_of(const verify_case& world) {
   return {text_of(world), std::move(entry)};
 }
 
-/// What is proved of a world, or why it cannot be made.
+/// The verification of a world, or the reason why the world cannot be generated.
 using judgement = result<verification>;
 
 bool holds(const judgement& made) { return made && made->holds(); }
 
-/// `entry` names the world.
+/// Adds the outcome to `entry`, which names the world.
 json describe(json entry, const judgement& made) {
   entry["holds"] = holds(made);
   if (!made) {
@@ -126,7 +126,7 @@ json describe(json entry, const judgement& made) {
   return entry;
 }
 
-/// Lines below the one that names the world.
+/// Returns the lines below the line that names the world.
 std::string lines_of(const judgement& made) {
   if (!made) return "        refused: " + made.error().text + "\n";
   std::string lines;
@@ -138,8 +138,8 @@ std::string lines_of(const judgement& made) {
   return lines;
 }
 
-/// What is wrong and where, by whatever op: variants of a world make the same mistake by others. `entry` names the
-/// world.
+/// Returns the findings and their places, without ops, because variants of a world make the same mistake with other
+/// ops. `entry` names the world.
 json mistake_of(json entry, const judgement& made) {
   entry.erase("in_place");
   json places = json::array();
@@ -149,7 +149,7 @@ json mistake_of(json entry, const judgement& made) {
   return {{"world", entry}, {"places", places}, {"refused", made ? "" : made.error().text}};
 }
 
-/// What was assumed, if anything was.
+/// Returns the assumption about buffers, or an empty string without an assumption.
 std::string words_for(const buffering& buffers) {
   if (!buffers.exists()) return {};
   const std::string slots =
@@ -158,7 +158,8 @@ std::string words_for(const buffering& buffers) {
   return ", if messages" + bytes + " have " + (slots.empty() ? "buffers" : slots);
 }
 
-/// Prints one line a world, of many worlds only those that fail, and counts them.
+/// Prints and counts the outcomes of worlds, one line each. If there are many worlds, text is printed only for those
+/// that fail.
 class reporter {
  public:
   reporter(bool as_json, std::size_t worlds) : as_json_(as_json), is_brief_(worlds > k_most_lines) {}
@@ -174,10 +175,10 @@ class reporter {
       print(world, made);
   }
 
-  /// The line on standard error that says how far the work has come.
+  /// Returns the progress line on standard error.
   progress_line& line() { return line_; }
 
-  /// Answers the exit status.
+  /// Prints the totals and returns the exit status.
   int conclude(const buffering& buffers) {
     const auto held = line_.erase();
     json totals{{"verified", verified_}, {"failed", failed_}};
@@ -195,7 +196,7 @@ class reporter {
   }
 
  private:
-  /// One mistake often fails many worlds.
+  /// Prints the outcome of a world as text. Findings are not repeated if the last failure has the same mistake.
   void print(const world_title& world, const judgement& made) {
     std::string lines = lines_of(made);
     if (holds(made)) {
@@ -221,15 +222,15 @@ class reporter {
   progress_line line_;
   std::size_t verified_ = 0;
   std::size_t failed_ = 0;
-  std::size_t unpromised_ = 0;  ///< of those verified
-  std::string last_failed_;     ///< lines of the last world whose failure was printed, and its mistake
+  std::size_t unpromised_ = 0;  ///< part of verified_
+  std::string last_failed_;     ///< lines of the last failure that was printed in full
   json last_mistake_;
 };
 
-// --- a world out of a file ---------------------------------------------------------------------------------
+// --- a world from a file -----------------------------------------------------------------------------------
 
-/// Why nothing is promised of a world with that name: the collective is the longest that the name contains, so that a
-/// "partial_allreduce_2" is no allreduce.
+/// Returns the reason why no postcondition is known for a world with this name. The likely collective is the longest
+/// that the name contains, so that "partial_allreduce_2" is not taken for an allreduce.
 std::string words_for_none(const std::string& name) {
   std::string likely;
   for (const std::string& known : collective_names())
@@ -246,7 +247,7 @@ std::string words_for_none(const std::string& name) {
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
 
-/// What was promised, as JSON; nothing: null.
+/// Returns the request that the postcondition belongs to, as JSON, or null without a postcondition.
 json describe(const world_promise& promise) {
   if (promise.of == nullptr) return nullptr;
   const shape& data = promise.data;
@@ -262,8 +263,8 @@ json describe(const world_promise& promise) {
   return entry;
 }
 
-/// Of the schedules of all ranks, as `lsched show --all` prints them, against what promise_for() says. Throws
-/// command_failure, with line and column.
+/// Verifies the schedules of a file, which `lsched show --all` prints, against the postcondition of promise_for().
+/// Throws command_failure.
 int verify_file(const verify_command_options& options) {
   const std::vector<schedule_ptr>& world = options.given;
   asked by_caller = options.by_caller;
@@ -287,7 +288,7 @@ int verify_file(const verify_command_options& options) {
 
 // --- the command -------------------------------------------------------------------------------------------
 
-/// Names and combinations that the parser lets through.
+/// Checks names and combinations of options that the parser does not check. Throws the parser's errors.
 void check_options(const verify_command_options& options) {
   const verify_wish& wish = options.wish;
   if (!options.file.empty() && wish.counts.size() > 1) throw CLI::ValidationError("--count", "a file has one count");
@@ -307,7 +308,7 @@ void check_options(const verify_command_options& options) {
   expect_in_world(collective, wish.activation, options.by_caller.root, most);
 }
 
-/// The collective's place may hold a file: an algorithm, or the schedules themselves.
+/// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
 void take_file(verify_command_options& options) {
   if (!is_path(options.wish.collective)) return;
   const std::string path = options.wish.collective;
@@ -322,7 +323,8 @@ void take_file(verify_command_options& options) {
   options.given = schedules_of(std::move(given), path);
 }
 
-/// Options that mean something of one kind of what is proved.
+/// Throws the parser's error if an option is not valid for a collective, for an algorithm file, or for a file of
+/// schedules.
 void check_heeded(const CLI::App& command, const verify_command_options& options) {
   if (!options.file.empty())
     return refuse_given(command, {"--algorithm", "--ranks", "--k", "--activation"}, k_own_of_schedules);

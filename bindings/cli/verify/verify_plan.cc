@@ -32,7 +32,8 @@ std::vector<rank> sizes_for(const verify_wish& wish, rank most) {
   return sizes;
 }
 
-/// Policies differ by how many arrivals it takes, and by whether some rounds wait for everybody.
+/// Returns the policies to verify. They differ in the number of calls that start a round, and in some rounds that wait
+/// for all ranks.
 std::vector<activation> activations_for(const std::string& words, rank size) {
   if (!words.empty()) return {activation_of(words, k_seed)};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -48,15 +49,15 @@ bool is_partial(const verify_case& world) { return world.starts.policy != activa
 
 // --- dense algorithms --------------------------------------------------------------------------------------
 
-/// About P^2 messages. Of an algorithm that was read from a file nobody has counted them.
+/// Returns true if a round has about P^2 messages and signals. Returns false for an algorithm from a file.
 bool has_quadratic_cost(const algorithm& how, rank size, const shape& data, const activation& starts) {
   if (how.custom != nullptr) return false;
   const cost total = cost_of_round(how, size, data, starts);
   return total.messages + total.signals >= wide(size) * wide(size) / 4;
 }
 
-/// The same where every rank has a block of the vector, or a block for every pair of ranks. Judged by a world of some
-/// size; one that was read from a file may be.
+/// Returns true if a round of a world of 1024 ranks has about P^2 messages, or a rank has a block for about every rank.
+/// Returns true for an algorithm from a file, because it may be quadratic.
 bool is_quadratic(const algorithm& how) {
   constexpr rank k_size = 1024;
   const auto with = [&](std::uint64_t count) { return typical_shape(*how.of, k_size, count, dtype::f32, kernel::sum); };
@@ -65,7 +66,7 @@ bool is_quadratic(const algorithm& how) {
          std::max(of_one.input.value_or(0), of_one.output.value_or(0)) >= k_size / 4;
 }
 
-/// Without repetitions, ascending.
+/// Returns the distinct values in ascending order.
 template <class Value>
 std::vector<Value> distinct(std::vector<Value> values) {
   std::ranges::sort(values);
@@ -81,14 +82,14 @@ std::vector<std::uint64_t> counts_for(const verify_wish& wish, const algorithm& 
   return distinct(given_or(wish.counts, std::move(usual)));
 }
 
-/// The first, the last, and one of the others, of small worlds.
+/// Returns the first, the last and a middle rank of a small world, and only a middle rank of a large world.
 std::vector<rank> roots_for(const algorithm& how, rank size) {
   constexpr rank k_small = 16;
   if (!how.of->is_rooted) return {0};
   return size > k_small ? std::vector{size / 2} : distinct<rank>({0, size / 2, size - 1});
 }
 
-/// The first few, and the last one; each once.
+/// Adds an objection unless it is there already. When the list is full, the objection replaces the last element.
 void object(verify_plan& all, const std::string& why) {
   constexpr std::size_t k_most = 8;
   if (std::ranges::find(all.objections, why) != all.objections.end()) return;
@@ -98,7 +99,7 @@ void object(verify_plan& all, const std::string& why) {
     all.objections.back() = why;
 }
 
-/// The same data, in place and not, in all variants that can be.
+/// Returns all variants of a request that its algorithm supports, in place and not in place.
 std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   std::vector<verify_case> variants;
   for (const bool in_place : {false, true}) {
@@ -116,8 +117,9 @@ std::vector<verify_case> variants_of(verify_case next, verify_plan& all) {
   return variants;
 }
 
-/// All variants of small worlds, and of those whose size was asked for. Of large ones one, drawn by the size, so that
-/// every variant is proved at many sizes; but none that is quadratic, as one node of all ranks is in some algorithms.
+/// Adds all variants of a small world, and of a world whose size was requested. For a large world, adds one variant,
+/// drawn by the size, so that every variant is verified at many sizes. Beyond k_most_quadratic ranks, no variant with
+/// quadratic cost is added. In some algorithms, one node of all ranks is such a variant.
 void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& next) {
   std::vector<verify_case> variants = variants_of(next, all);
   if (wish.sizes.empty() && next.size > k_most_quadratic)
@@ -129,7 +131,8 @@ void add_variants(verify_plan& all, const verify_wish& wish, const verify_case& 
   std::ranges::move(variants, std::back_inserter(all.worlds));
 }
 
-/// Of an algorithm file, of the usual sizes those that it allows, if it allows any of them.
+/// Returns the sizes to verify. For an algorithm from a file, these are the usual sizes that it allows, or all usual
+/// sizes if it allows no usual size.
 std::vector<rank> sizes_of(const verify_wish& wish, const algorithm& how) {
   std::vector<rank> all = sizes_for(wish, is_quadratic(how) ? k_most_quadratic : 4096);
   if (how.custom == nullptr || !wish.sizes.empty()) return all;
@@ -164,7 +167,8 @@ void plan_dense(verify_plan& all, const verify_wish& wish, const algorithm& how)
 
 // --- sparse algorithms -------------------------------------------------------------------------------------
 
-/// With `defer`, too, and with reused thresholds and buckets of lists, unless these ask for the same.
+/// Adds a case, the case with `defer`, and the case with reused thresholds and buckets of lists. The other cases are
+/// left out if they give the same schedule.
 void add_sparse_variants(std::vector<verify_case>& all, const verify_case& plain) {
   all.push_back(plain);
   verify_case defers = plain, reuses = plain;

@@ -1,4 +1,4 @@
-// Which worlds `lsched verify` proves.
+// The worlds that `lsched verify` verifies.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace lsched::cli {
 
-/// One world: an algorithm, asked for one thing.
+/// A world: an algorithm and a request.
 struct verify_case {
-  const algorithm* dense = nullptr;  ///< none: a sparse one
+  const algorithm* dense = nullptr;  ///< nullptr: the algorithm is sparse
   const sparse_algorithm* sparse = nullptr;
-  sparse_problem problem{};  ///< of the sparse one; its place is rank 0's
+  sparse_problem problem{};  ///< request of rank 0 for the sparse algorithm
   rank size = 1;
-  std::uint64_t count = 0;  ///< asked for; blocks may differ from it
+  std::uint64_t count = 0;  ///< requested count; blocks may differ from it
   shape data;
   activation starts{};
 };
 
-/// Empty lists and names stand for everything, and so does the algorithm "all".
+/// A selection of worlds. Empty lists and names select everything, and so does the algorithm "all".
 struct verify_wish {
   std::string collective;
   std::string algorithm = "all";
@@ -31,42 +31,45 @@ struct verify_wish {
   std::vector<std::uint64_t> counts{};
   std::vector<std::uint64_t> items{};  ///< k of sparse allreduces
   dtype type = dtype::f32;
-  kernel what = kernel::sum;  ///< of collectives that reduce
+  kernel what = kernel::sum;  ///< for collectives that reduce
 };
 
-/// Whether an algorithm of that name can be meant.
+/// Returns true if the wish selects the algorithm with that name.
 bool includes(const verify_wish& wish, std::string_view collective, std::string_view algorithm);
 
-/// A few sizes, for a quick look.
+/// Returns a few sizes for a quick verification.
 std::vector<rank> sample_sizes();
 
 struct verify_plan {
   std::vector<verify_case> worlds{};
-  std::vector<std::string> objections{};  ///< why algorithms cannot serve the wish, or a part of it; few are kept
+  std::vector<std::string> objections{};  ///< why algorithms cannot serve the wish, or a part of it; at most 8
 };
 
-/// Every world the wish asks for that an algorithm can serve, algorithms one after the other, largest world last.
+/// Returns every selected world that an algorithm supports, one algorithm after the other, by size.
 ///
-/// Without sizes: every P up to 65, the neighbourhoods of larger powers of two, 1000 and 4096; up to 129 where about
-/// P^2 messages or blocks are, and for partial sparse allreduces; up to 1024 for other sparse ones. Without counts: 0,
-/// 1, P-1, P, P+1 and 1000; of sparse allreduces 0, 1 and 1000 (partial: 1000), with 0, 1 and 10 items (partial: 10).
-/// In place and not, where both are possible; in all variants (variants_of; of sparse ones with room for equal shares,
-/// and with reused thresholds, where these make a difference), beyond 17 ranks in one of the dense variants, drawn anew
-/// for each size, count and activation; up to 16 ranks three roots, then one; and partial ones started by every rank's
-/// own call, by one, and by half of them.
+///   sizes        if not given: every P up to 65, and 96, 100, 127, 128, 129, 255, 256, 1000, 1024 and 4096. Algorithms
+///                with about P^2 messages or blocks, algorithms from files, and partial sparse allreduces: up to 129.
+///                Other sparse allreduces: up to 1024.
+///   counts       if not given: 0, 1, P-1, P, P+1 and 1000. Sparse allreduces: 0, 1 and 1000 (partial: 1000), with 0, 1
+///                and 10 items (partial: 10).
+///   variants     in place and not in place, if both are possible, each in all variants (variants_of). Beyond 17 ranks,
+///                if no size is given: one of the dense variants, drawn by the size. Sparse algorithms: also with room
+///                for equal shares, and with reused thresholds, if these make a difference.
+///   roots        three for up to 16 ranks, one for more
+///   activations  if not given: full, solo, majority, quorum of half the ranks, all_of all ranks, and deadline
 verify_plan plan(const verify_wish& wish);
 
 std::string_view collective_of(const verify_case& world);
 
-/// "allreduce/tree, 7 ranks, count 1000, in place"
+/// Returns a text such as "allreduce/tree, 7 ranks, count 1000, in place".
 std::string text_of(const verify_case& world);
 
 postcondition promise_of(const verify_case& world);
 
-/// What verify is to know beside the promise.
+/// Returns the options of verify() for a world.
 verify_options options_of(const verify_case& world);
 
-/// The schedules of all ranks.
+/// Generates the schedules of all ranks.
 result<std::vector<schedule_ptr>> generate_world(const verify_case& world);
 
 }  // namespace lsched::cli
