@@ -1,4 +1,4 @@
-// The parts of `lsched bench cuda`, and what a build without CUDA says instead of measuring.
+// The parts of `lsched bench cuda`, and the message of a build without CUDA.
 #include <cstdio>
 
 #include "microbench/benchmarks.h"
@@ -15,7 +15,7 @@ std::span<const cuda_part> cuda_parts() {
 namespace {
 
 int say_that_there_is_none() {
-  std::fprintf(stderr, "lsched: there is no GPU: this was built without CUDA\n");
+  std::fprintf(stderr, "lsched: there is no GPU: this program was built without CUDA\n");
   return k_exit_no_gpu;
 }
 

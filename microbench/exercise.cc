@@ -25,7 +25,7 @@ constexpr std::array k_kinds{
     exercise_kind{"barrier", pattern::barrier, false, false},
 };
 
-// What rank r gives at element i of its input is base_of(i) + share_of(r).
+// Element i of the input of rank r is base_of(i) + share_of(r).
 float base_of(std::uint64_t element, std::uint64_t salt) {
   return static_cast<float>((static_cast<std::uint32_t>(element + salt * 977) * 2654435761u) >> 26);
 }
@@ -37,7 +37,7 @@ float shares_of_ranks(int from, int to) {
   return sum;
 }
 
-/// Elements of `output` that are not factor * base_of(first + i) + term.
+/// Returns the number of elements of `output` that differ from factor * base_of(first + i) + term.
 std::uint64_t count_unlike(const float* output, std::uint64_t count, std::uint64_t first, std::uint64_t salt,
                            float factor, float term) {
   std::uint64_t wrong = 0;
@@ -83,8 +83,8 @@ std::uint64_t exercise::outputs() const {
   }
 }
 
-// MPI's rules: a block to gather or to scatter lies at its place in the whole buffer; a reduce_scatter's result begins
-// where its input did.
+// MPI's rules for operation in place: the block of a gather or scatter is at its position in the whole buffer. The
+// result of a reduce_scatter begins where its input began.
 std::uint64_t exercise::input_offset() const {
   const bool gathers = kind_->movement == pattern::allgather || (kind_->movement == pattern::gather && is_root());
   return gathers ? count_ * static_cast<std::uint64_t>(rank_) : 0;
@@ -113,7 +113,7 @@ std::uint64_t exercise::count_wrong(const float* output, std::uint64_t salt) con
     case pattern::reduce_scatter: return count_unlike(output, count_, own, salt, all, shares_of_ranks(0, size_));
     case pattern::scan:
       return count_unlike(output, count_, 0, salt, static_cast<float>(rank_ + 1), shares_of_ranks(0, rank_ + 1));
-    case pattern::exscan:  // rank 0 has nothing before it, and its output no meaning
+    case pattern::exscan:  // the output of rank 0 is undefined
       return rank_ == 0 ? 0
                         : count_unlike(output, count_, 0, salt, static_cast<float>(rank_), shares_of_ranks(0, rank_));
     case pattern::allgather:

@@ -1,7 +1,7 @@
-// A collective as an exercise with a known answer: how much each rank gives and gets, what it gives, and what it must
-// get. MPI and libsched work on the same numbers.
+// A collective as an exercise with a known result: the numbers of elements that each rank gives and gets, its input,
+// and its expected output. MPI and libsched work on the same numbers.
 //
-// The size of an exercise is what the OSU benchmarks call the message size:
+// The size of an exercise is the message size of the OSU benchmarks:
 //
 //     allreduce reduce bcast scan exscan         bytes of the vector
 //     reduce_scatter_block reduce_scatter        bytes of the whole vector that each rank gives
@@ -9,7 +9,7 @@
 //     alltoall alltoallv scatter scatterv        bytes that go to one rank
 //     barrier                                    no data
 //
-// Data are floats with whole values small enough that sums of them are exact in any order.
+// The data are floats with whole values that are so small that their sums are exact in any order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace lsched::bench {
 
-/// What a collective does with blocks, for all that have the same answer: allgatherv with equal counts is allgather.
+/// The movement of blocks. Collectives with equal results share a pattern: allgatherv with equal counts is allgather.
 enum class pattern : std::uint8_t {
   barrier,
   bcast,
@@ -36,22 +36,23 @@ enum class pattern : std::uint8_t {
 };
 
 struct exercise_kind {
-  const char* name;  ///< of the collective
+  const char* name;  ///< name of the collective
   pattern movement;
-  bool has_barriers;  ///< between rounds: a rank may return before all have called, and would run ahead
+  bool has_barriers;  ///< barriers between rounds, for collectives in which a rank could otherwise run ahead
   bool can_be_in_place;
-  bool ours_can_be = true;  ///< in place too, where MPI's can
+  bool ours_can_be = true;  ///< libsched supports it in place where MPI does
 };
 
-/// All collectives that can be measured, in the order of reports.
+/// Returns all collectives that can be measured, in the order of reports.
 std::span<const exercise_kind> exercises();
-/// The one of that name, which exists.
+/// Returns the kind with this name, which must exist.
 const exercise_kind& exercise_named(std::string_view name);
 
-/// One rank's part in a collective over blocks of `count` floats. Rank 0 is the root.
+/// The part of one rank in a collective over blocks of `count` floats. Rank 0 is the root.
 class exercise {
  public:
-  /// `bytes`: the size as above, a multiple of 4; a reduce_scatter's is rounded up to whole blocks.
+  /// Creates an exercise of the given size, a multiple of 4. The size of a reduce_scatter is rounded up to whole
+  /// blocks.
   exercise(const exercise_kind& kind, int rank, int size, std::uint64_t bytes);
 
   const exercise_kind& kind() const { return *kind_; }
@@ -59,19 +60,21 @@ class exercise {
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
 
-  /// Floats of the vector (allreduce, bcast, reduce, scan, exscan), else of one block.
+  /// Returns the floats of the vector (allreduce, bcast, reduce, scan, exscan), or of one block (all others).
   std::uint64_t count() const { return count_; }
-  /// Floats this rank reads and writes; 0: that rank has no such buffer.
+  /// Returns the number of floats that this rank reads. 0: the rank has no input.
   std::uint64_t inputs() const;
+  /// Returns the number of floats that this rank writes. 0: the rank has no output.
   std::uint64_t outputs() const;
-  /// Where input and output begin in the one buffer that serves as both, which has as many floats as the larger one.
+  /// Returns the offset of the input in the buffer of a round in place, which has as many floats as the larger of the
+  /// two.
   std::uint64_t input_offset() const;
+  /// Returns the offset of the output in that buffer.
   std::uint64_t output_offset() const;
 
-  /// Writes this rank's input; different for different salts.
+  /// Writes this rank's input, which is different for each salt.
   void fill(float* input, std::uint64_t salt) const;
-  /// Elements of the output that are not what they must be. A rank without output answers 0; so does a barrier,
-  /// whose answer is not data.
+  /// Returns the number of wrong elements of the output. Returns 0 for a rank without output, and for a barrier.
   std::uint64_t count_wrong(const float* output, std::uint64_t salt) const;
 
  private:

@@ -41,7 +41,7 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   throw failed(std::string(call) + ": " + lsched_status_name(answer) + ": " + detail);
 }
 
-// An early exit must not hang on ranks that have failed too.
+// Uses a short timeout, because an early exit must not wait for ranks that have failed too.
 void schedule_closer::operator()(lsched_schedule* schedule) const {
   (void)lsched_schedule_destroy(schedule, 1'000'000'000, nullptr);
 }
@@ -104,13 +104,13 @@ void start_and_wait(lsched_schedule* schedule) {
 
 namespace {
 
-// lsched_run, with a failure that names the purpose.
+// Runs a round. The error text names the purpose.
 void run(const schedule_handle& schedule, const char* purpose) {
   auto why = fresh_diagnostic();
   expect_ok(lsched_run(schedule.get(), k_patience_ns, &why), purpose, why);
 }
 
-// A number for this machine that doubles hold exactly.
+// Returns a number that identifies this machine, small enough to be exact in a double.
 double machine_number() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
@@ -126,7 +126,7 @@ team::team(lsched_world* runtime)
   find_machine();
 }
 
-// Launchers bind ranks to cores, so what a machine has is what its ranks may use together.
+// Unites the core sets of all ranks of a machine, because launchers bind ranks to separate cores.
 void team::find_machine() {
   std::vector<double> machines(static_cast<std::size_t>(size_), 0.0);
   const double own = machine_number();
@@ -236,7 +236,7 @@ std::optional<cores_apart> find_cores_apart(int rank) {
 }
 
 void bind_caller(unsigned core) {
-  if (!bind_this_thread(core)) throw failed("the system refuses core " + std::to_string(core));
+  if (!bind_this_thread(core)) throw failed("cannot bind the thread to core " + std::to_string(core));
 }
 
 double cpu_ms() {
@@ -248,7 +248,7 @@ double cpu_ms() {
   return ms(used.ru_utime) + ms(used.ru_stime);
 }
 
-// Linux: comm is the thread's name, schedstat "ns on a core, ns waiting for one, times on one".
+// On Linux, comm is the name of a thread, and schedstat is "ns on a core, ns waiting for a core, times on a core".
 std::optional<engine_time> read_engine_time() {
   std::optional<engine_time> all;
   std::error_code ignored;
@@ -268,8 +268,8 @@ std::optional<engine_time> read_engine_time() {
 
 namespace {
 
-// Two words, each written by one of the two threads; each on a cache line of its own. A thread publishes a
-// number, and the other answers with the same number: release and acquire, for nothing else is handed over.
+// Two words on separate cache lines, each written by one of two threads. A thread publishes a number, and the other
+// thread replies with the same number. Release and acquire suffice, because no other data is handed over.
 struct ping_pong {
   alignas(64) std::atomic<std::uint32_t> ping{0};
   alignas(64) std::atomic<std::uint32_t> pong{0};
@@ -278,7 +278,8 @@ struct ping_pong {
 constexpr std::uint32_t k_batch = 500;
 constexpr std::uint32_t k_end = ~0u;
 
-// Answers what it sees, `expected` or the end. On a single core the partner can only answer if we let it run.
+// Waits for `expected` or k_end, and returns the word. On a single core the partner can only reply if this thread
+// yields.
 std::uint32_t await(const std::atomic<std::uint32_t>& word, std::uint32_t expected) {
   for (int spins = 0;; ++spins) {
     const std::uint32_t seen = word.load(std::memory_order_acquire);
@@ -303,7 +304,7 @@ std::vector<double> bounce(ping_pong& words) {
       words.ping.store(++n, std::memory_order_release);
       await(words.pong, n);
     }
-    // The first batch waits for the other thread to come up.
+    // The first batch includes the start of the other thread.
     if (batch == 0)
       start = clock::now();
     else
@@ -315,8 +316,8 @@ std::vector<double> bounce(ping_pong& words) {
 
 }  // namespace
 
-// Where the threads run is decided here and not by the scheduler, which may leave both on one core for the
-// time this takes. If it refuses, the probe says what it then sees.
+// Binds the threads to two cores, because the scheduler could keep both on one core for the whole probe. If binding
+// fails, the probe measures unbound threads.
 double spin_probe_ns(const std::vector<unsigned>& cores) {
   const auto settle = [&cores](std::size_t place) {
     if (place < cores.size()) static_cast<void>(bind_this_thread(cores[place]));

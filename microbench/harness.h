@@ -1,8 +1,8 @@
-// What every benchmark shares: calls of the library, the ranks as a team, clocks, summaries of samples, text.
+// Common parts of the benchmarks: calls of the library, the ranks as a team, clocks, summaries of samples, and text.
 //
-// A benchmark is a function that every rank of a world calls. Ranks start a measurement together (the library's own
-// barrier), keep their samples to themselves while it runs, and combine them afterwards with an ordinary allreduce. A
-// call of the library that fails throws `failed`; the command turns that into one line and an exit code.
+// A benchmark is a function that every rank of a world calls. The ranks start a measurement together, by a barrier of
+// the library. Each rank keeps its samples until the end. Then an ordinary allreduce combines the samples. If a call of
+// the library fails, the benchmark throws `failed`. The command prints the text, and exits with an error.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ using clock = std::chrono::steady_clock;
 double ms_between(clock::time_point from, clock::time_point to);
 double ns_between(clock::time_point from, clock::time_point to);
 
-/// Microseconds that a job takes.
+/// Returns the duration of a job in microseconds.
 template <class Job>
 double us_of(const Job& job) {
   const auto before = clock::now();
@@ -32,31 +32,32 @@ double us_of(const Job& job) {
   return ns_between(before, clock::now()) / 1e3;
 }
 
-/// Why a benchmark cannot go on.
+/// The reason why a benchmark cannot continue.
 struct failed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The same on every rank, for one reason and with the world intact: what() is empty where another rank says why.
+/// A failure with one reason on every rank, which leaves the world usable. what() is empty if another rank has the
+/// text.
 struct agreed : failed {
   using failed::failed;
 };
 
-/// Longest wait for other ranks before a benchmark gives up.
+/// Timeout of a benchmark that waits for other ranks.
 inline constexpr std::uint64_t k_patience_ns = 120'000'000'000;
 
 lsched_diagnostic fresh_diagnostic();
-/// Throws `failed`, naming the call, unless the answer is OK.
+/// Throws `failed` with the name of the call unless the status is OK.
 void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& why = fresh_diagnostic());
 
 struct schedule_closer {
   void operator()(lsched_schedule* schedule) const;
 };
-/// Owns a schedule; the deleter is for early exits. The normal end is `close`, which waits and reports.
+/// Owns a schedule. The deleter is for early exits. Normally `close` ends the schedule, which waits and reports errors.
 using schedule_handle = std::unique_ptr<lsched_schedule, schedule_closer>;
 void close(schedule_handle schedule);
 
-/// The schedule that `create`, called `name`, makes of `arguments`. Throws `failed`.
+/// Calls `create` and returns the new schedule. `name` is the name of the function. Throws `failed`.
 template <class Create, class... Arguments>
 schedule_handle created(const char* name, Create create, const Arguments&... arguments) {
   lsched_schedule* made = nullptr;
@@ -65,17 +66,17 @@ schedule_handle created(const char* name, Create create, const Arguments&... arg
   return schedule_handle(made);
 }
 
-/// An allreduce of sums (of f64: any reduction).
+/// Creates an allreduce: the sum of f32, or any reduction of f64.
 schedule_handle make_allreduce(lsched_world* runtime, const float* input, float* output, std::uint64_t count);
 schedule_handle make_allreduce(lsched_world* runtime, const double* input, double* output, std::uint64_t count,
                                lsched_reduction reduction = LSCHED_SUM);
 
-/// One round, by lsched_run.
+/// Runs one round by lsched_run.
 void run(lsched_schedule* schedule);
-/// One round, by lsched_start and lsched_wait.
+/// Runs one round by lsched_start and lsched_wait.
 void start_and_wait(lsched_schedule* schedule);
 
-/// "tree" of "allreduce/tree": what "auto" has come to, by the printed schedule's name.
+/// Returns the algorithm that "auto" has selected, from the name in the printed schedule: "tree" of "allreduce/tree".
 std::string algorithm_of(const lsched_schedule* schedule);
 
 struct memory_closer {
@@ -86,7 +87,7 @@ struct memory_closer {
 using shared_floats = std::unique_ptr<float[], memory_closer>;
 shared_floats allocate_shared(lsched_world* runtime, std::size_t count);
 
-/// The ranks of a runtime, in step. Every member function but the plain questions is collective.
+/// The ranks of a runtime, which proceed in step. All member functions are collective, except for plain getters.
 class team {
  public:
   explicit team(lsched_world* runtime);
@@ -95,22 +96,23 @@ class team {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_root() const { return rank_ == 0; }
-  /// Ranks on this machine.
+  /// Returns the number of ranks on this machine.
   int local_ranks() const { return local_ranks_; }
-  /// How many cores the ranks of this machine could use together when the team was made, and which.
+  /// Returns the number of cores that the ranks of this machine could use together when the team was created.
   int cores() const { return cores_; }
+  /// Returns these cores.
   const std::vector<unsigned>& core_list() const { return core_list_; }
-  /// True when ranks have to share cores, so that a peer that spins while it waits is punished by the scheduler.
+  /// Returns true if ranks share cores. The scheduler then preempts a peer that spins while it waits.
   bool is_oversubscribed() const { return local_ranks_ > cores_; }
 
-  /// Returns when every rank has called it.
+  /// Returns when every rank has called this function.
   void barrier();
 
-  /// Elementwise over all ranks; `values` has the same length everywhere.
+  /// Combines values elementwise over all ranks. `values` has the same length on every rank.
   std::vector<double> combine(const std::vector<double>& values, lsched_reduction reduction);
   double combine(double value, lsched_reduction reduction);
 
-  /// Rank 0's value, on every rank. Cheap enough to stand between two iterations.
+  /// Returns the value of rank 0 on every rank. Cheap enough for a call between two iterations.
   bool root_says(bool value);
 
  private:
@@ -123,69 +125,70 @@ class team {
   int local_ranks_ = 0;
   std::vector<unsigned> core_list_;
   schedule_handle barrier_;
-  std::unique_ptr<double> word_;  ///< the buffer of agree_
+  std::unique_ptr<double> word_;  ///< buffer of agree_
   schedule_handle agree_;
 };
 
-/// Does a job on rank 0. If it throws `failed`, every rank throws `agreed`. Collective.
+/// Runs a job on rank 0. If the job throws `failed`, every rank throws `agreed`. Collective.
 void on_root(team& ranks, const std::function<void()>& job);
 
 struct summary {
   std::size_t samples = 0;
   double mean = 0, min = 0, median = 0, p95 = 0, max = 0;
 };
-/// Percentiles by nearest rank. All zero for no samples.
+/// Summarises samples, with percentiles by nearest rank. Without samples all numbers are zero.
 summary summarise(std::vector<double> samples);
-/// 0 for no values.
+/// Returns the mean, or 0 without values.
 double mean_of(const std::vector<double>& values);
-/// Positions in which the ranks' values are not all the same. Collective.
+/// Returns the number of positions in which the values of the ranks differ. Collective.
 std::uint64_t count_disagreements(team& ranks, const std::vector<double>& values);
 
-/// Prevents the compiler from moving work across a clock read, or dropping a result nobody reads.
+/// Prevents the compiler from moving work across a clock read, and from dropping a result that is not used.
 inline void keep(const void* result) { asm volatile("" : : "r"(result) : "memory"); }
 
-/// Computing of an application: arithmetic in registers, with a result that no compiler can predict. Only threads that
-/// take the core away prolong it.
+/// Computes in registers, in place of an application. The compiler cannot predict the result. Only threads that take
+/// the core away prolong the computation.
 void compute(std::uint64_t steps);
-/// Steps of compute() that take `us` on the slowest rank while all of them compute. Collective.
+/// Returns the number of steps of compute() that take `us` on the slowest rank while all ranks compute. Collective.
 std::uint64_t steps_for(team& ranks, double us);
 
-/// A core for a rank's application thread, of the first half of those that this process may use, and one for its
-/// progress thread, of the others. Nothing where there is one core.
+/// Separate cores for the application thread and the progress thread of a rank, from the two halves of the cores that
+/// this process may use. There are none if the process may use only one core.
 struct cores_apart {
   unsigned application, progress;
-  int applications;  ///< cores of the first half
+  int applications;  ///< number of cores in the first half
 };
 std::optional<cores_apart> find_cores_apart(int rank);
-/// Binds the calling thread. Throws `failed`.
+/// Binds the calling thread to a core. Throws `failed`.
 void bind_caller(unsigned core);
 
-/// Milliseconds this process has used the processor, all threads, user and system.
+/// Returns the processor time of all threads of this process in milliseconds, user and system.
 double cpu_ms();
 
-/// What the library's own threads have used of the processor.
+/// The processor time of the library's own threads.
 struct engine_time {
-  double ns = 0;            ///< on a core, user and system
-  std::uint64_t turns = 0;  ///< times it was put on one: wake-ups, and comebacks of those who had to make way
+  double ns = 0;            ///< time on a core, user and system
+  std::uint64_t turns = 0;  ///< number of times that a thread was put on a core: wake-ups, and returns after preemption
 };
 
-/// Of all progress threads of this process since they were made; nothing where the system keeps no account.
+/// Returns the total of all progress threads of this process since their start. Empty if the system has no such
+/// account.
 std::optional<engine_time> read_engine_time();
 
-/// Median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`: tells a
-/// slow mode of the machine from a slow library. Takes about 20 ms. More than 1 µs means a single core, or a busy
-/// machine.
+/// Returns the median one-way latency in ns of a flag between two threads of this process, on the first two of `cores`.
+/// The number distinguishes a slow mode of the machine from a slow library. More than 1 µs means a single core, or a
+/// busy machine. The probe takes about 20 ms.
 double spin_probe_ns(const std::vector<unsigned>& cores);
 
-/// "64", "4K", "1M" …
+/// Returns a size as text: "64", "4K", "1M" …
 std::string size_text(std::uint64_t bytes);
-/// The reverse, with suffix K, M or G (binary). Throws `failed` for anything else.
+/// Parses a size with suffix K, M or G (binary). Throws `failed` for any other text.
 std::uint64_t parse_size(std::string_view text);
 
-/// `count` in so many parts, the first of which have one more where it cannot be divided.
+/// Divides `count` into parts. If it is not divisible, the first parts have one more element.
 std::vector<std::uint64_t> equal_parts(std::uint64_t count, std::uint32_t parts);
 
-/// printf into a string.
+/// Formats a string as printf does.
 [[gnu::format(printf, 1, 2)]] std::string text(const char* format, ...);
 
 }  // namespace lsched::bench

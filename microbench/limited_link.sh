@@ -1,11 +1,12 @@
 #!/bin/sh
-# Runs an MPI program on ranks that reach each other only through a link of limited rate: each rank in a network
-# namespace of its own, all of them at one bridge, a token bucket on both ends of every cable. As root; needs iproute2
-# and MPICH (its UCX then talks TCP). Nothing remains afterwards.
+# Runs an MPI program on ranks that are connected only by a link of limited rate. Each rank is in its own network
+# namespace, all namespaces share one bridge, and both ends of every cable have a token bucket. Needs root, iproute2 and
+# MPICH (whose UCX then uses TCP). Removes everything at the end.
 #
-# Over UCX's TCP, MPI_Finalize of MPICH 4.0.2 does not always return (of a plain MPI program, in 6 of 12 launches: one
-# rank waits for connections to close, the others have closed theirs and no longer look). By then all results are
-# written: interrupt it, or set LIMIT, the seconds after which it is ended (then its exit status is 124).
+# Over TCP by UCX, MPI_Finalize of MPICH 4.0.2 may hang: one rank waits for connections to close, but the other ranks
+# have closed theirs and no longer react. This happened in 6 of 12 launches of a plain MPI program. All results have
+# been written by then, so interrupt the script, or set LIMIT to a number of seconds, after which it ends with exit
+# status 124.
 #
 #   limited_link.sh RANKS RATE PROGRAM [ARGUMENTS…]        limited_link.sh 4 1gbit build/bin/lsched bench sparse
 set -eu

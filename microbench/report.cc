@@ -17,7 +17,7 @@
 namespace lsched::bench {
 namespace {
 
-// Characters as a terminal counts them: the bytes that start one.
+// Returns the width in characters of a terminal: the number of bytes that begin a character.
 std::size_t width(std::string_view cell) {
   return static_cast<std::size_t>(
       std::count_if(cell.begin(), cell.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -45,7 +45,7 @@ void pin_application(const team& ranks, reporter& out) {
   const std::vector<unsigned>& cores = ranks.core_list();
   if (cores.empty()) throw failed("--pin: the affinity mask cannot be read");
   const unsigned core = cores[static_cast<std::size_t>(ranks.rank()) % cores.size()];
-  if (!bind_this_thread(core)) throw failed("--pin: the system refuses core " + std::to_string(core));
+  if (!bind_this_thread(core)) throw failed("--pin: cannot bind the thread to core " + std::to_string(core));
   out.say("pinned: application thread of rank r on the r-th of %zu cores", cores.size());
 }
 
@@ -75,12 +75,12 @@ std::string today() {
   return text.data();
 }
 
-/// Where and when; of a benchmark that counts in one process, `common` knows no ranks.
+/// Returns a sentence about ranks, machine and date. `common` has no ranks if the benchmark counts in one process.
 std::string words_for_machine(const result& common) {
   std::string words;
   if (common.contains("ranks"))
     words = counted(common.at("ranks").get<int>(), "rank") + " over " + common.at("transport").get<std::string>() +
-            (common.at("oversubscribed").get<bool>() ? ", more than cores (oversubscribed)" : ", a core for each") +
+            (common.at("oversubscribed").get<bool>() ? ", more than cores (oversubscribed)" : ", one core per rank") +
             (common.at("pinned").get<bool>() ? ", pinned" : "") + ". ";
   return words + counted(usable_cores(), "core") + " of " + processor_model() + ", " + today() + ", libsched " +
          lsched_version() + ".";
@@ -166,7 +166,7 @@ void reporter::introduce(team& ranks) {
                   {"pinned", options_.pin},
                   {"oversubscribed", ranks.is_oversubscribed()}});
   if (is_root_) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the others go to sleep in the next barrier
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the other ranks go to sleep in the next barrier
     const double spin_ns = spin_probe_ns(ranks.core_list());
     common_["spin_ns"] = std::round(spin_ns * 10) / 10;
     std::array<char, 256> world{};
@@ -174,9 +174,9 @@ void reporter::introduce(team& ranks) {
     say("%s: %s", name_.c_str(), world.data());
     say("%s, %d of them on this machine, %s: %s; spin probe %.0f ns one way%s", counted(ranks.size(), "rank").c_str(),
         ranks.local_ranks(), counted(ranks.cores(), "core").c_str(),
-        ranks.is_oversubscribed() ? "oversubscribed" : "a core for each", spin_ns,
+        ranks.is_oversubscribed() ? "oversubscribed" : "one core per rank", spin_ns,
         spin_ns > 1000  ? " (a single core, or a busy machine)"
-        : spin_ns > 100 ? " (the slow mode of a virtual machine, or far apart cores)"
+        : spin_ns > 100 ? " (the slow mode of a virtual machine, or distant cores)"
                         : "");
   }
   ranks.barrier();
@@ -220,7 +220,7 @@ void reporter::say(const char* layout, ...) {
   va_start(arguments, layout);
   std::string line = format(layout, arguments);
   va_end(arguments);
-  if (line.find("  ") == line.npos) line = wrapped(line);  // prose, no row of a table
+  if (line.find("  ") == line.npos) line = wrapped(line);  // prose, not a row of a table
   std::fprintf(text_, "%s\n", line.c_str());
   std::fflush(text_);
 }

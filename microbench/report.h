@@ -1,7 +1,7 @@
-// How results leave a benchmark: JSON lines, a table beside them, a picture, and progress on standard error.
+// The output of a benchmark: JSON lines, tables, a plot, and progress on standard error.
 //
-// A result is the JSON object of its line. Columns say which of its keys the table shows. Rank 0 speaks; on other ranks
-// everything is accepted and dropped.
+// A result is the JSON object of its line. Columns select the keys that the table shows. Only rank 0 writes. On other
+// ranks the functions have no effect.
 #pragma once
 
 #include <cstdio>
@@ -21,14 +21,15 @@ namespace lsched::bench {
 
 using result = nlohmann::json;
 
-/// A column of a table, filled from a key of each result: sizes ("bytes") as 64K, true as yes, wrong results marked,
-/// lists joined by +, null as -, a key that is not there as nothing; one that no row has makes no column.
+/// A column of a table, filled from a key of each result. "bytes" is printed as 64K, true as yes, and null as -. Lists
+/// are joined by +. Wrong results are marked. A missing key leaves the cell empty. A key that no row has makes no
+/// column.
 struct column {
   const char* heading;
   const char* key;
-  int decimals;     ///< of numbers; negative: as the JSON line has them
-  double factor;    ///< of numbers with decimals
-  const char* per;  ///< the key of a divisor, if not null
+  int decimals;     ///< decimals of numbers; negative: as in the JSON line
+  double factor;    ///< factor of numbers with decimals
+  const char* per;  ///< key of a divisor, or null
   const char* unit;
 
   constexpr column(const char* heading_text, const char* key_name, int decimal_places = -1, double times = 1,
@@ -36,20 +37,21 @@ struct column {
       : heading(heading_text), key(key_name), decimals(decimal_places), factor(times), per(divisor), unit(unit_text) {}
 };
 
-/// A share of 1, in percent; and words, in multiples of k.
+/// Column of a fraction of 1, in percent.
 constexpr column percent(const char* heading, const char* key, int decimals = 2) {
   return {heading, key, decimals, 100, nullptr, " %"};
 }
+/// Column of a number of words, in multiples of k.
 constexpr column per_k(const char* heading, const char* key) { return {heading, key, 2, 1, "k"}; }
 
-/// us_min, us_median, us_p95 and rounds.
+/// Returns the keys us_min, us_median, us_p95 and rounds.
 result times_of(const summary& us);
-/// The columns of these.
+/// The columns of times_of and the number of wrong results.
 inline constexpr column k_us_min("min us", "us_min", 2), k_us_median("median us", "us_median", 2),
     k_us_p95("p95 us", "us_p95", 2), k_rounds("rounds", "rounds"), k_wrong("wrong", "wrong");
 
-/// Rows of text, a line each, right-aligned under their headings. Benchmarks choose columns that fit into
-/// k_columns (bindings/wrapped_text.h); JSON has the rest.
+/// Rows of text, right-aligned under their headings. Benchmarks choose columns that fit into k_columns
+/// (bindings/wrapped_text.h). JSON has the other columns.
 class table {
  public:
   explicit table(std::vector<std::string> headings) : rows_{std::move(headings)} {}
@@ -64,38 +66,38 @@ table table_of(std::span<const result> rows, std::span<const column> columns);
 
 class reporter {
  public:
-  /// Opens what the options name: JSON "-" is standard output (the rest then goes to standard error), else a file.
-  /// Finds out whether the picture could be written. Introduces the world. Collective; every rank throws `agreed`
-  /// if a file cannot be written.
+  /// Opens the files that the options name, validates that the plot can be written, and introduces the world. If JSON
+  /// is "-" it goes to standard output, and all other text to standard error. Collective. If a file cannot be written,
+  /// every rank throws `agreed`.
   reporter(std::string_view name, const output_options& options, team& ranks);
-  /// The same for a benchmark of one process; throws `failed`.
+  /// Opens the files for a benchmark of one process. Throws `failed`.
   reporter(std::string_view name, const output_options& options);
 
-  /// The lines a report starts with: transport, ranks, cores, and the spin probe, during which other ranks sleep. Then,
-  /// if options say so, binds the application thread of rank r to the r-th core of its machine, round robin. Results
-  /// get what is said here as keys. Collective.
+  /// Prints the first lines of a report: transport, ranks, cores, and the spin probe, during which other ranks sleep.
+  /// With the option `pin`, binds the application thread of rank r to the r-th core of its machine, round robin. All
+  /// results get these facts as keys. Collective.
   void introduce(team& ranks);
 
-  /// Writes a JSON line, and keeps the result for the table, which may show more than the line has. The same on every
-  /// rank. Results of libsched that have violations, or are wrong, make the exit status 1.
+  /// Writes a JSON line. Keeps the result for the table, which may show more than the line has. All ranks pass the same
+  /// result. If a result of libsched has violations or is wrong, the exit status becomes 1.
   void add(result line, const result& for_table = {});
-  /// The table of the results that were added since the last one.
+  /// Prints a table of the results that were added since the last table.
   void print(std::initializer_list<column> columns);
   void print(const table& rows);
-  /// Every result there was.
+  /// Returns all results.
   const std::vector<result>& results() const { return results_; }
-  /// One line for the reader of the table.
+  /// Prints one line for the reader of the table.
   [[gnu::format(printf, 2, 3)]] void say(const char* format, ...);
-  /// What is going on now, on standard error if that is a terminal (bindings/progress_line.h).
+  /// Shows the present step on standard error, if that is a terminal (bindings/progress_line.h).
   [[gnu::format(printf, 2, 3)]] void progress(const char* format, ...);
 
-  /// `caveat`: what a reader must know of this benchmark; ranks, machine and date are said besides.
-  /// On rank 0: writes NAME.dat and NAME.gp beside the picture, and has gnuplot draw it, if options ask for one. A
-  /// gnuplot that refuses its script makes the exit status 1; one that is not installed does not. Throws `failed` if
-  /// the files cannot be written.
+  /// Draws the plot if the options request one: writes NAME.dat and NAME.gp next to it, and runs gnuplot, on rank 0.
+  /// `caveat` is a restriction that the reader must know. Ranks, machine and date are added to it. If gnuplot rejects
+  /// the script, the exit status becomes 1, but not if gnuplot is missing. Throws `failed` if the files cannot be
+  /// written.
   void draw(const std::string& title, std::span<const plot_diagram> diagrams, const std::string& caveat);
 
-  /// The exit status, after a last line about what was wrong.
+  /// Returns the exit status. Prints a last line if a result was wrong.
   int finish();
 
  private:
@@ -112,7 +114,7 @@ class reporter {
   std::FILE* text_ = stdout;
   result common_;  ///< keys of every line
   std::vector<result> results_;
-  std::size_t printed_ = 0;  ///< of the results
+  std::size_t printed_ = 0;  ///< number of results in earlier tables
   bool is_right_ = true, is_drawn_ = true;
   progress_line line_;
 };

@@ -12,7 +12,7 @@ void call(const std::function<void()>& job) {
   if (job) job();
 }
 
-/// When this rank called in the first round, and when it returned.
+/// The time at which this rank called in the first round, and the time at which it returned.
 struct visit {
   clock::time_point from, to;
 };
@@ -37,7 +37,8 @@ std::vector<double> time_rounds(cell& c, team& ranks, std::uint64_t rounds, visi
   return us;
 }
 
-/// 1 if a rank left a barrier before all had come. Clocks of several machines cannot tell.
+/// Returns 1 if a rank left a barrier before all ranks had entered. Returns 0 if the ranks are on several machines,
+/// whose clocks cannot be compared.
 double left_too_early(team& ranks, const visit& own) {
   const auto ns = [](clock::time_point t) {
     return std::chrono::duration<double, std::nano>(t.time_since_epoch()).count();
@@ -47,8 +48,8 @@ double left_too_early(team& ranks, const visit& own) {
   return ranks.is_root() && ranks.local_ranks() == ranks.size() && first_out < last_in ? 1 : 0;
 }
 
-/// One round on new inputs, checked. Answers its time, which counts only if there is no time for others: its data have
-/// just been written.
+/// Runs one round on new inputs and checks the results. Returns its duration, which counts only if there is no time for
+/// more rounds, because the inputs have just been written.
 double checked_round(cell& c, team& ranks, std::uint64_t salt) {
   if (c.fill) c.fill(salt);
   visit own{};
@@ -58,8 +59,8 @@ double checked_round(cell& c, team& ranks, std::uint64_t salt) {
   return us;
 }
 
-/// Rounds in portions that double until half of the block's time is over: the next would take the rest. A few rounds
-/// cannot tell how long many will take where ranks share cores.
+/// Runs rounds in portions that double. Stops when half of the block's time has passed, because the next portion would
+/// take the other half. If ranks share cores, a few rounds cannot predict the duration of many.
 void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t block) {
   const std::uint64_t most = std::max<std::uint64_t>(limits.iterations / k_blocks, 1);
   const auto start = clock::now();
@@ -86,7 +87,7 @@ void run_block(cell& c, team& ranks, const turn_limits& limits, std::uint64_t bl
   if (!c.in_place && c.count_wrong) c.wrong += c.count_wrong(block);
 }
 
-/// The cell's block or warm-up. Rank 0's clock, charged to the cell after everybody has finished.
+/// Runs a block or warm-up of a cell. Charges the time of rank 0's clock to the cell, after all ranks have finished.
 template <class Job>
 void charge(cell& c, team& ranks, turn_limits& limits, const Job& job) {
   const auto start = clock::now();

@@ -1,4 +1,4 @@
-# Documents say something: no placeholder is left, and every link to a file of the repository leads somewhere.
+# Fails if a document has a placeholder, or a link to a file that does not exist.
 #   cmake -DROOT=… -P documents.cmake
 cmake_minimum_required(VERSION 3.21...3.25)
 

@@ -1,7 +1,8 @@
 # The target lsched_headers_alone, `make headers`: every header of this configuration compiles alone and has a guard.
 #
-# Each header gets a source that includes the header twice and nothing else, and that no precompiled header helps. The
-# sources of public headers have one more warning, because programs choose their own warnings and may treat them as errors.
+# Each header gets a source that includes the header twice and nothing else. No precompiled header is used. The sources
+# of public headers are compiled with one more warning, because programs choose their own warnings and may treat them as
+# errors.
 set(public_name "^bindings/(c/lsched(_[a-z]+)?[.]h|cpp/[a-z_]+[.]hpp)$")
 set(header_folders ops libsched collectives offload bindings)
 set(header_libraries lsched_hwy)
@@ -16,7 +17,7 @@ if(LSCHED_HAVE_TBB)
 endif()
 if(LSCHED_TESTS)
   find_package(GTest REQUIRED)
-  list(APPEND header_folders tests/support tests/verify_oracle tests/soak tests/conformance)
+  list(APPEND header_folders tests/support tests/verify_oracle tests/conformance)
   list(APPEND header_libraries GTest::gtest)
 endif()
 if(LSCHED_BENCH)
@@ -48,7 +49,7 @@ foreach(folder IN LISTS header_folders)
     if(header MATCHES "${public_name}")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "$<$<CXX_COMPILER_ID:GNU>:-Wuseless-cast>")
     endif()
-    if(header MATCHES "/cuda/kernels/") # by this compiler only as it is for tests
+    if(header MATCHES "/cuda/kernels/") # this compiler compiles kernels only with the emulation that tests use
       set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS LSCHED_EMULATE=1)
     endif()
     list(APPEND alone_sources ${source})

@@ -1,11 +1,11 @@
-# cmake -DROOT=<tree> -P layering.cmake: fails, naming file and line, where an #include points the wrong way.
+# cmake -DROOT=<tree> -P layering.cmake: fails if an #include is not allowed, and names file and line.
 #
-# Two tables say it all. `room(name rooms...)`: a folder with sources, and the folders whose headers it may include beside
-# its own. A room may only name rooms above it in the table, so the arrows form a DAG; there are no exceptions.
-# `home_of_<third party>`: the only places that may include its headers. Tests, examples and documentation may include
-# anything of ours; googletest belongs to them alone.
+# Two tables define what is allowed. `room(name rooms...)` names a folder with sources, and the folders whose headers it
+# may include besides its own. A room may only name rooms above it in the table, so the arrows form a DAG. There are no
+# exceptions. `home_of_<third party>` matches the only places that may include the headers of a third party. Tests,
+# examples and documentation may include all our headers, and only tests may include googletest.
 #
-# A folder has at most 25 sources, and a source at most 500 lines; the public headers may be longer.
+# A folder has at most 25 sources, and a source at most 500 lines. The public headers may be longer.
 cmake_minimum_required(VERSION 3.21...3.25)
 if(NOT ROOT)
   message(FATAL_ERROR "usage: cmake -DROOT=<tree> -P layering.cmake")
@@ -19,10 +19,18 @@ function(complain file line text)
   set(problems "${problems}  ${file}:${line}: ${text}\n" PARENT_SCOPE)
 endfunction()
 
+# Top-level folders form no circle either: a room includes only rooms of its own folder and of earlier folders in the list.
 function(room name)
+  string(REGEX MATCH "^[^/]+" folder ${name})
+  list(FIND folders ${folder} place)
   foreach(below IN LISTS ARGN)
     if(NOT DEFINED may_include_${below})
       message(FATAL_ERROR "layering: the table lets ${name} include ${below}, which is not above ${name}")
+    endif()
+    string(REGEX MATCH "^[^/]+" folder ${below})
+    list(FIND folders ${folder} place_below)
+    if(place_below GREATER place)
+      message(FATAL_ERROR "layering: the table lets ${name} include ${below}, but ${folder} comes later in the list")
     endif()
   endforeach()
   set(may_include_${name} ${name} ${ARGN} PARENT_SCOPE)
@@ -61,6 +69,8 @@ room(collectives/proof ops libsched/schedule libsched/verify collectives)
 room(collectives/sparse/steps ops ops/elementwise ops/sparse libsched/schedule)
 room(collectives/sparse libsched/schedule libsched/postcondition collectives/algorithm collectives/activation
   collectives/patterns collectives/allgather collectives/allreduce collectives/sparse/steps)
+room(collectives/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
+  collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
 room(offload ops libsched/trace libsched/transport libsched/engine libsched/commit libsched/session
   libsched/transport/shm)
 room(offload/cuda/kernels)
@@ -84,27 +94,34 @@ room(bindings/cli/common ops libsched/schedule libsched/simulate libsched/transp
   collectives/written bindings/cli/msccl bindings/cli/goal
   offload bindings bindings/requests bindings/mpi bindings/c)
 room(bindings/cli/picture ops libsched/schedule libsched/trace libsched/simulate bindings bindings/simulation)
-room(bindings/cli/help bindings bindings/cli/common)
-room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm bindings/cli/help bindings/cli/goal bindings/cli/picture offload bindings bindings/requests bindings/mpi bindings/cli/common)
+room(bindings/cli/program ops bindings bindings/cli/common)
+room(bindings/cli ops libsched/schedule libsched/trace libsched/transport/shm collectives/baselines offload bindings
+  bindings/requests bindings/mpi bindings/cli/goal bindings/cli/picture bindings/cli/common bindings/cli/program)
 room(bindings/cli/simulate ops libsched/schedule libsched/simulate collectives/algorithm collectives bindings
   bindings/requests bindings/cpp bindings/simulation bindings/cli/common bindings/cli/goal bindings/cli/picture)
 room(bindings/cli/verify ops libsched/schedule libsched/postcondition libsched/verify collectives bindings
   bindings/requests bindings/cli/common)
 room(bindings/cli/doctor ops libsched/transport/shm offload bindings bindings/mpi bindings/c bindings/cli/common)
 room(microbench ops offload bindings bindings/c)
-room(microbench/baselines ops ops/elementwise ops/sparse libsched/schedule libsched/postcondition collectives/algorithm
-  collectives/patterns collectives/allgather collectives/adasum collectives collectives/sparse/steps collectives/sparse)
+room(microbench/lockstep ops ops/elementwise ops/sparse libsched/schedule collectives/sparse/steps collectives/baselines)
 room(microbench/coll ops collectives bindings bindings/requests bindings/mpi microbench)
 room(microbench/cuda ops ops/adasum ops/elementwise ops/sparse offload/cuda/driver offload/cuda/kernels bindings/c microbench)
-room(bindings/cli/bench ops bindings bindings/cli/common microbench microbench/baselines microbench/coll)
+room(microbench/command ops collectives/baselines bindings bindings/cli/common bindings/cli/program microbench
+  microbench/coll)
+room(microbench/soak ops libsched/schedule bindings bindings/c bindings/cli/common bindings/cli/program)
 room(microbench/adasum ops/adasum bindings/c microbench microbench/coll)
-room(microbench/engine ops ops/adasum ops/sparse collectives offload microbench microbench/baselines)
+room(microbench/engine ops ops/adasum ops/sparse collectives collectives/baselines offload microbench microbench/lockstep)
 room(microbench/partial ops libsched/schedule libsched/simulate libsched/transport collectives offload bindings/requests
   bindings/simulation microbench microbench/coll)
-room(microbench/sparse ops libsched/schedule collectives collectives/sparse/steps
-  collectives/sparse bindings/c microbench microbench/baselines microbench/coll)
+room(microbench/sparse ops libsched/schedule collectives collectives/baselines collectives/sparse/steps
+  collectives/sparse bindings/c microbench microbench/lockstep microbench/coll)
 
-# A third party: how its headers are spelt, and where they live.
+if(PLANTED) # by layering_sabotage.cmake
+  separate_arguments(PLANTED)
+  room(${PLANTED})
+endif()
+
+# For each third party: a pattern of its headers, and a pattern of the sources that may include them.
 set(third_parties mpi hwloc tbb hwy cli11 json pugixml gtest cuda nanobind build_options)
 set(header_of_mpi   "^mpi(o|ext|[-_].*)?\\.h$")
 set(home_of_mpi     "^(bindings/mpi/.*|bindings/cli/common/session\\.cc|bindings/c/lsched_mpi\\.h|microbench/coll/mpi_[^/]*)$")
@@ -113,7 +130,7 @@ set(home_of_hwloc   "^offload/pinning\\.cc$")
 set(header_of_tbb   "^(oneapi/)?tbb(\\.h|/)")
 set(home_of_tbb     "^(offload/tbb_lane\\.cc|microbench/.*)$")
 set(header_of_hwy   "^hwy/")
-set(home_of_hwy     "^(ops/|microbench/baselines/merge_add\\.cc)")
+set(home_of_hwy     "^(ops/|collectives/baselines/merge_add\\.cc)")
 set(header_of_cli11 "^CLI/")
 set(home_of_cli11   "^(bindings/cli|microbench)/")
 set(header_of_json  "^nlohmann/")
@@ -126,13 +143,13 @@ set(header_of_cuda  "^((cuda|nccl)[A-Za-z0-9_]*\\.h$|(cub|cuda|thrust|nv)/)")
 set(home_of_cuda    "^offload/cuda/.*$")
 set(header_of_nanobind "^nanobind/")
 set(home_of_nanobind   "^bindings/python/src/")
-# Generated by CMake: which third parties this build has. The objects of all other folders are the same in each build.
+# CMake generates build_options.h, which defines the third parties of this build. Objects of all other folders are the
+# same in each build.
 set(header_of_build_options "^build_options\\.h$")
 set(home_of_build_options   "^(offload|bindings/cli|microbench)/[^.]*\\.cc$")
 
-# Below the bindings, the only other headers are the standard library's (no dot in their name; C's own are
-# spelt <cstdint>) and, where the operating system is the business, the system's. `ops` and `collectives`
-# never ask it for anything.
+# All other headers are the standard library's (no dot in their names; C's own are spelt <cstdint>) or the operating
+# system's. `ops` and `collectives` never call the operating system.
 set(system_header "^((sys|linux|netinet|arpa|asm)/[a-z_0-9]+|errno|fcntl|dirent|dlfcn|limits|poll|pthread|sched|signal|stdlib|string|time|unistd|spawn|[a-z]*intrin)\\.h$")
 set(system_users  "^(libsched|offload|bindings|microbench)$")
 
@@ -196,13 +213,13 @@ foreach(folder IN LISTS folders)
           elseif(header MATCHES "^std(int|def|bool)\\.h$" AND file MATCHES "^bindings/c/.*\\.h$")
             continue() # the public headers are C
           elseif(header STREQUAL "stdio.h" AND file STREQUAL "bindings/c/lsched_must.h")
-            continue() # its functions are the program's, which may print
+            continue() # its functions are compiled as part of the program, which may print
           elseif(NOT (header MATCHES "${system_header}" AND folder MATCHES "${system_users}"))
             complain(${file} ${number} "${here} may not include <${header}>")
           endif()
         endif()
       endforeach()
-      if(number GREATER 501 AND NOT file MATCHES "^bindings/c(pp)?/lsched\\.h(pp)?$") # 1 for what follows the last line
+      if(number GREATER 501 AND NOT file MATCHES "^bindings/c(pp)?/lsched\\.h(pp)?$") # the list ends with an empty line
         complain(${file} 501 "more than 500 lines")
       endif()
       list(LENGTH sources_of_${here} number)

@@ -1,5 +1,5 @@
-# cmake -DWORK=<scratch> -P layering_sabotage.cmake: plants one violation at a time in a tiny tree and
-# demands that layering.cmake names the file; and demands silence where there is nothing to complain about.
+# cmake -DWORK=<scratch> -P layering_sabotage.cmake: plants one violation at a time in a tiny tree, and fails unless
+# layering.cmake names the file. Also fails if layering.cmake rejects a tree without a violation.
 cmake_minimum_required(VERSION 3.21...3.25)
 
 function(judge path text verdict)
@@ -35,6 +35,13 @@ foreach(kept IN ITEMS "" more)
     message(FATAL_ERROR "layering.cmake miscounts the sources of a folder\n${complaint}")
   endif()
 endforeach()
+
+# A circle of top-level folders, which the table of rooms must not allow.
+execute_process(COMMAND ${CMAKE_COMMAND} -DROOT=${WORK} "-DPLANTED=bindings/planted microbench/coll"
+  -P ${CMAKE_CURRENT_LIST_DIR}/layering.cmake RESULT_VARIABLE failed ERROR_VARIABLE complaint OUTPUT_QUIET)
+if(NOT failed OR NOT complaint MATCHES "include[ \n]+microbench/coll,[ \n]+but[ \n]+microbench[ \n]+comes[ \n]+later")
+  message(FATAL_ERROR "layering.cmake did not see a circle of top-level folders\n${complaint}")
+endif()
 
 judge(ops/a.h                "#include \"libsched/engine/engine.h\"" bad)
 judge(ops/a.cc               "#include <unistd.h>" bad)
@@ -75,7 +82,7 @@ judge(bindings/mpi/a.cc      "#include <mpi.h>" good)
 judge(bindings/c/lsched_mpi.h "#include <mpi.h>" good)
 judge(bindings/cpp/lsched.hpp "#include <lsched.h>" good)
 judge(bindings/cpp/lsched.hpp "#include \"lsched.h\"" good)
-judge(bindings/cli/bench/a.cc "#include \"microbench/figures.h\"" good)
+judge(microbench/command/a.cc "#include \"microbench/figures.h\"" good)
 judge(microbench/coll/mpi_rival.cc "#include <mpi.h>" good)
 judge(tests/ops/a_test.cc    "#include <gtest/gtest.h>" good)
 file(REMOVE_RECURSE ${WORK})

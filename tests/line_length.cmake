@@ -1,10 +1,10 @@
 # Lines of sources, and of the documents' prose, have at most 120 characters. In documents, tables, code and lines
-# without a blank to break at (links) may be longer.
+# without a blank (links) may be longer.
 #   cmake -DROOT=… -P line_length.cmake
 cmake_minimum_required(VERSION 3.21...3.25)
 set(most 120)
 
-# The characters of a line: its bytes but those that go on in UTF-8.
+# Sets the variable `result` to the number of characters of `line`. Continuation bytes of UTF-8 do not count.
 function(count_characters line result)
   string(HEX "${line}" bytes)
   string(REGEX MATCHALL ".." bytes "${bytes}")

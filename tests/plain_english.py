@@ -154,8 +154,8 @@ def write_budget(file: pathlib.Path, counts: dict[tuple[str, str], int]) -> None
     folders = sorted({folder for (folder, _), count in counts.items() if count})
     rows = [f"{folder:24}" + "".join(f"{counts.get((folder, kind), 0):10}" for kind in KINDS) for folder in folders]
     head = f"{'# folder':24}" + "".join(f"{kind:>10}" for kind in KINDS)
-    file.write_text("# Texts with a phrase that plain English does not use: plain_english.py --record lowers the counts.\n"
-                    + "\n".join([head, *rows]) + "\n")
+    note = "# Texts with a phrase that plain English does not use. plain_english.py --record lowers the counts."
+    file.write_text("\n".join([note, head, *rows]) + "\n")
 
 
 def print_worst(texts: list[tuple[int, str]], number: int) -> None:

@@ -1,6 +1,7 @@
-# Read by ctest: asks a googletest program for its tests, and registers one entry for each suite, <folder>.<suite>. Suites
-# of many tests are cut into shards, so that they can run side by side: <folder>.<suite>.1of4. A test with "Soak" or "soak"
-# in its name, or its suite's, is an entry by itself, <folder>.<suite>.<test>, with that label only.
+# ctest includes this file. lsched_add_suites lists the tests of a googletest program and registers one entry for each
+# suite, <folder>.<suite>. Suites with many tests are split into shards that can run in parallel: <folder>.<suite>.1of4.
+# A test with "Soak" or "soak" in its name, or in its suite's name, is a separate entry, <folder>.<suite>.<test>, with
+# only the label `soak`.
 set(tests_of_a_shard 50)
 
 function(lsched_add_suites folder program labels timeout soak_timeout environment)
@@ -13,7 +14,7 @@ function(lsched_add_suites folder program labels timeout soak_timeout environmen
   if(failed)
     message(FATAL_ERROR "${program} --gtest_list_tests: ${failed}")
   endif()
-  if(DEFINED ENV{LSCHED_TEST_FULL}) # full matrices take their time
+  if(DEFINED ENV{LSCHED_TEST_FULL}) # full matrices take hours
     set(timeout ${soak_timeout})
   endif()
 

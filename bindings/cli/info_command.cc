@@ -47,7 +47,7 @@ std::vector<std::string> warnings_about_environment() {
   for (const environment_variable& known : k_environment_variables) {
     const char* const value = text_in_environment(std::string(known.name).c_str());
     if (value != nullptr && !takes(known, value))
-      warnings.push_back(std::string(known.name) + "=" + value + " is not understood; it takes " +
+      warnings.push_back(std::string(known.name) + "=" + value + " is not valid: expected " +
                          std::string(known.values));
   }
   if (const auto by = read_selection(); !by) warnings.push_back(by.error().text);
@@ -129,7 +129,10 @@ json describe_lane(unsigned ranks) {
   const char* wish = text_in_environment("LSCHED_LANE");
   const lane_choice choice = parse_lane(wish != nullptr ? wish : "auto").value_or(k_lane_auto);
   if (validate_lane(choice) != status::ok)
-    return {{"ranks", ranks}, {"kind", nullptr}, {"workers", 0}, {"why", "oneTBB is not in this build: opening fails"}};
+    return {{"ranks", ranks},
+            {"kind", nullptr},
+            {"workers", 0},
+            {"why", "oneTBB is not in this build: opening a world fails"}};
   const unsigned workers = lane_workers(choice, ranks, usable_cores());
   if (workers != 0) return {{"ranks", ranks}, {"kind", "tbb"}, {"workers", workers}, {"why", nullptr}};
   return {{"ranks", ranks}, {"kind", "inline"}, {"workers", 0}, {"why", why_inline(choice)}};
@@ -182,7 +185,8 @@ void add_info_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("info", "Show the build, the machine and the environment");
   const auto options = std::make_shared<info_options>();
   const option_group group{*command};
-  group.add("-n,--ranks", options->ranks, "Local ranks to choose the idle policy for", whole_number(1, k_most_ranks));
+  group.add("-n,--ranks", options->ranks, "Local ranks for which the idle policy is chosen",
+            whole_number(1, k_most_ranks));
   group.add_json(options->json, "one object");
   command->footer("Example:  lsched info --ranks 4");
   command->callback([&context, options] { context.action = [options] { return info(*options); }; });

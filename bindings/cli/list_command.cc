@@ -35,8 +35,8 @@ activation starts_of(const collective& of, const request_options& request) {
 /// Returns the reason why a create refuses a mean. Collectives that combine nothing ignore --mean, as they ignore --op.
 std::optional<std::string> objection_to_mean(const collective& of, const request_options& request) {
   if (!request.is_mean || !of.reduces || of.has_means) return std::nullopt;
-  if (of.adapts || !of.activates) return std::string(of.name) + " is not divided: leave --mean out";
-  return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("only sums are divided");
+  if (of.adapts || !of.activates) return std::string(of.name) + " has no means: leave --mean out";
+  return request.reduction == kernel::sum ? std::nullopt : std::optional<std::string>("--mean needs --op sum");
 }
 
 /// Describes an algorithm, with its cost for the request or the reason why it cannot serve the request.
@@ -120,16 +120,16 @@ void print_refused(const json& dense, const json& sparse) {
       found->second +=
           (found->second.empty() ? "" : ", ") + text_of(entry["collective"]) + "/" + text_of(entry["algorithm"]);
     }
-  if (!reasons.empty()) std::printf("\nNot for this request:\n");
+  if (!reasons.empty()) std::printf("\nNot available for this request:\n");
   for (const auto& [reason, algorithms] : reasons)
     std::printf("%s\n    %s\n", wrapped(reason, 0).c_str(), wrapped(algorithms, 4).c_str());
 }
 
 void print_sparse(const json& sparse, const request_options& request) {
-  std::printf("\nThe rank that has most, about, of k = %llu: messages after each other, words of 4 bytes.\n\n",
+  std::printf("\nEstimates for the busiest rank, k = %llu: messages one after the other, words of 4 bytes.\n\n",
               static_cast<unsigned long long>(problem_of(request).k));
   print(sparse, "estimate", {{"messages", 9}, {"words", 13}});
-  std::printf("\n%s has the same ones, behind an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
+  std::printf("\n%s has the same algorithms, with an activation.\n", std::string(k_partial_sparse_allreduce).c_str());
 }
 
 void print(const json& dense, const json& sparse, const request_options& request) {
@@ -200,7 +200,7 @@ int explain(const list_options& options) {
   if (!options.json.empty()) return std::printf("%s\n", json_text(all, 2).c_str()), 0;
   for (const json& entry : all) print_choice(entry);
   const auto nodes = by.around.is_one_node() ? 1 : by.around.nodes.back() + 1;
-  std::printf("\nFor %s on %s, %d to a core (--ranks-per-core).\n", counted(options.request.ranks, "rank").c_str(),
+  std::printf("\nFor %s on %s, %d per core (--ranks-per-core).\n", counted(options.request.ranks, "rank").c_str(),
               counted(static_cast<std::uint64_t>(nodes), "node").c_str(), by.around.ranks_per_core);
   return 0;
 }
@@ -225,19 +225,20 @@ void add_list_command(CLI::App& app, command_context& context) {
   CLI::App* command = app.add_subcommand("list", "List collectives, algorithms, constraints and declared costs");
   const auto options = std::make_shared<list_options>();
   const option_group group{*command};
-  group.add("COLLECTIVE", options->collective, "The one that is meant (default: all)")->check(any_word());
+  group.add("COLLECTIVE", options->collective, "Collective to list (default: all)")->check(any_word());
   add_request_options(*command, options->request);
-  auto* explains = group.add_flag("--explain", options->explains, "What auto chooses for this request, and why");
-  group.add("--tuning", options->tuning, "A tuning table (default: the one that LSCHED_TUNING names)")->needs(explains);
+  auto* explains =
+      group.add_flag("--explain", options->explains, "Explain which algorithm auto chooses for this request");
+  group.add("--tuning", options->tuning, "Tuning table (default: the file in LSCHED_TUNING)")->needs(explains);
   group
       .add("--ranks-per-core", options->ranks_per_core,
-           "How many ranks share a core (default: as many as have to on this machine)")
+           "Ranks that share a core (default: the minimum on this machine)")
       ->check(whole_number(1, k_most_ranks))
       ->needs(explains);
   group.add_json(options->json, "an array");
   command->footer(
-      "Messages and bytes are those of all ranks together; hops is the longest chain of messages and\n"
-      "signals, one after the other (\"rounds\" in JSON). Signals carry no payload.\n"
+      "Messages and bytes are totals of all ranks; hops is the length of the longest chain of messages\n"
+      "and signals (\"rounds\" in JSON). Signals carry no payload.\n"
       "Example:  lsched list --ranks 32 --count 1000000 --dtype f32\n"
       "          lsched list allreduce --explain --ranks 32");
   command->callback([&context, options] {
@@ -245,7 +246,8 @@ void add_list_command(CLI::App& app, command_context& context) {
     const request_options& request = options->request;
     expect_in_world(options->collective, request.activation, request.root, request.ranks);
     if (options->explains && is_sparse(options->collective))
-      throw CLI::ValidationError("--explain", "is of dense collectives: " + options->collective + " has one to choose");
+      throw CLI::ValidationError(
+          "--explain", "applies only to dense collectives: " + options->collective + " leaves auto a single choice");
     context.action = [options] { return list(*options); };
   });
 }

@@ -1,54 +1,16 @@
-// The command `lsched`: parses the command line, runs one subcommand, and turns failures into one line and a status.
-//
-//   0  done        1  failed: one line on standard error        2  the command line makes no sense
-// `run` returns the exit status of its program.
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <exception>
-#include <new>
-#include <string>
-
-#include "bindings/cli/common/commands.h"
-#include "bindings/cli/common/given_file.h"
-#include "bindings/cli/common/session.h"
-#include "bindings/cli/help/description.h"
+// The program `lsched`.
+#include "bindings/cli/program/program.h"
+#include "bindings/cli/program/tools.h"
 #include "bindings/selection_environment.h"
-#include "build_options.h"
-#include "ops/nearest_word.h"
+#include "collectives/baselines/linear_adasum.h"
+#include "collectives/baselines/sparse_baselines.h"
 
 namespace lsched::cli {
 namespace {
 
-constexpr int k_exit_failure = 1;
-constexpr int k_exit_usage = 2;
-
-std::string version_line() {
-  return std::string("lsched ") + lsched_version() + " (ABI " + std::to_string(lsched_abi()) + ")";
-}
-
-/// Makes help texts from the description that man pages and completions use as well.
-class described_help : public CLI::FormatterBase {
- public:
-  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::string name;
-    for (const CLI::App* each = app; each != nullptr; each = each->get_parent())
-      name = each->get_name() + (name.empty() ? "" : " " + name);
-    return help_text(describe_command(*app, name));
-  }
-};
-
 void add_commands(CLI::App& app, command_context& context) {
-#if LSCHED_HAVE_BENCH
-  add_baselines();
-#endif
+  add_sparse_baselines();
+  add_linear_adasum();
   context.flaws_of_files = load_algorithm_files();  // before commands list the names of algorithms
   add_info_command(app, context);
   add_doctor_command(app, context);
@@ -60,184 +22,23 @@ void add_commands(CLI::App& app, command_context& context) {
   add_trace_command(app, context);
   add_help_command(app, context);
   add_completion_command(app, context);
-  add_soak_command(app, context);
   add_verify_command(app, context);
-#if LSCHED_HAVE_BENCH
-  add_bench_command(app, context);
-#endif
-}
-
-/// Turns `lsched bench FILE` into `lsched bench coll FILE`.
-void complete_bench(std::vector<std::string>& arguments) {
-  if (arguments.size() > 2 && arguments[1] == "bench" && !arguments[2].starts_with('-') && is_path(arguments[2]))
-    arguments.insert(arguments.begin() + 2, "coll");
-}
-
-/// Returns the words for the parser in its order: the last word first, without the name of the command. Stores the
-/// words from PROGRAM on in the context. Replaces -np, which users of MPI write for -n.
-std::vector<std::string> words_to_parse(command_context& context) {
-  const auto end = context.arguments.begin() + static_cast<std::ptrdiff_t>(find_program(context.arguments));
-  context.program.assign(end, context.arguments.end());
-  std::vector<std::string> words(context.arguments.begin() + 1, end);
-  std::ranges::replace(words, "-np", "-n");
-  return {words.rbegin(), words.rend()};
-}
-
-/// Returns the command line for the help of the innermost command that was named.
-std::string help_hint(const CLI::App& app, const command_context& context) {
-  std::string command = "lsched";
-  const CLI::App* innermost = &app;
-  for (std::size_t i = 1; i < context.arguments.size(); ++i) {
-    const auto is_next = [&](const CLI::App* each) { return each->get_name() == context.arguments[i]; };
-    const auto found = innermost->get_subcommands(is_next);
-    if (found.empty()) break;
-    innermost = found.front();
-    command += " " + innermost->get_name();
-  }
-  return command + " --help";
-}
-
-/// Throws an error with suggestions for an unknown command. The parser's own error would only name the missing command.
-void expect_known_command(const CLI::App& app, const command_context& context, std::size_t place = 1) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
-  if (commands.empty() || context.arguments.size() <= place || context.arguments[place].starts_with('-')) return;
-  const std::string& word = context.arguments[place];
-  std::vector<std::string> known;
-  for (const CLI::App* command : commands) {
-    if (command->get_name() == word) return expect_known_command(*command, context, place + 1);
-    known.push_back(command->get_name());
-  }
-  std::string suggested = suggestion_for(word, known);
-  if (suggested.empty()) {
-    suggested = "; there are";
-    for (const std::string& each : known) suggested += " " + each;
-  }
-  throw CLI::ParseError("there is no command \"" + word + "\"" + suggested, CLI::ExitCodes::ExtrasError);
-}
-
-/// Returns the innermost command that was named.
-const CLI::App& named_command(const CLI::App& app) {
-  const auto below = app.get_subcommands();
-  return below.empty() ? app : named_command(*below.front());
-}
-
-/// Returns the error for words that no option takes, with the nearest name of an option.
-std::string words_for(const CLI::ExtrasError& mistake, const CLI::App& app) {
-  const CLI::App& command = named_command(app);
-  std::vector<std::string> names;
-  for (const CLI::Option* option : command.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  for (const std::string& word : command.remaining()) {
-    if (!word.starts_with("--")) continue;
-    const std::string name = word.substr(0, word.find('='));
-    return command.get_name() + " has no option " + name + suggestion_for(name, names);
-  }
-  return mistake.what();
-}
-
-/// Returns true if this process reports usage errors. Only rank 0 does, because all ranks have the same command line.
-bool is_spokesman() {
-  for (const char* variable : {"LSCHED_RUN_RANK", "PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"})
-    if (const char* rank = std::getenv(variable); rank != nullptr && std::string_view(rank) != "0") return false;
-  return true;
-}
-
-/// Prints the errors of algorithm files that were not loaded. They do not fail a command. `help` and `completion` do
-/// not print them.
-void warn_of_files(const command_context& context) {
-  const std::string command = context.arguments.size() > 1 ? context.arguments[1] : "";
-  if (command == "help" || command == "completion") return;
-  for (const failure& flaw : context.flaws_of_files)
-    std::fprintf(stderr, "lsched: LSCHED_ALGORITHM_FILES: %s\n", flaw.text.c_str());
-}
-
-int fail(const char* why) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "lsched: %s\n", why);
-  session::abort_failed_world();
-  return k_exit_failure;
-}
-
-/// Reports an invalid command line and returns the exit status.
-int refuse(const CLI::App& app, const command_context& context, const std::string& why) {
-  std::fflush(stdout);  // puts earlier output before the error
-  if (!is_spokesman()) return k_exit_usage;
-  warn_of_files(context);  // may explain why a name is unknown
-  std::fprintf(stderr, "lsched: %s\nTry `%s`.\n", why.c_str(), help_hint(app, context).c_str());
-  return k_exit_usage;
-}
-
-/// Prints the help of a command that only has subcommands, as --help does.
-int print_help(const CLI::App& command) {
-  std::fputs(command.help().c_str(), stdout);
-  return 0;
-}
-
-int act(CLI::App& app, command_context& context) {
-  try {
-    expect_known_command(app, context);
-    app.parse(words_to_parse(context));
-    warn_of_files(context);
-    return context.action ? context.action() : print_help(named_command(app));
-  } catch (const CLI::Success& wish) {  // --help, --version
-    return app.exit(wish);
-  } catch (const CLI::ExtrasError& mistake) {
-    return refuse(app, context, words_for(mistake, app));
-  } catch (const CLI::ParseError& mistake) {
-    return refuse(app, context, mistake.what());
-  } catch (const std::bad_alloc&) {
-    return fail("there is not enough memory for that");
-  } catch (const std::exception& why) {
-    return fail(why.what());
-  }
-}
-
-/// Restores the default actions of signals if this process will not call MPI. The command is linked to MPI, whose
-/// libraries install signal handlers before main(). The handler of UCX, for example, keeps SIGHUP from ending a
-/// process.
-void drop_handlers_of_mpi() {
-  if (!LSCHED_DROPS_HANDLERS || is_started_by_mpi()) return;
-  for (int number = 1; number < NSIG; ++number) {
-    struct sigaction found {};
-    if (sigaction(number, nullptr, &found) == 0 && found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN)
-      signal(number, SIG_DFL);
-  }
-}
-
-/// If a standard stream is closed, the next file that the command opens would get the stream's number. Then the
-/// command would print into that file, and a rank would lose the descriptor of the world's memory.
-void open_closed_streams() {
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
-    if (fcntl(stream, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR);  // gets the lowest free number
-}
-
-/// Flushes standard output and returns `answer`, or a failure if output could not be written, such as to a full disk.
-int with_output_written(int answer) {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return answer;
-  std::fprintf(stderr, "lsched: standard output: %s\n", std::strerror(errno));
-  return answer == 0 ? k_exit_failure : answer;
+  add_tools(app);
 }
 
 }  // namespace
-
 }  // namespace lsched::cli
 
 int main(int argc, char** argv) {
   using namespace lsched::cli;
-  open_closed_streams();
-  drop_handlers_of_mpi();
-  command_context context;
-  context.arguments.assign(argv, argv + argc);
-  if (context.arguments.empty()) context.arguments.emplace_back("lsched");
-  complete_bench(context.arguments);
-  CLI::App app("Collective communication as schedules: run ranks, look at schedules, check a machine.", "lsched");
-  app.footer(
-      "Example:  lsched run -n 4 ./my_program\n"
-      "`lsched COMMAND --help` explains a command. docs/index.md lists all pages.\n"
-      "Exit status of every command: 0 done, 1 failed, 2 the command line makes no sense.");
-  app.set_version_flag("--version", version_line(), "Print the version and the ABI");
-  app.require_subcommand(0, 1);
-  app.formatter(std::make_shared<described_help>());  // subcommands that are added later inherit it
-  add_commands(app, context);
-  return with_output_written(act(app, context));
+  become_tool(argv);
+  return run_program(
+      {.name = "lsched",
+       .summary = "Collective communication as schedules: run ranks, look at schedules, check a machine.",
+       .footer = "Example:  lsched run -n 4 ./my_program\n"
+                 "`lsched COMMAND --help` explains a command. docs/index.md lists all pages.\n"
+                 "Exit status of every command: 0 done, 1 failed, 2 usage error.",
+       .add_commands = add_commands,
+       .find_program = find_program},
+      {argv, argv + argc});
 }

@@ -52,7 +52,8 @@ struct owned_file {
 std::string content_from_process(const std::string& number) {
   const std::filesystem::path folder = "/proc/" + number + "/fd";
   std::error_code error;
-  std::string why = " has made no world: name who made it, `lsched run` or the first rank of a node";
+  std::string why =
+      " has created no world: give the process that created the world, `lsched run` or the first rank of a node";
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
     std::error_code gone;
     if (std::filesystem::read_symlink(entry.path(), gone) != "/memfd:libsched (deleted)") continue;
@@ -62,7 +63,7 @@ std::string content_from_process(const std::string& number) {
     why = ": " + content.error().text;
   }
   if (error == std::errc::no_such_file_or_directory)
-    why = ": there is no such process, nor a file of that name";
+    why = ": there is no such process and no such file";
   else if (error)
     why = ": " + reason_of(error.value());
   throw command_failure(LSCHED_ERR_ARGUMENT, "process " + number + why);
@@ -71,7 +72,7 @@ std::string content_from_process(const std::string& number) {
 recording read_source(const std::string& source) {
   const bool is_process = !std::filesystem::exists(source) && whole_number_in(source);
   if (std::filesystem::exists(source) && !std::filesystem::is_regular_file(source))
-    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": is no file that could be a recording");
+    throw command_failure(LSCHED_ERR_ARGUMENT, source + ": not a regular file, and so not a recording");
   const std::string content = is_process ? content_from_process(source) : require(content_of(source, k_most_bytes));
   auto all = parse_recording(std::as_bytes(std::span(content)));
   if (!all) throw command_failure(LSCHED_ERR_VERSION, source + ": " + all.error().text);
@@ -150,7 +151,7 @@ void print(const recording& all) {
                   counted(each.is_of_all ? all.ranks.size() : each.ranks, "rank").c_str(),
                   listed(each.late, "rank").c_str());
     if (!each.without.empty())
-      std::printf("%s: %zu of %s do not have it: %s\n", label.c_str(), each.without.size(),
+      std::printf("%s: %zu of %s do not have this schedule: %s\n", label.c_str(), each.without.size(),
                   counted(all.ranks.size(), "rank").c_str(), listed(each.without, "rank").c_str());
   }
 }
@@ -235,22 +236,23 @@ int report(const postmortem_options& options) {
 }  // namespace
 
 void add_postmortem_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("postmortem", "Where each rank is, or was when it ended or was killed");
+  CLI::App* command =
+      app.add_subcommand("postmortem", "Show where each rank is, or was when the rank ended or was killed");
   const auto options = std::make_shared<postmortem_options>();
   command
       ->add_option("SOURCE", options->source,
-                   "A file that was written under LSCHED_RECORDER, or the process number of an `lsched run` that runs")
+                   "A file that was written with LSCHED_RECORDER, or the process number of a running `lsched run`")
       ->required();
   const option_group group{*command};
   auto* as_json = group.add_json(options->json, "one object; times are ns since 1970");
   group.add_file("--trace", options->trace, "Write the open waits as a trace, for https://ui.perfetto.dev")
       ->excludes(as_json);
   command->footer(
-      "A wait is on record once it has lasted 50 us to 1 ms. Ranks of other nodes have their own recording.\n"
-      "Ranks are those of the launch, also of schedules of a world that was split off, such as #1.3.\n"
+      "A wait is recorded after 50 us to 1 ms. Ranks of other nodes have their own recording.\n"
+      "Rank numbers are those of the launch, also in schedules of a split world, such as #1.3.\n"
       "Example:  LSCHED_RECORDER=/tmp/hello.rec lsched run -n 4 ./hello\n"
       "          lsched postmortem /tmp/hello.rec      # at any time, also after kill -9\n"
-      "          lsched postmortem $(pgrep -xo lsched)    # the oldest that runs");
+      "          lsched postmortem $(pgrep -xo lsched)    # the oldest process");
   command->callback([&context, options] { context.action = [options] { return report(*options); }; });
 }
 

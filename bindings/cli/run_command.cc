@@ -39,7 +39,7 @@ int run(const command_context& context, const run_options& options) {
   const int missing = find_executable(name, request.path);
   if (missing == 0) return launch(request);
   std::fprintf(stderr, "lsched: cannot run \"%s\": %s\n", name.c_str(),
-               missing == k_exit_not_found ? "no such program" : "it is not an executable file");
+               missing == k_exit_not_found ? "no such program" : "the file is not executable");
   return missing;
 }
 
@@ -61,11 +61,11 @@ void add_run_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<run_options>();
   const option_group group{*command};
   group.add("-n,--ranks", options->ranks, "Number of ranks")->required()->check(whole_number(1, k_most_ranks));
-  group.add("--timeout", options->timeout_s, "Seconds after which the ranks that are left are ended")
+  group.add("--timeout", options->timeout_s, "Seconds after which the remaining ranks are ended")
       ->check(number(0.001, k_longest_seconds));
   group
       .add("--start-timeout", options->start_timeout_s,
-           "Whole seconds for which ranks wait until all have opened their world (default: 60)")
+           "Whole seconds for which a rank waits until all ranks have opened their world (default: 60)")
       ->check(whole_number(1, k_longest_start_s));
   group.add_flag("--pin", options->bind, "Pin rank r to the r-th core this process may use, round robin");
   group.add_flag("--prepend-rank", options->prepends_rank, "Begin each line that rank R writes with \"R: \"");
@@ -74,12 +74,11 @@ void add_run_command(CLI::App& app, command_context& context) {
   command->footer(
       "The program finds its world through lsched_world_open. Standard input goes to rank 0; SIGINT,\n"
       "SIGTERM and SIGHUP are passed on. No process that has opened a world outlives this command,\n"
-      "however it ends. What else ranks leave behind has a second to end by itself, and one more after\n"
-      "SIGTERM.\n"
+      "however it ends. Other processes of the ranks have one second to end, and one more after SIGTERM.\n"
       "Exit status: 0 if every rank exits with 0, else the status of the rank that failed first (128 + n\n"
-      "if signal n killed it); 124 when the time limit passed; 126, 127 if PROGRAM cannot be executed or\n"
+      "if signal n killed it); 124 if the time limit passed; 126, 127 if PROGRAM cannot be executed or\n"
       "found.\n"
-      "-np is accepted in the place of -n.\n"
+      "-np is accepted in place of -n.\n"
       "Example:  lsched run -n 4 --timeout 60 ./my_program --size 1000");
   command->callback([&context, options] {
     if (context.program.empty()) throw CLI::RequiredError("PROGRAM");

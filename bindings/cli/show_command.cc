@@ -166,17 +166,17 @@ void add_show_command(CLI::App& app, command_context& context) {
   const auto options = std::make_shared<show_options>();
   const option_group group{*command};
   group.add("COLLECTIVE|FILE", options->collective, k_collective_or_file)->required()->check(any_word());
-  group.add("--algorithm", options->algorithm, "One of its algorithms")->capture_default_str();
+  group.add("--algorithm", options->algorithm, "Algorithm of the collective")->capture_default_str();
   add_request_options(*command, options->request);
   const CLI::Validator any_rank = whole_number(0, k_most_ranks);
-  auto* self = group.add("--rank", options->self, "Whose schedule", any_rank);
-  group.add_flag("--all", options->all, "Every rank's")->excludes(self);
-  group.add("--seed", options->seed, "Seed of the policies that draw", whole_number(0));
+  auto* self = group.add("--rank", options->self, "Rank whose schedule is printed", any_rank);
+  group.add_flag("--all", options->all, "Print the schedules of all ranks")->excludes(self);
+  group.add("--seed", options->seed, "Seed of policies with random choices", whole_number(0));
   auto* dot = group.add_file("--dot", options->dot, "Write Graphviz instead of the text form");
   auto* json = group.add_json(options->json, "one object; with --all, an array of them");
   auto* goal = group.add_file("--goal", options->goal, "Write one round of all ranks as GOAL text (LogGOPSim)");
   group.add_file("--algorithm-file", options->algorithm_file,
-                 "Write the algorithm file that an MSCCL program becomes; with no other option");
+                 "Convert an MSCCL program into an algorithm file; no other option is allowed");
   json->excludes(dot);
   goal->excludes(dot)->excludes(json)->excludes(self);
   group.add_file("--svg", options->svg, "Draw the schedules of all ranks, in steps, as SVG")
@@ -184,15 +184,17 @@ void add_show_command(CLI::App& app, command_context& context) {
       ->excludes(json)
       ->excludes(goal)
       ->excludes(self);
-  group.add("--initiator", options->scenario.initiator, "GOAL, SVG: whose call starts the round", any_rank);
-  group.add("--compute", options->scenario.ns_per_byte, "GOAL: reduction or copy, ns per byte", number(1e-6, 1e6));
+  group.add("--initiator", options->scenario.initiator, "GOAL, SVG: rank whose call starts the round", any_rank);
+  group.add("--compute", options->scenario.ns_per_byte, "GOAL: time of a reduction or copy, ns per byte",
+            number(1e-6, 1e6));
   command->footer(
       "Example:  lsched show allreduce --ranks 6 --rank 0 --count 1000 --dot - | dot -Tsvg > allreduce.svg");
   command->callback([&context, options, command] {
     if (is_given(*command, "--algorithm-file")) {
       expect_only(*command, "--algorithm-file", {"COLLECTIVE|FILE"});
       if (!is_path(options->collective))
-        throw CLI::ValidationError("--algorithm-file", "takes a file, and \"" + options->collective + "\" is no path");
+        throw CLI::ValidationError("--algorithm-file",
+                                   "takes a file, but \"" + options->collective + "\" is not a path");
       context.action = [options] { return show_algorithm_file(*options); };
       return;
     }

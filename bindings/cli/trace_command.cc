@@ -47,7 +47,7 @@ std::string flaw_of(const json& event) {
     return found != event.end() && ((*found).*is)();
   };
   const auto lacks = [](const char* key, const char* kind) {
-    return "no \"" + std::string(key) + "\", or no " + std::string(kind);
+    return "\"" + std::string(key) + "\" is missing or not a " + std::string(kind);
   };
   for (const char* key : {"ph", "name"})
     if (!has(key, &json::is_string)) return lacks(key, "word");
@@ -283,7 +283,7 @@ int draw(const trace_options& options) {
 }  // namespace
 
 void add_trace_command(CLI::App& app, command_context& context) {
-  CLI::App* command = app.add_subcommand("trace", "Put the traces of single ranks together, or draw them");
+  CLI::App* command = app.add_subcommand("trace", "Merge the traces of ranks, or draw them");
   const auto options = std::make_shared<trace_options>();
   const option_group group{*command};
   group.add("FILE", options->paths, "Files of one run, written under LSCHED_TRACE or by lsched_trace_write")
@@ -293,7 +293,7 @@ void add_trace_command(CLI::App& app, command_context& context) {
       .add("--schedule", options->schedule,
            "SVG: rounds of this schedule, such as \"allreduce/ring\" or \"allreduce/ring #5\"")
       ->needs(svg);
-  group.add("--round", options->round, "SVG: this round alone (default: all, or the last one where there are many)")
+  group.add("--round", options->round, "SVG: only this round (default: all rounds, or the last of many)")
       ->check(whole_number(0))
       ->needs(svg);
   command->footer(

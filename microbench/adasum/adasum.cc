@@ -1,18 +1,18 @@
-// The adaptive sum beside the sum: ours of the same size, and MPI's, in one run on the same buffers.
+// Measures the adaptive sum, the sum of the same size by libsched, and that by MPI, in one run on the same buffers.
 //
-//     adasum     the vector as one tensor, or as many
-//     sum        lsched's allreduce by whatever algorithm is chosen for it
-//     mpi        MPI_Allreduce of sums
+//     adasum     the vector as one tensor, or as several tensors
+//     sum        lsched's allreduce with the algorithm of "auto"
+//     mpi        MPI_Allreduce with sums
 //
-// What an adaptive sum has to do beyond a sum is to take dot products and norms and to exchange them. So two more
-// things are measured in the same run, by all ranks at once:
+// In addition to a sum, an adaptive sum computes dot products and norms, and exchanges them. So the run also measures
+// these two operations on all ranks at once:
 //
 //     dot        one pass of dot_norms over two vectors as long as the rank's part: half the vector with two ranks
 //     exchange   an allreduce of three doubles
 //
-// All of them take turns in blocks, so that a slow phase of the machine hits all. Each is checked: sums are exact, and
-// of adaptive ones it is known what must come of each tensor (adasum_answer.h). In place, rounds that follow
-// work on what the first has made: adaptive sums of equal vectors are these vectors again; sums go on with zeros.
+// The variants take turns in blocks, so that a slow phase of the machine affects all of them. Each variant is checked.
+// Sums are exact, and the adaptive sum of each tensor is known (adasum_answer.h). In place, later rounds work on the
+// result of the first round. Adaptive sums of equal vectors are these vectors again, and sums continue with zeros.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,7 +24,7 @@
 namespace lsched::bench {
 namespace {
 
-/// The two buffers of a round, or one.
+/// The buffers of a round, which may be one.
 struct memory {
   const char* kind;  ///< "malloc" or "lsched_alloc"
   float* input = nullptr;
@@ -35,7 +35,7 @@ struct memory {
 double count_wrong(const float* output, const lsched_tensor& part, const cycle& wanted, double tolerance) {
   double wrong = 0;
   for (std::uint64_t i = part.begin; i < part.begin + part.count; ++i)
-    wrong += std::fabs(output[i] - wanted[i % k_cycle]) <= tolerance ? 0 : 1;  // NaN is as wrong as any
+    wrong += std::fabs(output[i] - wanted[i % k_cycle]) <= tolerance ? 0 : 1;  // NaN counts as wrong
   return wrong;
 }
 
@@ -73,7 +73,8 @@ class contest {
     for (cell& c : cells_) c.keys["bytes"] = bytes;
   }
 
-  /// A result for each way to sum, all ranks together, with what adaptive sums are compared with. Collective.
+  /// Returns a result for each kind of sum over all ranks, with the numbers that adaptive sums are compared with.
+  /// Collective.
   std::vector<result> measure(reporter& out) {
     turn_limits limits{.iterations = 100'000, .cell_ms = options_.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, size_text(count_ * sizeof(float)), out);
@@ -91,8 +92,9 @@ class contest {
   }
 
  private:
-  /// beyond_sum: what the row takes longer than our sum on the same buffers, in passes and exchanges; of_sum: of our
-  /// sum; of_mpi: of MPI's fastest on its own buffers, if there is one.
+  /// Adds comparisons to a row. beyond_sum is the additional time over libsched's sum on the same buffers, in passes
+  /// and exchanges. of_sum is the ratio to that sum. of_mpi is the ratio to MPI's fastest sum on its own buffers, if
+  /// measured.
   static void compare(result& row, const std::vector<result>& all, double dot, double exchange) {
     double sum = 0, mpi = 0;
     for (const result& other : all) {
@@ -130,7 +132,7 @@ class contest {
     return cells_.emplace_back(cell{.keys = std::move(keys), .run = std::move(job)});
   }
 
-  /// Fills the buffers of a cell and tells what must come of them.
+  /// Makes a cell fill its buffers, and check its results with `errors`.
   void bind(cell& made, const memory& buffers, std::function<double()> errors) {
     made.in_place = buffers.is_in_place();
     made.keys.update({{"in_place", made.in_place}, {"buffers", buffers.kind}});
@@ -142,13 +144,13 @@ class contest {
     made.count_wrong = [check = std::move(errors)](std::uint64_t) { return check(); };
   }
 
-  /// Sums in place go on with zeros.
+  /// Makes a cell of sums. In place, later rounds work on zeros.
   void bind_sum(cell& made, const memory& buffers) {
     bind(made, buffers, [this, buffers] { return count_wrong(buffers.output, {0, count_}, sum_of(ranks_.size()), 0); });
     if (made.in_place) made.calm = [this, buffers] { std::fill_n(buffers.input, count_, 0.0f); };
   }
 
-  /// Of tensors an adaptive sum, of none a sum.
+  /// Adds a cell for an adaptive sum of the tensors. Without tensors, adds a cell for a sum.
   void add_schedule(const memory& buffers, const char* algorithm, const std::vector<lsched_tensor>& tensors) {
     lsched_schedule* const schedule = schedules_.emplace_back(make(buffers, algorithm, tensors)).get();
     const std::string mode = algorithm_of(schedule);
@@ -174,7 +176,7 @@ class contest {
     }
   }
 
-  /// The blocking form, and one that yields where ranks share cores.
+  /// Adds MPI's blocking form, and a form that yields if ranks share cores.
   void add_mpi(const memory& buffers) {
     for (const mpi_form form : {mpi_form::blocking, mpi_form::yielding}) {
       if (form == mpi_form::yielding && !ranks_.is_oversubscribed()) continue;
@@ -187,7 +189,7 @@ class contest {
     }
   }
 
-  /// Over memory that adaptive sums work on, too: half of it with two ranks.
+  /// Adds the pass of dot_norms, over memory that adaptive sums use too: half of the vector with two ranks.
   void add_dot() {
     const auto size = static_cast<std::uint64_t>(ranks_.size());
     add({{"what", "dot"}}, [this, part = count_ * (size - 1) / size, dot_norms = find_dot_norms(dtype::f32)] {
@@ -218,8 +220,8 @@ std::string curve_of(const result& row) {
   return text("adasum, %u tensor%s", tensors, tensors == 1 ? "" : "s");
 }
 
-/// The median against the size, a line for each of sum, MPI, and adasum by number of tensors, the best of their rows;
-/// below it what adasum takes of the sum.
+/// Draws the median over the size, with a curve for the sum, for MPI, and for adasum by number of tensors. A curve has
+/// the best of its rows. The second diagram shows the ratio to the sum.
 void draw_figure(int ranks, reporter& out) {
   std::map<std::string, std::map<std::uint64_t, double>> best;
   for (const result& row : out.results()) {
@@ -232,7 +234,7 @@ void draw_figure(int ranks, reporter& out) {
   std::vector<plot_diagram> both{
       {"set logscale x 2\nset format x '%.0b%B'\nset logscale y 10\n"
        "set ylabel 'median of the slowest rank [µs]'\n"},
-      {"unset logscale y\nset yrange [0:*]\nset ylabel 'of our sum'\nset xlabel 'size [B]'\n"}};
+      {"unset logscale y\nset yrange [0:*]\nset ylabel 'relative to our sum'\nset xlabel 'size [B]'\n"}};
   for (plot_diagram& each : both) each.shares_x = true;
   const auto sums = best["sum"];
   for (const auto& [name, line] : best)
@@ -242,7 +244,7 @@ void draw_figure(int ranks, reporter& out) {
     }
   out.draw(
       text("Adaptive sum of floats, %d ranks", ranks), both,
-      "Medians over rounds of the slowest rank, no skew; of each kind the fastest variant (in place or not, buffers).");
+      "Medians over rounds of the slowest rank, no skew; the fastest variant of each kind (in place or not, buffers).");
 }
 
 }  // namespace
@@ -262,9 +264,9 @@ int run_adasum(lsched_world* runtime, const adasum_options& options) {
              column("in place", "in_place"), column("buffers", "buffers"), column("us", "us_median", 2),
              column("beyond", "beyond_sum", 2), column("/sum", "of_sum", 2), column("/MPI", "of_mpi", 2), k_wrong});
   out.say(
-      "beyond: what adasum takes longer than our sum on the same buffers, in dot passes and exchanges (target "
-      "1.3). /sum: of our sum (the paper: at most 1.45 of NCCL's). /MPI: of MPI_Allreduce's fastest form. Medians over "
-      "rounds of the slowest rank.");
+      "beyond: extra time of adasum over our sum on the same buffers, in dot passes and exchanges (target 1.3). /sum: "
+      "relative to our sum (the paper: at most 1.45 of NCCL's). /MPI: relative to the fastest form of MPI_Allreduce. "
+      "Medians over rounds of the slowest rank.");
   draw_figure(ranks.size(), out);
   ranks.barrier();
   return out.finish();

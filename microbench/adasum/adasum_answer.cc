@@ -5,7 +5,7 @@
 namespace lsched::bench {
 namespace {
 
-/// How often each element of the cycle is in the tensor.
+/// Returns the number of times that each element of the cycle occurs in the tensor.
 cycle times_in(const lsched_tensor& tensor) {
   cycle times{};
   times.fill(static_cast<double>(tensor.count / k_cycle));
@@ -37,7 +37,7 @@ cycle combined_in_order(const std::vector<cycle>& all, const cycle& times) {
   return result;
 }
 
-/// Pairs from the front until a power of two is left, then neighbours.
+/// Combines pairs from the front until a power of two is left. Then combines neighbours.
 cycle combined_by_pairs(std::vector<cycle> all, const cycle& times) {
   std::size_t core = 1;
   while (2 * core <= all.size()) core *= 2;
@@ -89,7 +89,7 @@ cycle adaptive_sum_of(std::string_view mode, const node_ranks& nodes, const lsch
 }
 
 double tolerance_of(int ranks) {
-  constexpr double k_longest = 12, k_epsilon = 0x1p-23;  // of an element; of f32
+  constexpr double k_longest = 12, k_epsilon = 0x1p-23;  // longest element; epsilon of f32
   return 4 * ranks * k_longest * k_epsilon;
 }
 

@@ -1,4 +1,4 @@
-// Latency of balanced collectives (float, sum), beside MPI's in the same run.
+// Measures the latency of balanced collectives (float, sum), compared with MPI's in the same run.
 #include "microbench/coll/coll.h"
 
 #include <unistd.h>
@@ -9,10 +9,10 @@
 namespace lsched::bench {
 namespace {
 
-constexpr double k_share_of_spinners = 0.4;  // of the time of a collective, at most
-constexpr double k_share_of_memory = 0.25;   // of the machine's, at most
+constexpr double k_share_of_spinners = 0.4;  // largest part of the time of a collective
+constexpr double k_share_of_memory = 0.25;   // largest part of the memory of the machine
 
-/// Bytes of memory that the buffers of a size take, all local ranks together.
+/// Returns the bytes of all buffers for a size, for all local ranks together.
 double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const exercise root(kind, 0, ranks.size(), bytes);
   const exercise other(kind, ranks.size() - 1, ranks.size(), bytes);
@@ -21,7 +21,7 @@ double bytes_needed(const team& ranks, const exercise_kind& kind, std::uint64_t 
   return static_cast<double>(floats * sizeof(float)) * k_kinds_of_memory * ranks.local_ranks();
 }
 
-/// Why a size is not measured, if so.
+/// Returns the reason why a size is not measured. Empty: the size is measured.
 std::string validate(const team& ranks, const exercise_kind& kind, std::uint64_t bytes) {
   const double machine = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   const double needed = bytes_needed(ranks, kind, bytes);
@@ -98,14 +98,14 @@ std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_opt
     set.end();
   }
   if (!options.compared.empty()) {
-    out.say("%s/%s beside the best of the others:", kind.name, options.compared.c_str());
-    constexpr std::array k_columns{column("size", "bytes"),        column("its us", "own_us", 2),
+    out.say("%s/%s compared with the best other algorithm:", kind.name, options.compared.c_str());
+    constexpr std::array k_columns{column("size", "bytes"),        column("own us", "own_us", 2),
                                    column("best other", "best"),   column("us", "best_us", 2),
-                                   column("its/best", "ratio", 2), column("auto takes", "auto")};
+                                   column("own/best", "ratio", 2), column("auto takes", "auto")};
     out.print(table_of(compared, k_columns));
   }
   if (left_out > 0)
-    out.say("%zu cells of MPI's spinning forms are left out: others of them had used up %.0f %% of the time", left_out,
+    out.say("%zu cells of spinning MPI forms are left out: other such cells have used %.0f %% of the time", left_out,
             k_share_of_spinners * 100);
   return all;
 }
@@ -116,7 +116,7 @@ int run_coll(lsched_world* runtime, const coll_options& options) {
   const std::string mpi = mpi_if_measured(ranks, out);
   for (const std::string& name : options.collectives) {
     if (!mpi.empty() && !has_form(mpi_form::persistent, exercise_named(name)))
-      out.say("MPI rows: no persistent %s in this MPI, or none that works", name.c_str());
+      out.say("MPI rows: this MPI has no working persistent %s", name.c_str());
     sweep(exercise_named(name), ranks, options, mpi, out);
     if (options.compared.empty())
       out.print({column("size", "bytes"), column(name.c_str(), "algorithm"), column("form", "form"),
@@ -125,20 +125,19 @@ int run_coll(lsched_world* runtime, const coll_options& options) {
   }
   if (!options.compared.empty()) {
     out.say(
-        "Medians of the fastest form of each: blocking or not, in place or not, in either kind of memory; --json FILE "
-        "has all of them. Below 1 the file's algorithm is faster.");
+        "Medians of the fastest form of each algorithm: blocking or not, in place or not, either kind of memory; "
+        "--json FILE writes all forms. Below 1 the algorithm of the file is faster.");
     return out.finish();
   }
   out.say(
-      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is persistent by nature, so "
-      "there is no third form. A round's time is its slowest rank's. \"/best MPI\": the row's median over that of "
-      "MPI's fastest form, in place or not; below 1 the row is faster.");
+      "Ours: blocking = lsched_run, persistent = lsched_start + lsched_wait; a schedule is always persistent, so there "
+      "is no third form. The time of a round is that of its slowest rank. \"/best MPI\": median of the row over that "
+      "of the fastest MPI form, in place or not; below 1 the row is faster.");
   if (ranks.is_oversubscribed() && !mpi.empty())
     out.say(
-        "Oversubscribed: forms of MPI that spin wait for the scheduler; those that yield give the core up between "
-        "tests.");
+        "Oversubscribed: MPI forms that spin wait for the scheduler; forms that yield release the core between tests.");
   if (std::ranges::any_of(out.results(), [](const result& row) { return row["impl"] == "mpi" && row["wrong"] > 0; }))
-    out.say("Rows of MPI that are WRONG do not count as its best.");
+    out.say("WRONG rows of MPI do not count as its best row.");
   return out.finish();
 }
 

@@ -1,4 +1,4 @@
-// The cells of `lsched bench coll`: every way to carry out one exercise that is measured.
+// The cells of `lsched bench coll`: all measured variants of one exercise.
 #pragma once
 
 #include <memory>
@@ -12,25 +12,27 @@
 
 namespace lsched::bench {
 
-/// A round of an exercise in these buffers, without a way to run it; null where this rank has none.
+/// Returns a round of an exercise in these buffers, without a run function. A pointer is null if this rank has no such
+/// buffer.
 cell cell_of(const exercise& task, float* input, float* output, bool in_place);
 
-/// The forms of MPI that `accepts` as cells, each with the baseline that it runs.
+/// Returns cells for the supported forms of MPI. The baselines that they run are added to `baselines`.
 std::vector<cell> mpi_cells(const team& ranks, const exercise& task, float* input, float* output, bool in_place,
                             std::vector<std::unique_ptr<mpi_baseline>>& baselines);
 
-/// Cells of one size, and everything they stand on. Its destruction is collective: MPI frees persistent collectives.
+/// The cells of one size, with their buffers and schedules. The destructor is collective, because MPI frees persistent
+/// collectives collectively.
 class cell_set {
  public:
-  /// Collective. Algorithms that cannot do this exercise are left out; throws `agreed` where none can.
+  /// Collective. Algorithms that do not support the exercise are left out. Throws `agreed` if no algorithm supports it.
   cell_set(team& ranks, const coll_options& options, const exercise_kind& kind, std::uint64_t bytes, bool with_mpi);
   cell_set(const cell_set&) = delete;
   cell_set& operator=(const cell_set&) = delete;
 
   std::vector<cell>& cells() { return cells_; }
-  /// Of the plain request. Collective.
+  /// Returns the algorithm that "auto" selects for the plain request. Collective.
   std::string taken_by_auto(team& ranks);
-  /// Ends our schedules and reports what fails. Once, instead of leaving it to the destructor.
+  /// Closes the schedules of libsched and reports errors. Called once, before the destructor, which reports nothing.
   void end();
 
  private:
@@ -40,7 +42,7 @@ class cell_set {
   };
   void add_ours(team& ranks, const coll_options& options, const char* memory, buffers apart);
   void add_forms(lsched_schedule* schedule, cell made);
-  /// The buffers as this rank has them; in place, the larger of the two serves as both.
+  /// Returns the buffers of this rank. In place, the larger buffer serves as both.
   buffers in(buffers apart, bool in_place) const;
 
   exercise task_;
@@ -52,18 +54,19 @@ class cell_set {
   std::vector<cell> cells_;
 };
 
-/// The smallest median of MPI's right results, µs; 0 if there is none.
+/// Returns the smallest median of MPI's correct results in µs, or 0 if there is no such result.
 double best_of_mpi(std::span<const result> rows);
 
-/// The fastest right row of the algorithm and of the others in one: own_us, best, best_us, ratio; null where none is.
+/// Returns the fastest correct row of the algorithm and of all others: own_us, best, best_us, ratio. Missing values are
+/// null.
 result comparison_of(std::span<const result> rows, const std::string& algorithm);
 
-/// What launches of `lsched bench overlap` wrote, the JSON lines of one each, in one table. Throws `failed` for what is
-/// not JSON.
+/// Returns one table of several launches of `lsched bench overlap`, each given as its JSON lines. Throws `failed` if a
+/// line is not JSON.
 table overlap_table(std::span<const std::string> launches);
 
-/// All sizes of one collective, as options say; writes JSON, and answers a result for each cell. Prints how an
-/// algorithm compares, if one is to be compared. `mpi`: its name, empty if it is not measured. Collective.
+/// Measures all sizes of one collective. Writes JSON, and returns a result for each cell. If the options name an
+/// algorithm to compare, prints the comparison. `mpi` is the name of the MPI, empty if MPI is not measured. Collective.
 std::vector<result> sweep(const exercise_kind& kind, team& ranks, const coll_options& options, const std::string& mpi,
                           reporter& out);
 

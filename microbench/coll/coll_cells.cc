@@ -10,10 +10,10 @@ bool wants_in_place(const coll_options& options, const exercise_kind& kind, bool
   return !in_place || (kind.can_be_in_place && options.has_in_place);
 }
 
-/// The algorithms that `--algorithm` names of a collective: one, or all it has.
+/// Returns the algorithms of a collective that `--algorithm` names: one, or all.
 std::vector<std::string> algorithms_for(const coll_options& options, const std::string& collective_name) {
   const collective* const wanted = find_collective(collective_name);
-  if (wanted == nullptr) throw agreed("libsched has no " + collective_name);
+  if (wanted == nullptr) throw agreed("libsched has no collective " + collective_name);
   if (options.algorithm != "all") return {options.algorithm};
   std::vector<std::string> names;
   for (const algorithm& each : algorithms())
@@ -22,7 +22,8 @@ std::vector<std::string> algorithms_for(const coll_options& options, const std::
   return names;
 }
 
-/// Null, on all ranks, where some rank says that the algorithm cannot do this. Throws `agreed` for other failures.
+/// Creates a schedule. Returns null on all ranks if the algorithm does not support the exercise on some rank. Throws
+/// `agreed` for other errors.
 schedule_handle make_schedule(team& ranks, const exercise& task, const std::string& algorithm, const float* input,
                               float* output) {
   const collective& kind = *find_collective(task.kind().name);
@@ -59,7 +60,7 @@ cell cell_of(const exercise& task, float* input, float* output, bool in_place) {
   };
   if (output != nullptr)
     made.count_wrong = [=, &task](std::uint64_t salt) { return static_cast<double>(task.count_wrong(output, salt)); };
-  // In place, a sum becomes the next round's input; anything but zeros would grow beyond all bounds.
+  // In place, a sum becomes the input of the next round. Only zeros do not grow without bound.
   if (in_place)
     made.calm = [=, &task] {
       if (input != nullptr) std::fill_n(input, task.inputs(), 0.0f);
@@ -140,7 +141,7 @@ void cell_set::add_ours(team& ranks, const coll_options& options, const char* me
     }
   }
   if (cells_.size() == before)
-    throw agreed(options.algorithm + " of " + task_.kind().name + " cannot do " + std::to_string(task_.count()) +
+    throw agreed(options.algorithm + " of " + task_.kind().name + " does not support " + std::to_string(task_.count()) +
                  " floats");
 }
 

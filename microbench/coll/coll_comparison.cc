@@ -8,13 +8,13 @@
 namespace lsched::bench {
 namespace {
 
-/// Where a collective stands in reports; what is unknown comes last.
+/// Returns the position of a collective in reports. Unknown collectives come last.
 std::size_t order_of(const std::string& collective) {
   const auto all = exercises();
   return static_cast<std::size_t>(std::ranges::find(all, collective, &exercise_kind::name) - all.begin());
 }
 
-/// The launch in the middle by `ratio`, the higher of two.
+/// Returns the launch with the median `ratio`. For an even number, returns the higher of the two in the middle.
 template <class Sightings, class Ratio>
 auto middle(Sightings& all, Ratio ratio) {
   std::ranges::sort(all, {}, ratio);
@@ -23,7 +23,7 @@ auto middle(Sightings& all, Ratio ratio) {
 
 }  // namespace
 
-/// Throws what is missing or wrong about a line of `lsched bench coll`.
+/// Adds one line of `lsched bench coll`. Throws if the line is incomplete or invalid.
 void coll_comparison::add(const result& line, std::set<std::string>& seen) {
   const std::string collective = line.at("coll"), buffers = line.at("buffers");
   const bool is_mpi = line.at("impl") == "mpi", in_place = line.at("in_place");
@@ -34,8 +34,8 @@ void coll_comparison::add(const result& line, std::set<std::string>& seen) {
                     line.at("transport") == "mpi", line.at("bytes")};
   const result cell{collective,       is_mpi,           buffers,           how,
                     line.at("ranks"), line.at("bytes"), line.at("pinned"), line.at("transport")};
-  if (!seen.insert(cell.dump()).second) throw failed("this cell was there before; a file holds one launch");
-  if (!(us > 0)) throw failed("us_median is not a time");
+  if (!seen.insert(cell.dump()).second) throw failed("duplicate cell: a file must hold a single launch");
+  if (!(us > 0)) throw failed("us_median is not above 0");
   sighting& launch = sightings_[where][{line.at("mpi"), launches_}];
   launch.spin_ns = line.value("spin_ns", 0.0);
   if (line.at("wrong") != 0) return;

@@ -1,8 +1,8 @@
-// What several launches of `lsched bench coll` say together: ours against the better MPI, cell by cell.
+// Combines several launches of `lsched bench coll`: libsched compared with the better MPI, cell by cell.
 //
-// A ratio is only ever taken inside one launch, whose cells took turns. Launches of one MPI give a median of ratios
-// (the higher of the two in the middle where their number is even). Of several MPIs the better one is that against
-// which ours come off worst.
+// A ratio is only taken within a launch, whose cells took turns. The launches of one MPI give a median of ratios (the
+// higher of the two in the middle if their number is even). If there are several MPIs, the better MPI is the one with
+// the highest ratio.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,22 @@ namespace lsched::bench {
 
 class coll_comparison {
  public:
-  /// Takes the JSON lines of one launch. Throws `failed`, naming `path` and the line, for what is not JSON, for rows of
-  /// bench coll that lack something, for a cell that is there twice (two launches in one file), and for files without a
-  /// row of bench coll.
+  /// Adds the JSON lines of one launch. Throws `failed` with `path` and the line if a line is not JSON, or if a row of
+  /// bench coll is incomplete. Also throws if a cell occurs twice (two launches in one file), or if the file has no row
+  /// of bench coll.
   void add_launch(std::string_view path, const std::string& lines);
 
-  /// By collective in the order of reports, then ranks, pinned or not, transport, and bytes. Of each cell: the better
-  /// MPI (mpi, mpi_how: its form, mpi_us) and the fastest right row of ours, malloc_… and shared_… by buffers (…_how,
-  /// …_us, …_ratio: of that launch's best MPI; missing if there is none), in the launch of the median ratio; how many
-  /// launches there are with that MPI and with others; least_spin_ns, most_spin_ns of those with that MPI.
-  /// Cells without an MPI or without ours are left out and counted.
+  /// Returns the cells, ordered by collective in the order of reports, ranks, pinned or not, transport, and bytes.
+  /// A cell has the better MPI: mpi, its form as mpi_how, and mpi_us. It also has the fastest correct row of libsched
+  /// for each kind of buffer, malloc_… and shared_…: …_how, …_us, and …_ratio to the best MPI of the launch. Both are
+  /// from the launch with the median ratio. The keys are missing if there is no such row.
+  /// A cell also has the numbers of launches with that MPI and with others, and least_spin_ns and most_spin_ns of the
+  /// launches with that MPI.
+  /// Cells without MPI or without libsched are left out. *incomplete receives their number.
   std::vector<result> cells(std::size_t* incomplete = nullptr) const;
 
  private:
-  /// The fastest right row; 0 us: there is none.
+  /// The fastest correct row. 0 us: no row.
   struct best {
     double us = 0;
     std::string how{};
@@ -41,13 +43,13 @@ class coll_comparison {
       if (us == 0 || other_us < us) us = other_us, how = other_how;
     }
   };
-  /// A cell of one launch.
+  /// A cell in one launch.
   struct sighting {
     best mpi{}, malloced{}, shared{};
     double spin_ns = 0;
   };
   static void put(result& to, const std::string& memory, const best& ours, const best& mpi);
-  /// A cell by its place in reports: collective, ranks, whether pinned, whether through MPI, bytes.
+  /// The key of a cell in the order of reports: collective, ranks, pinned or not, through MPI or not, bytes.
   using place = std::tuple<std::size_t, std::string, int, bool, bool, std::uint64_t>;
   void add(const result& line, std::set<std::string>& seen);
 

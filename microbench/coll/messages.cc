@@ -1,5 +1,5 @@
-// What no collective of fixed counts measures: messages between two ranks, and an alltoallv whose counts are others in
-// every call. Beside MPI's in the same run.
+// Measures communication that no collective with fixed counts has: messages between two ranks, and an alltoallv with
+// different counts in every call. Compares with MPI in the same run.
 #include <memory>
 #include <vector>
 
@@ -40,7 +40,7 @@ void receive(lsched_mailbox* by, int from, std::vector<float>& data) {
   wait_for(received);
 }
 
-/// Between ranks 0 and 1; the others look on.
+/// Ping-pong between ranks 0 and 1. The other ranks do nothing.
 struct ping_pong {
   ping_pong(const team& ranks, std::uint64_t bytes)
       : rank(ranks.rank()), out(bytes / sizeof(float)), in(bytes / sizeof(float)) {}
@@ -71,7 +71,7 @@ struct ping_pong {
 
 // --- counts that change ----------------------------------------------------------------------------------------------
 
-/// An alltoallv of one or two floats to each rank, in turns. Blocks lie two floats apart.
+/// An alltoallv that sends one or two floats to each rank, alternating. Blocks are two floats apart.
 struct changing_blocks {
   explicit changing_blocks(const team& ranks)
       : rank(ranks.rank()), size(static_cast<std::size_t>(ranks.size())), out(2 * size), in(2 * size) {
@@ -85,7 +85,7 @@ struct changing_blocks {
     received.resize(size);
   }
 
-  /// The same from r to s as from s to r.
+  /// Returns the number of floats for another rank. It is symmetric: rank r sends as many to s as s to r.
   std::uint64_t next_count(std::size_t other) const { return 1 + (call + static_cast<std::size_t>(rank) + other) % 2; }
   void turn() {
     ++call;
@@ -184,9 +184,10 @@ int run_messages(lsched_world* runtime, const messages_options& options) {
   out.print({column("", "what"), column("size", "bytes"), column("", "impl"), k_us_min, k_us_median, k_us_p95,
              column("/MPI", "of_mpi", 2), k_rounds, k_wrong});
   out.say(
-      "ping-pong: a message from rank 0 to rank 1 and one back, both ways together (lsched_send_post, "
-      "lsched_receive_post, lsched_message_wait; MPI_Send, MPI_Recv). alltoallv: one or two floats to each rank, in "
-      "turns; ours does not know what the others send (lsched_start_with, lsched_wait), MPI_Alltoallv is told.");
+      "ping-pong: a message from rank 0 to rank 1 and a message back, both together (lsched_send_post, "
+      "lsched_receive_post, lsched_message_wait; MPI_Send, MPI_Recv). alltoallv: one or two floats to each rank, "
+      "alternating; libsched does not know the counts of other ranks (lsched_start_with, lsched_wait), MPI_Alltoallv "
+      "does.");
   return out.finish();
 }
 

@@ -50,8 +50,8 @@ std::string mpi_if_measured(const team&, reporter& out) {
 
 #else
 
-// MPI's persistent collectives under the name this MPI gives them, or null. A macro, since only the preprocessor
-// puts names together.
+// The persistent collective with the name that this MPI gives it, or null. A macro, because only the preprocessor can
+// concatenate names.
 #if MPI_VERSION >= 4
 #define LSCHED_INIT_OF(name) MPI_##name##_init
 #elif defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
@@ -70,7 +70,7 @@ void expect_mpi(int answer, const char* call) {
   throw failed(std::string(call) + ": " + detail.data());
 }
 
-// MPI's constants are macros around C casts, which our warnings refuse outside system headers.
+// MPI's constants are macros with C casts, which cause warnings outside system headers.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 MPI_Comm world() { return MPI_COMM_WORLD; }
@@ -81,23 +81,24 @@ MPI_Status* no_status() { return MPI_STATUS_IGNORE; }
 void* in_place_mark() { return MPI_IN_PLACE; }
 #pragma GCC diagnostic pop
 
-/// What calls of all collectives are made of.
+/// The arguments of all collectives.
 struct arguments {
   const void* input = nullptr;
   void* output = nullptr;
   int count = 0;
-  std::vector<int> counts{}, places{};  ///< of equal blocks, for the v forms
+  std::vector<int> counts{}, places{};  ///< for the v forms with equal blocks
 };
 
-/// The three calls of a collective.
+/// The three functions of a collective.
 struct calls {
   const char* name;
   std::function<int(const arguments&)> blocking;
   std::function<int(const arguments&, MPI_Request*)> nonblocking;
-  std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty where this MPI has none
+  std::function<int(const arguments&, MPI_Info, MPI_Request*)> init;  ///< empty if this MPI has no persistent form
 };
 
-/// `spread` calls a function of MPI with the arguments all forms share, and then `more`.
+/// Returns the three functions. `spread` calls a function of MPI with the arguments that all forms share, followed by
+/// `more`.
 template <class Spread, class Blocking, class Nonblocking, class Init>
 calls forms(const char* name, Spread spread, Blocking blocking, Nonblocking nonblocking, Init init) {
   calls made{name, [=](const arguments& a) { return spread(blocking, a); },
@@ -107,7 +108,7 @@ calls forms(const char* name, Spread spread, Blocking blocking, Nonblocking nonb
   return made;
 }
 
-// Rank 0 is the root everywhere.
+// Rank 0 is always the root.
 constexpr auto k_reduces = [](auto call, const arguments& a, auto... more) {
   return call(a.input, a.output, a.count, float_type(), sum_op(), world(), more...);
 };
@@ -121,7 +122,7 @@ constexpr auto k_exchanges_with_root = [](auto call, const arguments& a, auto...
   return call(a.input, a.count, float_type(), a.output, a.count, float_type(), 0, world(), more...);
 };
 
-// MPICH 4.0's persistent scatter ends the program when it is started again.
+// The persistent scatter of MPICH 4.0 ends the program when it is started a second time.
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 constexpr std::nullptr_t k_scatter_init = nullptr;
 #else
@@ -202,13 +203,13 @@ arguments arguments_of(const exercise& task, const float* input, float* output, 
   as_int(task.count() * static_cast<std::uint64_t>(task.size()));
   made.counts.assign(static_cast<std::size_t>(task.size()), made.count);
   for (int r = 0; r < task.size(); ++r) made.places.push_back(r * made.count);
-  // MPI's whole receive buffer begins where the shared one does.
+  // MPI's whole receive buffer begins where the shared buffer begins.
   if (const pattern movement = task.kind().movement; in_place && movement == pattern::scatter) {
     if (task.is_root()) made.output = in_place_mark();
   } else if (in_place && (task.is_root() || (movement != pattern::gather && movement != pattern::reduce))) {
     made.input = in_place_mark();
   }
-  // A broadcast has one buffer: the root's is its input.
+  // A broadcast has one buffer, which at the root is its input.
   if (task.kind().movement == pattern::bcast && task.is_root()) made.output = const_cast<float*>(input);
   return made;
 }
@@ -241,7 +242,7 @@ std::string mpi_if_measured(const team& ranks, reporter& out) {
                      : level == MPI_THREAD_FUNNELED   ? "MPI_THREAD_FUNNELED"
                                                       : "MPI_THREAD_SINGLE";
   const std::string all = mpi_library();
-  const std::string mpi = all.substr(0, all.find(","));  // Open MPI goes on to say who has packaged it
+  const std::string mpi = all.substr(0, all.find(","));  // Open MPI appends the name of the packager
   out.say("MPI rows: %s, %s", mpi.c_str(), name);
   return mpi;
 }
@@ -260,7 +261,7 @@ mpi_baseline::mpi_baseline(mpi_form form, const exercise& task, const float* inp
   state_->with = arguments_of(task, input, output, in_place);
   if (form != mpi_form::persistent && form != mpi_form::persistent_yield) return;
   if (state_->how->init == nullptr) throw failed("this MPI has no persistent " + std::string(task.kind().name));
-  MPI_Info none{};  // MPICH 4.0 refuses MPI_INFO_NULL here
+  MPI_Info none{};  // because MPICH 4.0 rejects MPI_INFO_NULL here
   expect_mpi(MPI_Info_create(&none), "MPI_Info_create");
   const int answer = state_->how->init(state_->with, none, &state_->request);
   MPI_Info_free(&none);

@@ -1,4 +1,4 @@
-// MPI's collectives in the forms MPI has, to be compared with. Builds without MPI have no forms; no <mpi.h> here.
+// MPI's collectives in all forms of MPI, for comparison. Builds without MPI have no forms. Does not include <mpi.h>.
 #pragma once
 
 #include <memory>
@@ -12,35 +12,36 @@
 namespace lsched::bench {
 
 enum class mpi_form {
-  blocking,     ///< MPI_Allreduce
-  nonblocking,  ///< MPI_Iallreduce, MPI_Wait
-  persistent,   ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
-  yielding,     ///< MPI_Iallreduce, then MPI_Test and sched_yield in turns: what MPI can do where ranks share cores
-  persistent_yield,  ///< the same of a persistent one
+  blocking,          ///< MPI_Allreduce
+  nonblocking,       ///< MPI_Iallreduce, MPI_Wait
+  persistent,        ///< MPI_Allreduce_init once, MPI_Start, MPI_Wait
+  yielding,          ///< MPI_Iallreduce, then MPI_Test and sched_yield in turn, for ranks that share cores
+  persistent_yield,  ///< MPI_Allreduce_init once, MPI_Start, then as yielding
 };
 inline constexpr mpi_form k_mpi_forms[] = {mpi_form::blocking, mpi_form::nonblocking, mpi_form::persistent,
                                            mpi_form::yielding, mpi_form::persistent_yield};
 
-/// "blocking", "nonblocking", "persistent", "nonblocking-yield", "persistent-yield".
+/// Returns "blocking", "nonblocking", "persistent", "nonblocking-yield" or "persistent-yield".
 const char* name_of(mpi_form form);
 
-/// Whether this form takes turns with other ranks of its core whatever the MPI.
+/// Returns true if this form yields its core between tests, whether or not the MPI does.
 inline bool yields(mpi_form form) { return form == mpi_form::yielding || form == mpi_form::persistent_yield; }
 
-/// Whether this MPI offers the form, and survives it. Persistent collectives came with MPI 4; Open MPI 4.1 has them as
-/// an extension; MPICH 4.0 does not survive its scatter.
+/// Returns true if this MPI has a working implementation of the form. MPI 4 introduced persistent collectives. Open MPI
+/// 4.1 has them as an extension. The persistent scatter of MPICH 4.0 crashes.
 bool has_form(mpi_form form, const exercise_kind& kind);
 
-/// Empty if the ranks of MPI_COMM_WORLD are the `ranks` ranks of this benchmark; else the reason why MPI cannot be
-/// measured in this run.
+/// Returns the reason why MPI cannot be measured in this run. Empty: the ranks of MPI_COMM_WORLD are the `ranks` ranks
+/// of this benchmark.
 std::string why_no_mpi(int ranks);
 
-/// "MPICH 4.0.2"; empty if MPI cannot be measured in this run. A line says so, and why.
+/// Returns the name of the MPI, such as "MPICH 4.0.2". If MPI cannot be measured in this run, prints the reason and
+/// returns an empty string.
 std::string mpi_if_measured(const team& ranks, reporter& out);
 
-/// One collective over MPI_COMM_WORLD, bound to an exercise's buffers. In place if they are one buffer, on the ranks
-/// where MPI knows that. Construction and destruction of persistent ones are collective. Throws `failed` where MPI
-/// reports an error, and for more elements than an int counts.
+/// One collective over MPI_COMM_WORLD, bound to the buffers of an exercise. It is in place if both are one buffer, on
+/// the ranks where MPI supports that. Construction and destruction of persistent forms are collective. Throws `failed`
+/// if MPI returns an error, or if an int cannot hold the number of elements.
 class mpi_baseline {
  public:
   mpi_baseline(mpi_form form, const exercise& task, const float* input, float* output, bool in_place);
@@ -50,7 +51,7 @@ class mpi_baseline {
 
   void run();
 
-  /// The two halves of run(), for forms that have them: all but `blocking`.
+  /// The two halves of run(). All forms except `blocking` have them.
   void start();
   void finish();
 
@@ -59,14 +60,15 @@ class mpi_baseline {
   std::unique_ptr<state> state_;
 };
 
-/// A message to a rank of MPI_COMM_WORLD, or from one. Throw as above, and so does what follows.
+/// Sends a message to a rank of MPI_COMM_WORLD, or receives one. Throws `failed` like mpi_baseline.
 void mpi_send(int to, const std::vector<float>& data);
 void mpi_receive(int from, std::vector<float>& data);
 
-/// Counts and displacements in floats, as MPI takes them.
+/// Counts and displacements in floats, in the form of MPI.
 struct mpi_blocks {
   std::vector<int> counts, displacements;
 };
+/// Runs MPI_Alltoallv. Throws `failed` like mpi_baseline.
 void mpi_alltoallv(const float* input, const mpi_blocks& sent, float* output, const mpi_blocks& received);
 
 }  // namespace lsched::bench

@@ -1,16 +1,16 @@
-// How much of a collective's time is hidden behind computing, measured as the OSU benchmarks do, and what that costs
-// the processor.
+// Measures how much of a collective's time overlaps with computation, as the OSU benchmarks do, and the processor time
+// that this costs.
 //
 //     compute    compute
 //     coll       start, wait
 //     sequence   run, compute
-//     overlap    start, compute ········ wait        twice; the two times differ by what a measurement is worth
+//     overlap    start, compute ········ wait        measured twice, to show the error of measurement
 //
 //     overlap % = 1 - (overlap - compute) / coll, at least 0
 //
-// Computing takes as long as the collective alone, or as options say. On the core it is a fixed amount of arithmetic in
-// registers, so threads that take the core away prolong it. A sleep stands for a device that computes while the core is
-// free.
+// The computation takes as long as the collective alone, or the time in the options. On the core it is a fixed number
+// of operations in registers, so that threads that take the core away prolong it. A sleep stands for a device that
+// computes while the core is free.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ constexpr std::array k_columns{column("size", "bytes"),
                                column("A/A", "ratio_again", 2),
                                k_wrong};
 
-/// Of several launches beside each other.
+/// Columns for several launches.
 constexpr std::array k_all_columns{column("P", "ranks"),
                                    column("through", "transport"),
                                    column("size", "bytes"),
@@ -62,17 +62,16 @@ constexpr std::array k_all_columns{column("P", "ranks"),
                                    k_wrong};
 
 constexpr const char* k_legend =
-    "A round's time is its slowest rank's, median over rounds. "
-    "compute: core is arithmetic; sleep stands for a device, and leaves the core. overlap %: 1 - (overlap - compute) / "
-    "coll, as OSU. "
-    "/sequence: below 1 something is gained by not waiting; A/A: the same cell measured twice.";
+    "The time of a round is that of its slowest rank, median over rounds. compute: core is arithmetic; sleep stands "
+    "for a device and releases the core. overlap %: 1 - (overlap - compute) / coll, as in OSU. /sequence: below 1 "
+    "overlapping is faster than waiting; A/A: the same cell measured twice.";
 
-/// How long the collective takes alone, median over some rounds, µs; the same on every rank.
+/// Returns the time of the collective alone in µs, the median over some rounds. All ranks get the same result.
 double probe_us(const cell& c, team& ranks) {
   constexpr double k_enough_us = 20'000;
   std::vector<double> us;
   c.fill(0);                                                 // touches every page
-  for (std::size_t rounds = 3; rounds <= 48; rounds *= 4) {  // the first ones warm caches
+  for (std::size_t rounds = 3; rounds <= 48; rounds *= 4) {  // the first rounds warm caches
     us.assign(rounds, 0);
     for (double& each : us) {
       ranks.barrier();
@@ -84,20 +83,20 @@ double probe_us(const cell& c, team& ranks) {
   return summarise(us).median;
 }
 
-/// Computing that takes so long on every rank.
+/// Returns a computation that takes this time on every rank.
 std::function<void()> computing(const std::string& device, double us, team& ranks) {
   if (device == "sleep") return [us] { std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us)); };
   return [steps = steps_for(ranks, us)] { compute(steps); };
 }
 
-/// The phases of a way to run the collective; `blocking` is the same in one call.
+/// Adds the phases of one variant of the collective. `blocking` is the same variant as a single call.
 void add_phases(const cell& c, const std::function<void()>& blocking, const std::string& device,
                 const overlap_options& options, team& ranks, std::vector<cell>& phases) {
   const auto work = computing(device, options.compute_us > 0 ? options.compute_us : probe_us(c, ranks), ranks);
   const auto add = [&](std::function<void()> round) -> cell& {
     return phases.emplace_back(cell{.keys = c.keys, .run = std::move(round), .has_barriers = c.has_barriers});
   };
-  // Where ranks share cores, a rank's computing alone does not show that others had to wait for it.
+  // If ranks share cores, the computation of one rank does not show that others had to wait for the core.
   const bool shares = ranks.is_oversubscribed();
   add([=, &ranks] {
     work();
@@ -113,7 +112,7 @@ void add_phases(const cell& c, const std::function<void()>& blocking, const std:
   }
 }
 
-/// The blocking call of the implementation that waits as this cell does; its own two halves where there is none.
+/// Returns the blocking call of the same implementation with the same way of waiting, or start and finish of the cell.
 std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
   const auto found = std::ranges::find_if(all, [&](const cell& other) {
     return !other.start && other.spins == c.spins && other.keys.at("impl") == c.keys.at("impl") &&
@@ -122,13 +121,15 @@ std::function<void()> blocking_form(const cell& c, std::span<const cell> all) {
   return found != all.end() ? found->run : c.run;
 }
 
-/// Ours in each kind of memory, and MPI's call that a program would make: with and without a yield between its tests.
+/// Returns true for the cells that are measured: libsched in each kind of memory, and MPI's nonblocking call with and
+/// without a yield between tests.
 bool is_wanted(const cell& c) {
   const std::string form = c.keys.at("form");
   return c.start && (c.keys.at("impl") != "mpi" || !form.starts_with("persistent"));
 }
 
-/// Medians of the slowest rank; processor time per round of all ranks together. `cores`: of each machine.
+/// Returns medians of the slowest rank, and the processor time of all ranks per round. `cores` is the number of cores
+/// of a machine.
 result result_of(std::span<const cell, k_phases> phases, team& ranks, int cores) {
   result row = lsched::bench::result_of(phases[k_overlap], ranks);
   std::array<double, k_phases> us{}, mean_us{}, cpu_us{};
@@ -188,9 +189,9 @@ result parsed(const std::string& line) {
 std::span<const char* const> overlap_devices() { return k_devices; }
 
 int run_overlap(const overlap_options& options, std::span<const overlap_pass> passes) {
-  std::unique_ptr<reporter> out;  // the ranks of the first pass open its file together
+  std::unique_ptr<reporter> out;  // the ranks of the first pass open the file together
   int cores = 0;
-  prctl(PR_SET_TIMERSLACK, 1UL);  // sleeps end when they should
+  prctl(PR_SET_TIMERSLACK, 1UL);  // so that sleeps end on time
   for (const overlap_pass& pass : passes) {
     lsched_world* const world = pass.open();
     if (pass.core) bind_caller(*pass.core);

@@ -1,5 +1,5 @@
-// The tuning table: every algorithm of every collective measured in this world, and the fastest of each size written
-// down as a rule (docs/reference/collectives.md).
+// Measures every algorithm of every collective in this world, and writes the fastest for each size as a rule of the
+// tuning table (docs/reference/collectives.md).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,13 +18,14 @@ namespace {
 
 constexpr std::uint64_t k_endless = std::numeric_limits<std::uint64_t>::max();
 
-/// The fastest algorithm for blocks or vectors of so many bytes.
+/// The fastest algorithm for blocks or vectors of this size.
 struct winner {
   std::uint64_t bytes = 0;
   result row;
 };
 
-/// With malloc'd buffers, as most callers have; the better of both forms. Ascending by bytes.
+/// Returns the winners in ascending order of bytes. Only malloc'd buffers count, because most callers have them, and
+/// the better of both forms.
 std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::vector<result>& rows) {
   std::vector<winner> best;
   for (const result& row : rows) {
@@ -40,12 +41,12 @@ std::vector<winner> winners_of(const exercise_kind& kind, int size, const std::v
   return best;
 }
 
-/// Between two sizes that were measured, the border is in the geometric middle.
+/// Returns the border between two measured sizes, which is their geometric mean.
 std::uint64_t border(std::uint64_t lower, std::uint64_t upper) {
   return static_cast<std::uint64_t>(std::sqrt(static_cast<double>(lower) * static_cast<double>(upper)));
 }
 
-/// Neighbours with the same winner share a rule.
+/// Returns the rules. Neighbouring sizes with the same winner share a rule.
 std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<winner>& best) {
   std::vector<tuning_rule> rules;
   for (std::size_t i = 0; i < best.size(); ++i) {
@@ -62,8 +63,8 @@ std::vector<tuning_rule> rules_of(const tuning_rule& about, const std::vector<wi
   return rules;
 }
 
-/// What the file holds already; an empty table if there is no file, or nothing in it. Throws `failed` for a file that
-/// holds something else, or that could not be written.
+/// Reads the table of a file. Returns an empty table if the file is empty or does not exist. Throws `failed` if the
+/// file has other contents or cannot be written.
 tuning_table read(const std::string& path) {
   if (!std::ofstream(path, std::ios::app).is_open()) throw failed(path + ": cannot be written: " + reason_of(errno));
   const auto text = content_of(path);
@@ -74,7 +75,7 @@ tuning_table read(const std::string& path) {
   return std::move(*table);
 }
 
-/// New rules in the place of those for the same collectives and the same kind of world.
+/// Replaces the rules of the same collectives and kind of world.
 void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
   const auto is_old = [&](const tuning_rule& old) {
     return std::ranges::any_of(rules, [&](const tuning_rule& next) {
@@ -86,7 +87,8 @@ void replace(tuning_table& table, const std::vector<tuning_rule>& rules) {
   table.rules.insert(table.rules.end(), rules.begin(), rules.end());
 }
 
-/// The old table stays until the new one is complete.
+/// Writes the table to a new file, which then replaces the old file. The old table exists until the new one is
+/// complete.
 void write(const std::string& path, const tuning_table& table) {
   const std::string next = path + ".new";
   std::ofstream file(next);
@@ -114,10 +116,10 @@ int run_tune(lsched_world* runtime, const tune_options& options) {
                                         column("form", "form"), column("in place", "in_place"), k_us_median}));
     for (tuning_rule& rule : rules_of(about, best)) rules.push_back(std::move(rule));
   }
-  if (const int status = out.finish(); status != 0) return status;  // nothing is written
+  if (const int status = out.finish(); status != 0) return status;  // nothing is written then
   replace(table, rules);
   on_root(ranks, [&] { write(options.table, table); });
-  out.say("%s for %s in %s; LSCHED_TUNING=%s makes the library go by them", counted(rules.size(), "rule").c_str(),
+  out.say("%s for %s in %s; set LSCHED_TUNING=%s to use them", counted(rules.size(), "rule").c_str(),
           counted(ranks.size(), "rank").c_str(), options.table.c_str(), options.table.c_str());
   return 0;
 }

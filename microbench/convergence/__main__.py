@@ -3,9 +3,9 @@
     python microbench/convergence x1 [--ranks] [--seeds N] [--fast] [--json FILE] [--csv FILE] [--plot FILE]
     python microbench/convergence all --fast
 
-Without --ranks the ranks are simulated, with the same numbers on every machine; with it they are processes. Prints a
-table, and a line for each thing that must hold; the status is 1 where one does not. docs/reference/training.md tells of
-them.
+Without --ranks the ranks are simulated, and the numbers are the same on every machine. With --ranks they are processes.
+Prints a table, and a line for each rule. The status is 1 if a rule does not hold. docs/reference/training.md describes
+the figures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_csv(file: str, result: Result) -> None:
 
 
 def plot(file: str, title: str, result: Result) -> None:
-    """One column of the rows against another."""
+    """Plots one column of the rows over another."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -72,7 +72,7 @@ def plot(file: str, title: str, result: Result) -> None:
 
 
 def show(name: str, given: argparse.Namespace) -> bool:
-    """Whether all holds."""
+    """Runs and prints a figure. Returns True if all of its rules hold."""
     figure = FIGURES[name]
     seeds = given.seeds or (1 if given.fast else figure.seeds)
     result = figure.run(seeds, by_ranks=given.ranks, is_fast=given.fast)
@@ -96,18 +96,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="convergence", description=__doc__.split("\n")[0],
                                      formatter_class=argparse.RawDescriptionHelpFormatter,
                                      epilog="\n".join(f"{name:14}  {each.about}" for name, each in FIGURES.items()))
-    parser.add_argument("figure", choices=(*FIGURES, "all"), metavar="FIGURE", help="one of those below, or all")
-    parser.add_argument("--ranks", action="store_true", help="processes instead of a simulation")
+    parser.add_argument("figure", choices=(*FIGURES, "all"), metavar="FIGURE", help="a figure listed below, or all")
+    parser.add_argument("--ranks", action="store_true", help="run processes instead of a simulation")
     parser.add_argument("--seeds", type=int, help="trainings of each row")
     parser.add_argument("--fast", action="store_true", help="one seed, and the rows that matter most")
     for name in ("json", "csv", "plot"):
         parser.add_argument(f"--{name}", metavar="FILE")
     given = parser.parse_args()
     if given.seeds is not None and given.seeds < 1:
-        parser.error("--seeds is at least 1")
+        parser.error("--seeds must be at least 1")
 
     if given.figure == "all" and (given.ranks or given.json or given.csv or given.plot):
-        parser.error("--ranks, --json, --csv and --plot are of one figure")
+        parser.error("--ranks, --json, --csv and --plot need a single figure")
 
     for file in filter(None, (given.json, given.csv, given.plot)):
         if not pathlib.Path(file).parent.is_dir():

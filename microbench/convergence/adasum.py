@@ -1,4 +1,4 @@
-"""Training with many ranks at the rate of one: the sum of their updates, the mean, and the adaptive sum."""
+"""Training with many ranks at the learning rate of one rank: by sum, mean and adaptive sum of their updates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOW = ("sum", "mean", "adasum")
 
 
 def pair(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """The adaptive sum of two vectors (Maleki et al., MLSys 2021, equation 8)."""
+    """Returns the adaptive sum of two vectors (Maleki et al., MLSys 2021, equation 8)."""
     dot, aa, bb = a @ b, a @ a, b @ b
     if aa == 0 or bb == 0:
         return a + b
@@ -24,7 +24,7 @@ def pair(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def adaptive_sum(moves: list[torch.Tensor], table: list[tuple[int, int]]) -> torch.Tensor:
-    """Of all ranks' vectors, tensor by tensor, along a tree of pairs."""
+    """Returns the adaptive sum of all ranks' vectors, tensor by tensor, along a tree of pairs."""
     out = torch.empty_like(moves[0])
     for begin, count in table:
         parts = [each[begin:begin + count] for each in moves]
@@ -35,7 +35,7 @@ def adaptive_sum(moves: list[torch.Tensor], table: list[tuple[int, int]]) -> tor
 
 
 def train(task: Any, how: str) -> float:
-    """The accuracy after a training by task.ranks ranks, each with a momentum of its own."""
+    """Returns the accuracy after a training on task.ranks ranks, each with its own momentum."""
     model = task.model()
     parameters = Parameters(model.named_parameters())
     gradient, weights = parameters.vector(), parameters.vector()
@@ -61,11 +61,11 @@ def train(task: Any, how: str) -> float:
 class Sizes(Figure):
     has_ranks = True
     task: Any
-    ranks: tuple[int, ...]  # of the sum, the mean and the adaptive sum
-    other_ranks: tuple[int, ...]  # of the adaptive sum alone
+    ranks: tuple[int, ...]  # for the sum, the mean and the adaptive sum
+    other_ranks: tuple[int, ...]  # for the adaptive sum only
     rules: Any  # a function: accuracies by (how, ranks) -> [(text, holds)]
     fast: tuple[tuple[str, int], ...]
-    fast_share: int = 1  # of the steps, that a fast training has: one in so many
+    fast_share: int = 1  # divisor of the number of steps in a fast training
     dtype: torch.dtype = torch.float64
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
@@ -89,7 +89,7 @@ class Sizes(Figure):
         return train(task, how)
 
     def _run_by_ranks(self, seeds: int) -> Result:
-        """The optimizer of the library, beside the simulation of the same trainings."""
+        """Runs the optimizer of the library, and simulates the same trainings for comparison."""
         found: dict[tuple[str, int], list[float]] = {}
         rules = []
         for ranks in (3, 4, 7, 8):

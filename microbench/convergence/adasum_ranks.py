@@ -1,4 +1,4 @@
-"""Trainings with AdasumOptimizer; what each rank runs.
+"""Trains with AdasumOptimizer. Each rank runs this program.
 
     lsched run -n 4 python adasum_ranks.py '{"task": "Microbatches", "seeds": 2}'
 """

@@ -1,4 +1,4 @@
-"""A training by Adasum that can be looked at between its steps, for the figures orthogonality and hessian."""
+"""A training with Adasum that can be examined between its steps, for the figures orthogonality and hessian."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tasks import Microbatches
 
 
 class Training:
-    """The task's optimizer steps by the adaptive sum of the ranks' gradients, all taken at the same weights."""
+    """Steps the task's optimizer by the adaptive sum of the ranks' gradients, all computed at the same weights."""
 
     def __init__(self, task: Microbatches) -> None:
         self.task, self.model = task, task.model()
@@ -19,11 +19,11 @@ class Training:
         self._opt = task.optimizer(self.model)
 
     def gradient(self, task: Microbatches, rank: int, step: int, create_graph: bool = False) -> torch.Tensor:
-        """Of the microbatch that the rank has in that step of the task, at the present weights."""
+        """Returns the gradient of the microbatch of this rank and step of the task, at the present weights."""
         return self.derivative(task.loss(self.model, rank, step), create_graph)
 
     def derivative(self, value: torch.Tensor, create_graph: bool = False) -> torch.Tensor:
-        """By all parameters, as one vector."""
+        """Returns the derivative with respect to all parameters, as one vector."""
         found = torch.autograd.grad(value, self.parameters.tensors, create_graph=create_graph)
         return torch.cat([each.flatten() for each in found])
 

@@ -1,7 +1,8 @@
-"""Training without an allreduce: weights exchanged with few ranks, beside eager-SGD (Li et al., PPoPP 2020, Table 2).
+"""Training without an allreduce, compared with eager-SGD (Li et al., PPoPP 2020, Table 2).
 
-D-PSGD averages with both neighbours on a ring (Lian et al., NeurIPS 2017), SGP pushes half of a rank's weights to
-another rank, which changes from step to step (Assran et al., ICML 2019). In virtual time, as twin.py.
+Ranks exchange weights with few other ranks. D-PSGD averages with both neighbours on a ring (Lian et al., NeurIPS 2017).
+SGP pushes half of a rank's weights to another rank, which changes from step to step (Assran et al., ICML 2019). Time is
+virtual, as in twin.py.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from twin import COMMUNICATION, Rank, Twin
 
 
 class Spread:
-    """How far apart the replicas are: of the weights with which the ranks compute the last step of each epoch, the
-    distance from their average, relative to its length."""
+    """The distance of the replicas from their average, relative to its length, as a mean over epochs.
+
+    The replicas are the weights with which the ranks compute the last step of each epoch."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -53,11 +55,11 @@ class SeenTwin(Twin):
 
 @dataclasses.dataclass(frozen=True)
 class Gossip:
-    """After each step a rank keeps a share of its weights, and pushes the same share to each of those who hear it."""
+    """After each step a rank keeps a part of its weights, and pushes an equal part to each rank that hears it."""
 
     name: str
-    heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> whose messages of the step a rank takes
-    delay: int = 0  # steps until it waits for them
+    heard: Callable[[int, int, int], list[int]]  # (rank, step, ranks) -> senders of the messages for this rank
+    delay: int = 0  # steps until a rank waits for these messages
 
     def __str__(self) -> str:
         return self.name
@@ -72,10 +74,10 @@ def _exponential(rank: int, step: int, ranks: int) -> list[int]:
 
 
 class GossipTwin:
-    """Whom a rank waits for is known beforehand, so its time follows from theirs without a queue of events.
+    """A simulation of Gossip. The ranks that a rank waits for are known beforehand, so no queue of events is needed.
 
-    A replica is a sum of weights over the number that was pushed along with them; the number is 1 unless messages are
-    delayed, where some are always on their way."""
+    A replica is a sum of weights, divided by the count that was pushed with them. The count is 1 unless messages are
+    delayed, because some messages are then always in flight."""
 
     def __init__(self, task: Task, how: Gossip) -> None:
         self.task, self.how = task, how
@@ -85,9 +87,9 @@ class GossipTwin:
             rank.weights.take_weights()
         self._sums = torch.stack([rank.weights.flat for rank in self.ranks])
         self._counts = torch.ones(task.ranks, 1, dtype=task.dtype)
-        self._begin = [0.0] * task.ranks  # of the next step
+        self._begin = [0.0] * task.ranks  # time at which each rank begins the next step
         self._ends: list[list[float]] = []  # by step and rank
-        self._on_their_way: list[tuple[torch.Tensor, torch.Tensor]] = []  # of the last steps
+        self._on_their_way: list[tuple[torch.Tensor, torch.Tensor]] = []  # messages of the last steps
 
     def run(self) -> Outcome:
         for step in range(self.task.steps):
@@ -130,7 +132,7 @@ class GossipTwin:
         self._on_their_way.append((self._sums.clone(), self._counts.clone()))
 
     def _hear(self, step: int) -> None:
-        """What was pushed in the step."""
+        """Adds the messages that were pushed in the step."""
         sums, counts = self._on_their_way.pop(0)
         for rank in range(self.task.ranks):
             heard = self.how.heard(rank, step, self.task.ranks)

@@ -1,4 +1,4 @@
-"""How near sums of gradients are to sequential SGD (Maleki et al., arXiv:2006.02924, Fig. 2)."""
+"""The distance between sums of gradients and sequential SGD (Maleki et al., arXiv:2006.02924, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from result import Figure, Result, progress
 from tasks import Microbatches
 
 RATES = {4: (0.05, 0.1, 0.2, 0.4), 16: (0.02, 0.05, 0.1, 0.2)}  # by ranks
-Errors = list[tuple[float, float]]  # by step: relative distance to n steps of SGD, and to their emulation by Hessians
+Errors = list[tuple[float, float]]  # by step: relative distances to n steps of SGD, and to their emulation by Hessians
 
 
 class Constant(Microbatches):
-    """Plain SGD at a rate that stays."""
+    """Plain SGD at a constant rate."""
 
     momentum = 0.0
 
@@ -30,7 +30,7 @@ class Constant(Microbatches):
 
 
 def emulated(training: Training, step: int) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """The ranks' gradients, and the sum of what they would be one rank after the other, to first order in the rate."""
+    """Returns the ranks' gradients, and the sum of sequential gradients to first order in the rate."""
     gradients: list[torch.Tensor] = []
     total = torch.zeros(training.parameters.count, dtype=training.parameters.dtype)
     for rank in range(training.task.ranks):
@@ -41,7 +41,7 @@ def emulated(training: Training, step: int) -> tuple[list[torch.Tensor], torch.T
 
 
 def sequential(training: Training, step: int) -> torch.Tensor:
-    """The sum of the gradients of one rank after the other, each at the weights that the ranks before it left."""
+    """Returns the sum of sequential gradients: each rank computes its own at the weights left by the previous rank."""
     weights = training.parameters.vector()
     weights.take_weights()
     begin, total = weights.flat.clone(), torch.zeros_like(weights.flat)

@@ -8,8 +8,8 @@ from partial import EXACT, FULL, PAST, SOLO, Policies
 from policy import Policy
 from result import Figure, Result
 
-SPEEDS = {200: 1.50, 300: 1.75, 400: 2.01}  # ms by which a rank is late: how many times as fast solo is in the paper
-UNIT = 5e-5  # seconds of a rank that is a process, for each millisecond of the paper
+SPEEDS = {200: 1.50, 300: 1.75, 400: 2.01}  # speed of solo in the paper, by the ms by which a rank is late
+UNIT = 5e-5  # seconds per millisecond of the paper, if ranks are processes
 AVERAGED = Policy("solo", "latest", 16)
 
 Rows = dict[tuple[int, Policy], dict[str, Any]]
@@ -44,8 +44,8 @@ def _name(late: int, policy: Policy) -> str:
 
 
 def _rules(of: Rows, near: float) -> list[tuple[str, bool]]:
-    """`near`: how far speeds may be from the paper's."""
-    losses: dict[Policy, list[float]] = {}  # beside those of full, by policy
+    """Returns the rules. `near` is the allowed relative distance of speeds from those of the paper."""
+    losses: dict[Policy, list[float]] = {}  # by policy, relative to those of full
     for (late, policy), row in of.items():
         losses.setdefault(policy, []).append(row["loss"] / of[late, FULL]["loss"])
     rules = [(f"{policy}: the loss of full within {100 * most:.0f} %, for all delays",

@@ -1,6 +1,6 @@
-"""Language with a few percent of the gradient: the loss of a character model, and the error rate of an LSTM.
+"""Language tasks with a few percent of the gradient: the loss of a character model, and the error rate of an LSTM.
 
-Li and Hoefler, PPoPP 2022, Fig. 13 (BERT's pre-training) and Fig. 11 (an LSTM for speech), at small scale.
+Fig. 13 (BERT's pre-training) and Fig. 11 (an LSTM for speech) of Li and Hoefler, PPoPP 2022, at small scale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Rules = list[tuple[str, bool]]
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """What a training is: all of it, or what fits into seconds."""
+    """The size of a training: the full size, or a size that takes seconds."""
 
     task: Any
     rows: tuple[Row, ...]
@@ -50,12 +50,13 @@ class Language(Figure):
 
 
 def _text_rows(warmup: int) -> tuple[Row, Row, Row]:
-    """Trained densely for so many steps first, as OkTopkState(warmup_steps=...) does."""
+    """Returns rows that begin with dense training for `warmup` steps, as OkTopkState(warmup_steps=...) does."""
     return DENSE, Row("oktopk", 0.01, warmup=warmup), Row("oktopk", 0.01, False, warmup=warmup)
 
 
 def _text_rules(training: float, validation: float, dropped: float) -> Callable[[Means], Rules]:
-    """How many times the loss of dense training 1 % may have, and of 1 % that without residuals must have."""
+    """Returns the rules. `training` and `validation` are limits on the loss of 1 % relative to dense training.
+    `dropped` is the least loss without residuals relative to that of 1 %."""
 
     def rules(of: Means) -> Rules:
         dense, one, without = of.values()
@@ -73,7 +74,8 @@ TWO, TOPKA, DROPPED = Row("oktopk", 0.02), Row("topka", 0.02), Row("oktopk", 0.0
 
 
 def _error_rules(points: float, dropped: float) -> Callable[[Means], Rules]:
-    """Points of error above dense at most, and how many times the loss of 2 % that without residuals must have."""
+    """Returns the rules. `points` is the limit of the error above dense training, in points. `dropped` is the least
+    loss without residuals relative to that of 2 %."""
 
     def rules(of: Means) -> Rules:
         return [*((f"{row}: at most {points} points above dense", of[row]["error"] <= of[DENSE]["error"] + points)

@@ -1,6 +1,7 @@
-"""Measures when a whole training ends under five kinds of lateness, by policy, beside DistributedDataParallel.
+"""Measures the time of a whole training with five kinds of late ranks, by policy, compared with
+DistributedDataParallel.
 
-All loops but those of DDP end by rounds (PartialOptimizer.rounds). The time is that of the slowest process, from the
+All loops except those of DDP end by rounds (PartialOptimizer.rounds). The time is that of the slowest process, from the
 first step to the end of the flush.
 """
 
@@ -18,7 +19,7 @@ from result import Figure, Result, lines_of_ranks, progress
 from tasks import LATENESS, TASKS, Task
 from twin import COMMUNICATION, Rank, Twin
 
-UNIT = 5e-5  # seconds of a unit of the load, of ranks that are processes
+UNIT = 5e-5  # seconds per unit of the load, if ranks are processes
 DDP, HOOK, FULL = "DDP", "hook(solo)", "full"
 SOLO, MAJORITY, HALF, MOST, AUTO = "solo", "majority", "quorum(2)", "quorum(3)", "deadline(auto)"
 BOUNDED, AUTO_BOUNDED = MOST + "+every(64)", AUTO + "+every(64)"
@@ -28,12 +29,12 @@ ADVICE = MOST
 
 
 class RoundsTwin(Twin):
-    """A loop by rounds, in virtual time: calls are for the open round, and the loop ends with round `task.steps`."""
+    """A loop by rounds, in virtual time. Calls are for the open round, and the loop ends with round `task.steps`."""
 
     def __init__(self, task: Task, activation: str) -> None:
         name, _, every = activation.partition("+every(")
         self._every = int(every.rstrip(")") or 0)
-        self._called: dict[Rank, int] = {}  # the last round that a rank has called for
+        self._called: dict[Rank, int] = {}  # last round for which a rank has called
         super().__init__(task, Policy(name, "history"), UNIT)
 
     def _draw(self) -> None:
@@ -87,14 +88,14 @@ Outcomes = dict[tuple[str, str], list[Outcome]]
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Means over seeds, beside those of DDP under the same lateness."""
+    """Means over seeds. `speed` and `points` are relative to DDP with the same late ranks."""
 
     seconds: float
     speed: float
     accuracy: float
-    points: float  # of accuracy above DDP
+    points: float  # accuracy minus that of DDP, in points
     contributors: float
-    fewest: float  # steps of the rank that has made the fewest
+    fewest: float  # steps of the rank with the fewest steps
 
     @classmethod
     def of(cls, all: list[Outcome], ddp: list[Outcome]) -> Row:

@@ -1,8 +1,8 @@
-"""Trainings of lateness.py by real ranks, one after the other; what each rank runs.
+"""Runs trainings of lateness.py on real ranks, one after the other. Each rank runs this program.
 
     lsched run -n 4 python lateness_ranks.py '{"unit": 5e-5, "share": 1, "jobs": [[kind, policy, seed], ...]}'
 
-A step computes the gradient and sleeps for the rest of its time. Rank 0 writes a line of JSON for each training.
+A step computes the gradient, and sleeps for the rest of its time. Rank 0 writes a line of JSON for each training.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LIMIT = 120.0  # seconds
 
 
 class Training:
-    """One loop of a rank; a subclass for each way to combine gradients."""
+    """The loop of one rank. There is a subclass for each way to combine gradients."""
 
     def __init__(self, task: Task, unit: float) -> None:
         self.task, self.unit, self.rank = task, unit, dist.get_rank()
@@ -56,7 +56,7 @@ class Training:
                        contributors=self.contributors, steps=[int(each) for each in told[:, 2]])
 
     def _loss(self, model: torch.nn.Module) -> torch.Tensor:
-        """Returns the loss of the next batch, after the time that the step takes."""
+        """Returns the loss of the next batch, after the duration of the step."""
         end = time.monotonic() + self.task.units(self.rank, self.steps) * self.unit
         loss = self.task.loss(model, self.rank, self.steps)
         self.steps += 1
@@ -73,7 +73,7 @@ class Training:
 
     @staticmethod
     def _of_all(*numbers: float) -> torch.Tensor:
-        """A row of each rank."""
+        """Returns a row of numbers for each rank. Collective."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         all = torch.zeros(dist.get_world_size() * len(numbers), dtype=torch.float64)
         dist.all_gather_into_tensor(all, mine)
@@ -81,7 +81,7 @@ class Training:
 
 
 class Synchronous(Training):
-    """DistributedDataParallel."""
+    """Training with DistributedDataParallel."""
 
     def __init__(self, task: Task, unit: float) -> None:
         super().__init__(task, unit)
@@ -100,7 +100,7 @@ class Synchronous(Training):
 
 
 class Hooked(Synchronous):
-    """DistributedDataParallel with partial_hook. Ranks make `task.steps` steps each."""
+    """Training with DistributedDataParallel and partial_hook. Each rank makes `task.steps` steps."""
 
     def __init__(self, task: Task, unit: float) -> None:
         super().__init__(task, unit)
@@ -118,7 +118,7 @@ class Hooked(Synchronous):
 
 
 class ByRounds(Training):
-    """PartialOptimizer.rounds."""
+    """Training with PartialOptimizer.rounds."""
 
     def __init__(self, task: Task, unit: float, activation: str) -> None:
         super().__init__(task, unit)

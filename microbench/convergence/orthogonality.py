@@ -1,4 +1,4 @@
-"""How orthogonal the gradients of microbatches are while Adasum trains (Maleki et al., MLSys 2021, Fig. 2)."""
+"""Orthogonality of the gradients of microbatches during a training with Adasum (Maleki et al., MLSys 2021, Fig. 2)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from adasum_training import Training
 from result import Figure, Result, progress
 from tasks import Microbatches
 
-RANKS = 8  # that train
+RANKS = 8  # ranks that train
 POINTS = (0, 10, 25, 50, 75, 100)  # percent of the steps
-RISES = {4: 0.01, 8: 0.03, 16: 0.10, 32: 0.15}  # by gradients: how much higher the end is than the beginning, at least
+RISES = {4: 0.01, 8: 0.03, 16: 0.10, 32: 0.15}  # by number of gradients: least rise from the beginning to the end
 MOST = max(RISES)
 
-Found = dict[tuple[int, int], list[torch.Tensor]]  # by (gradients, point): of each seed (groups of gradients, tensors)
+Found = dict[tuple[int, int], list[torch.Tensor]]  # by (gradients, point): for each seed (groups of gradients, tensors)
 
 
 def orthogonality(training: Training, gradients: list[torch.Tensor]) -> list[float]:
-    """Of each tensor: 1 where the gradients are orthogonal, 1/n where n are equal."""
+    """Returns a number for each tensor: 1 if the gradients are orthogonal, 1/n if n gradients are equal."""
     update = training.combined(gradients)
     parts = [slice(begin, begin + count) for begin, count in training.parameters.table()]
     return [(update[part].square().sum() / sum(each[part].square().sum() for each in gradients)).item()
@@ -27,7 +27,7 @@ def orthogonality(training: Training, gradients: list[torch.Tensor]) -> list[flo
 
 
 def look(training: Training, seen: Microbatches, point: int, found: Found) -> None:
-    """At all microbatches of an epoch, the same ones at each point, in groups of 4 to 32."""
+    """Measures all microbatches of an epoch, the same at each point, in groups of 4 to 32."""
     values: dict[int, list[list[float]]] = {n: [] for n in RISES}
     for step in range(seen.epoch):
         gradients = [training.gradient(seen, rank, step) for rank in range(MOST)]
@@ -38,7 +38,7 @@ def look(training: Training, seen: Microbatches, point: int, found: Found) -> No
 
 
 def train(seed: int, found: Found) -> list[str]:
-    """Adds to what was found; the names of the tensors."""
+    """Adds measurements to `found`. Returns the names of the tensors."""
     task, seen = (Microbatches(seed, torch.float64, ranks) for ranks in (RANKS, MOST))
     training = Training(task)
     points = {point * task.steps // 100: point for point in POINTS}
@@ -54,7 +54,7 @@ def rules(rows: dict[str, dict[str, Any]], names: list[str], found: Found) -> It
     def at(n: int, point: int) -> float:
         return rows[f"{n} gradients, {point} %"]["orthogonality"]
 
-    yield ("each group's, of each tensor: from 0 to 1",
+    yield ("orthogonality of each group and tensor: from 0 to 1",
            all(((each >= 0) & (each <= 1 + 1e-12)).all().item() for all_seeds in found.values() for each in all_seeds))
     for n, rise in RISES.items():
         yield (f"{n} gradients: each tensor's mean from 1/{n} to 1",

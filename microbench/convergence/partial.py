@@ -1,4 +1,4 @@
-"""Wait-avoiding training under imbalance: which policy loses how much accuracy, and gains how much time."""
+"""Wait-avoiding training under imbalance: the loss of accuracy and the gain of time of each policy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Outcomes = dict[Policy, list[Outcome]]
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """Of one policy, over all seeds."""
+    """The results of one policy, over all seeds."""
 
-    accuracy: float  # mean over replicas, of the test set
+    accuracy: float  # mean over replicas, on the test set
     deviation: float
     least: float
-    averaged: float  # of the average of all replicas
-    speed: float  # how many times as fast as the first policy
+    averaged: float  # accuracy of the average of all replicas
+    speed: float  # speed relative to the first policy
     contributors: float
     staleness: float
     most_stale: int
@@ -54,18 +54,18 @@ def summary(outcomes: list[Outcome], first: list[Outcome]) -> Summary:
 class Rule:
     text: str
     of: tuple[Policy, ...]
-    holds: Callable[..., bool]  # given their summaries
+    holds: Callable[..., bool]  # takes the summaries of these policies
 
 
 @dataclasses.dataclass(frozen=True)
 class Policies(Figure):
     has_ranks = True
     task: str
-    unit: float  # seconds, of ranks that are processes
+    unit: float  # seconds per unit, if ranks are processes
     policies: tuple[Policy, ...]
     rules: tuple[Rule, ...]
     fast: tuple[Policy, ...]
-    fast_share: int = 1  # of the steps, that a fast training has: one in so many
+    fast_share: int = 1  # divisor of the number of steps in a fast training
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         policies = self.fast if is_fast else self.policies

@@ -1,4 +1,4 @@
-"""What is compared: who waits for whom, and what becomes of late gradients; and what has come of it."""
+"""The policies that are compared, and the outcome of a training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import dataclasses
 class Policy:
     activation: str
     lag: str = "latest"
-    average_every: int = 0  # steps between two averages of the weights; 0: none but at the end
+    average_every: int = 0  # steps between two averages of the weights; 0: only at the end
 
     def __str__(self) -> str:
         text = self.activation if self.activation == "full" else f"{self.activation}, {self.lag}"
@@ -18,12 +18,12 @@ class Policy:
 
 @dataclasses.dataclass
 class Outcome:
-    """Of one training."""
+    """The outcome of one training."""
 
-    accuracy: float = 0.0  # mean over replicas, of the test set
-    averaged: float = 0.0  # of the average of all replicas
-    time: float = 0.0  # until the last rank has made its last step: units of the load, or seconds
-    contributors: list[int] = dataclasses.field(default_factory=list)  # ranks, by round
+    accuracy: float = 0.0  # mean over replicas, on the test set
+    averaged: float = 0.0  # accuracy of the average of all replicas
+    time: float = 0.0  # until the last rank has made its last step, in units of the load or seconds
+    contributors: list[int] = dataclasses.field(default_factory=list)  # number of ranks, by round
     staleness: list[int] = dataclasses.field(default_factory=list)  # rounds, by gradient or by round
-    steps: list[int] = dataclasses.field(default_factory=list)  # that each rank has made, of loops by rounds
-    is_exact: bool = True  # every gradient was in one round, every round had contributors, averages are the same bits
+    steps: list[int] = dataclasses.field(default_factory=list)  # steps of each rank, for loops by rounds
+    is_exact: bool = True  # every gradient was in one round, every round had contributors, and averages have equal bits

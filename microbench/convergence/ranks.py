@@ -1,4 +1,4 @@
-"""Trainings by real ranks, one after the other; what each rank runs.
+"""Runs trainings on real ranks, one after the other. Each rank runs this program.
 
     lsched run -n 8 python ranks.py '{"task": "digits", "unit": 5e-5, "jobs": [[seed, [activation, lag, every]], ...]}'
 
@@ -74,7 +74,7 @@ class Training:
                        is_exact=bool(told[:, 2].all()) and bool((told[:, 3] == told[0, 3]).all()))
 
     def _of_all(self, *numbers: float) -> torch.Tensor:
-        """A row of each rank."""
+        """Returns a row of numbers for each rank. Collective."""
         mine = torch.tensor(numbers, dtype=torch.float64)
         all = torch.zeros(self.world.size, len(numbers), dtype=torch.float64)
         with self.world.allgather(mine, all) as step:

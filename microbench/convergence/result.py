@@ -1,4 +1,4 @@
-"""What an experiment answers, and how ranks that are processes are started."""
+"""The result of an experiment, and a function that runs ranks as processes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ HERE = pathlib.Path(__file__).parent
 
 @dataclasses.dataclass
 class Result:
-    rows: dict[str, dict[str, Any]]  # by name: what a column has
-    rules: list[tuple[str, bool]]  # what must hold, and whether it does
-    trainings: Any  # all there is to tell of each
+    rows: dict[str, dict[str, Any]]  # values by name of the row and of the column
+    rules: list[tuple[str, bool]]  # texts of the rules, and whether they hold
+    trainings: Any  # all details of each training
     axes: tuple[str, str]  # columns of the plot
-    are_curves: bool = False  # rows are named by a line of the plot, a comma and a point of it; else each is a point
+    are_curves: bool = False  # True: rows are named "line, point" after a line of the plot; False: each row is a point
 
     def lines(self) -> dict[str, list[str]]:
-        """Of the plot, with the names of their rows."""
+        """Returns the lines of the plot, with the names of their rows."""
         found: dict[str, list[str]] = {}
         for name in self.rows:
             found.setdefault(name.rpartition(", ")[0] if self.are_curves else name, []).append(name)
@@ -32,9 +32,9 @@ class Result:
 @dataclasses.dataclass(frozen=True)
 class Figure:
     about: str
-    paper: str  # whose figure, and what it found
+    paper: str  # source of the figure, and its result
     seeds: int
-    has_ranks: ClassVar[bool] = False  # whether it can be run by processes
+    has_ranks: ClassVar[bool] = False  # True: it can be run by processes
 
     def run(self, seeds: int, by_ranks: bool, is_fast: bool) -> Result:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Training with a few percent of the gradient: what error feedback keeps, and what is lost without."""
+"""Training with a few percent of the gradient, with error feedback and without."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Row:
     algorithm: str  # "dense", "oktopk", "topka"
     density: float = 1.0
     has_residual: bool = True
-    warmup: int = 0  # steps that are dense
+    warmup: int = 0  # number of dense steps at the beginning
 
     def __str__(self) -> str:
         if self.algorithm == "dense":
@@ -29,15 +29,15 @@ class Row:
 
 
 def largest(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """Which elements they are."""
+    """Returns a mask of the k largest elements."""
     found = torch.zeros_like(vector, dtype=torch.bool)
     found[vector.abs().topk(k).indices] = True
     return found
 
 
 def combine(residuals: list[torch.Tensor], row: Row, k: int) -> torch.Tensor:
-    """The update of a round, divided by the ranks; takes what is in it out of the residuals (Li and Hoefler, PPoPP
-    2022, Algorithm 1)."""
+    """Returns the update of a round, divided by the number of ranks. Removes the elements of the update from the
+    residuals (Li and Hoefler, PPoPP 2022, Algorithm 1)."""
     if row.algorithm == "dense":
         update = sum(residuals) / len(residuals)
         for each in residuals:
@@ -72,7 +72,7 @@ def trained(task: Task, row: Row) -> torch.nn.Module:
 
 
 def train(task: Sparse, row: Row) -> tuple[float, float]:
-    """(accuracy, loss of all that was trained with)"""
+    """Returns the accuracy, and the loss over all training data."""
     model = trained(task, row)
     return task.accuracy(model), loss_of_all(task, model)
 

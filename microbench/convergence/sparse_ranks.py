@@ -1,9 +1,10 @@
-"""A training with OkTopkState under DistributedDataParallel; what each rank runs.
+"""Trains with OkTopkState under DistributedDataParallel. Each rank runs this program.
 
     lsched run -n 8 python sparse_ranks.py '{"seed": 0, "density": 0.01}'
 
-Density 0: dense, of which a new DistributedDataParallel has other buckets, and so other bits. In the middle all that
-lives on is saved, as a checkpoint does; a second training begins there, and must end with the same bits.
+Density 0 is dense training. Its bits differ in the second training, because a new DistributedDataParallel has other
+buckets. In the middle of the training all state is saved, as in a checkpoint. A second training begins there, and must
+end with the same bits.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Training:
 
 
 def is_within(training: Training) -> bool:
-    """No round sends or receives more than 6 k (P-1)/P words of this rank; the sum over all rounds is looked at."""
+    """Returns True if this rank has sent and received at most 6 k (P-1)/P words a round, on average over all rounds."""
     if training.hook is None:
         return True
     told, ranks = training.hook.statistics(), dist.get_world_size()

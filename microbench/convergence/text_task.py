@@ -1,4 +1,4 @@
-"""Tasks of language: the next character of a text by a GRU, and who speaks by an LSTM."""
+"""Language tasks: the next character of a text by a GRU, and the speaker by an LSTM."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tasks import Task, Vowels
 
 
 class Text(Task):
-    """Windows of `length` characters of the module pydoc_data.topics, whose last tenth is for validation. Which text
-    that is depends on the release of Python."""
+    """Windows of `length` characters of the module pydoc_data.topics, with its last tenth for validation. The text
+    depends on the release of Python."""
 
     ranks = 4
     epochs = 4
@@ -18,7 +18,7 @@ class Text(Task):
     length = 32
     embedded = 64
     hidden = 136
-    share = 1.0  # of the text
+    share = 1.0  # part of the text
 
     def load(self) -> None:
         from pydoc_data.topics import topics
@@ -33,7 +33,7 @@ class Text(Task):
         self.examples = len(self.train_set)
 
     def _windows(self, codes: torch.Tensor) -> torch.Tensor:
-        """Each with the character that follows it."""
+        """Returns windows of characters, each with the character that follows."""
         return codes.unfold(0, self.length + 1, self.length)
 
     def model(self) -> nn.Module:
@@ -45,7 +45,7 @@ class Text(Task):
 
     @torch.no_grad()
     def measures(self, model: nn.Module) -> dict[str, float]:
-        """Nats per character."""
+        """Returns losses in nats per character."""
 
         def mean(windows: torch.Tensor) -> float:
             parts = windows.split(256)
@@ -59,7 +59,7 @@ def _loss_of(model: nn.Module, windows: torch.Tensor) -> torch.Tensor:
 
 
 class _Next(nn.Module):
-    """A GRU that says which character comes after each."""
+    """A GRU that predicts the character after each character."""
 
     def __init__(self, symbols: int, embedded: int, hidden: int, dtype: torch.dtype) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Next(nn.Module):
 
 
 class ShortText(Text):
-    """A smaller model on little of the text."""
+    """A smaller model on a small part of the text."""
 
     epochs = 1
     length = 6
@@ -83,14 +83,14 @@ class ShortText(Text):
 
 
 class Speakers(Vowels):
-    """Japanese vowels on four ranks, at a rate that goes down linearly."""
+    """Japanese vowels on four ranks, at a rate that falls linearly."""
 
     ranks = 4
     rate_of = Task.rate_of
 
     @torch.no_grad()
     def measures(self, model: nn.Module) -> dict[str, float]:
-        """The error in percent."""
+        """Returns the error in percent, and the loss."""
         loss = nn.functional.cross_entropy(model(self.series, self.lengths), self.labels)
         return {"error": 100 * (1 - self.accuracy(model)), "loss": loss.item()}
 

@@ -1,7 +1,7 @@
-"""Partial training in virtual time: all ranks in one process, the order of events decided by the load alone.
+"""Partial training in virtual time. All ranks are in one process, and only the load determines the order of events.
 
-What lsched_offer, lsched_collect and lsched_model_sync promise, written a second time in as few lines as possible. The
-same seed gives the same numbers on every machine, so it is the oracle of the runs with real ranks.
+This is a second, short implementation of the semantics of lsched_offer, lsched_collect and lsched_model_sync. The same
+seed gives the same numbers on every machine, so it is the oracle for runs with real ranks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from libsched.torch._parameters import Parameters
 from policy import Outcome, Policy
 from tasks import Task
 
-COMMUNICATION = 2.0  # units that a round takes
+COMMUNICATION = 2.0  # duration of a round in units
 
 
 class Rank:
@@ -28,16 +28,16 @@ class Rank:
         self.parameters = Parameters(self.model.named_parameters())
         self.gradient, self.weights = self.parameters.vector(), self.parameters.vector()
         self.pending = self.parameters.vector()
-        self.calls: list[int] = []  # of what is pending
+        self.calls: list[int] = []  # calls whose gradients are pending
         self.step = 0
         self.seen = 0
         self.is_waiting = False
-        self.called: list[float] = []  # when
+        self.called: list[float] = []  # times of all calls
 
 
 class Twin:
     def __init__(self, task: Task, policy: Policy, unit: float) -> None:
-        """`unit`: seconds, as which a deadline takes the units of the load."""
+        """`unit` is the duration of a unit of the load in seconds. Deadlines are converted to units."""
         self.task, self.policy = task, policy
         self.ranks = [Rank(task) for _ in range(task.ranks)]
         self.results: list[torch.Tensor | None] = [None]  # by round
@@ -46,12 +46,12 @@ class Twin:
         found = re.fullmatch(r"deadline\((\d+|auto)\)", policy.activation)
         self._has_deadline = found is not None
         self._deadline = float(found[1]) * 1e-6 / unit if found and found[1] != "auto" else None
-        # Time, rank, and 0 for a call, or the step whose deadline it is.
+        # Time, rank, and 0 for a call. For a deadline the last number is its step.
         self._events = [(task.units(rank, 0), rank, 0) for rank in range(task.ranks)]
         self._draw()
 
     def _draw(self) -> None:
-        """The candidates of the open round, and how many of them have to call."""
+        """Draws the candidates of the open round, and sets how many of them must call."""
         all = list(range(self.task.ranks))
         name = self.policy.activation
         self._needed = len(all)
@@ -63,7 +63,7 @@ class Twin:
         elif found := re.fullmatch(r"quorum\((\d+)\)", name):
             self._needed = int(found[1])
         elif name != "full" and not self._has_deadline:
-            raise ValueError(f"the twin does not know {name}")
+            raise ValueError(f"the twin has no policy {name}")
 
     def run(self) -> Outcome:
         heapq.heapify(self._events)
@@ -73,7 +73,7 @@ class Twin:
                 self._call(now, rank)
             elif self.ranks[rank].is_waiting and step == self._open:
                 self._end_and_resume(now)
-        self._end_round(now)  # a flush: whatever is pending
+        self._end_round(now)  # a flush takes all that is pending
         for rank in self.ranks:
             self._deliver(rank)
         self.outcome.time = now
@@ -87,7 +87,7 @@ class Twin:
         return len(self.results)
 
     def _add_gradient(self, now: float, number: int) -> Rank:
-        """Makes a step's gradient and adds it to what is pending at the rank."""
+        """Computes the gradient of a step, and adds it to the pending gradients of the rank."""
         rank = self.ranks[number]
         rank.optimizer.zero_grad()
         self.task.loss(rank.model, number, rank.step).backward()
@@ -109,7 +109,9 @@ class Twin:
             heapq.heappush(self._events, (now + wait, number, rank.step))
 
     def _longest_wait(self, rank: Rank) -> float | None:
-        """None: until all have called. deadline(auto): a fifth of the median time between two of the last 64 calls."""
+        """Returns the longest wait of a rank. None: until all ranks have called.
+
+        For deadline(auto) it is a fifth of the median time between two of the last 64 calls."""
         if self._deadline is not None:
             return self._deadline
         last = rank.called[-65:]
@@ -157,7 +159,7 @@ class Twin:
             heapq.heappush(self._events, (now + self.task.units(number, step), number, 0))
 
     def _deliver(self, rank: Rank) -> None:
-        """Steps by the rounds that the rank has not seen, as its lag says."""
+        """Steps the optimizer by the rounds that the rank has not seen, according to its lag."""
         rounds = [i for i in range(rank.seen + 1, self._open) if self.results[i] is not None]
         rank.seen = self._open - 1
         if not rounds:
@@ -176,7 +178,7 @@ class Twin:
         rank.optimizer.step()
 
     def _average(self) -> None:
-        """Of the weights; what is pending is dropped."""
+        """Averages the weights. Drops all that is pending."""
         for rank in self.ranks:
             rank.weights.take_weights()
             rank.pending.flat.zero_()

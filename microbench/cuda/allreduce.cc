@@ -1,5 +1,5 @@
-// Allreduces over device memory: ours, and copies of the whole vector around ours over host memory, which is what
-// programs do without it. All ways of a size take turns over the same buffers.
+// Measures allreduces of device memory by libsched. Compares with programs that copy the whole vector to the host, run
+// an allreduce of host memory, and copy the result back. The variants of a size take turns over the same buffers.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_period = 64 * 1024;  ///< elements after which inputs are the same again
+constexpr std::uint64_t k_period = 64 * 1024;  ///< number of elements after which inputs repeat
 constexpr std::array<std::uint64_t, 4> k_segments{256 << 10, 1 << 20, 4 << 20, 8 << 20};
 constexpr std::uint64_t k_least_in_segments = 16 << 20;
 
-/// A vector of so many bytes: of floats where that is possible. Sums are whole and small, so exact in any order.
+/// A vector of this many bytes, of floats if possible. Sums are whole and small, so they are exact in any order.
 struct vector_kind {
   explicit vector_kind(std::uint64_t size)
       : bytes(size), is_float(size % sizeof(float) == 0), count(is_float ? size / sizeof(float) : size) {}
@@ -26,7 +26,8 @@ struct vector_kind {
   std::size_t element() const { return is_float ? sizeof(float) : 1; }
   lsched_dtype type() const { return is_float ? LSCHED_F32 : LSCHED_U8; }
 
-  /// What rank `r` gives, a period of it; or, of all `ranks`, the sum.
+  /// Returns a period of the sum of the inputs of `ranks` ranks from `first` on. For one rank it is the input of that
+  /// rank.
   std::vector<std::byte> period(int first, int ranks) const {
     std::vector<std::byte> made(std::min(count, k_period) * element());
     for (std::uint64_t i = 0; i < made.size() / element(); ++i) {
@@ -42,7 +43,7 @@ struct vector_kind {
   }
 };
 
-/// One size: buffers, schedules, and the ways over them.
+/// The buffers, schedules and variants of one size.
 class cell_of_size {
  public:
   cell_of_size(cuda_run& run, team& ranks, std::uint64_t bytes)
@@ -85,7 +86,7 @@ class cell_of_size {
             .reduction = LSCHED_SUM};
   }
 
-  /// nullptr: it cannot be made, and a line says why.
+  /// Creates a schedule. Returns nullptr if that fails, and prints the reason.
   lsched_schedule* create(const lsched_collective_desc& desc, const std::string& what) {
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = fresh_diagnostic();
@@ -98,7 +99,8 @@ class cell_of_size {
     return made;
   }
 
-  /// Whole copy down, our own allreduce over host memory, whole copy up.
+  /// Adds a variant that copies the whole vector to the host, runs libsched's allreduce of host memory, and copies the
+  /// result back.
   void add_naive(const char* name, std::byte* host) {
     lsched_schedule* const made = create(sum_of(host, host), name);
     if (made == nullptr) return;
@@ -133,7 +135,7 @@ class cell_of_size {
                      .round = std::move(round)});
   }
 
-  /// A round of it, of which all of the result must be right.
+  /// Runs a round, and checks the whole result.
   void check(shared_turns::way& each) {
     std::memset(pinned_.data(), 0xA5, kind_.bytes);
     on_.copy(output_.data(), pinned_.data(), kind_.bytes, stream_);
@@ -172,7 +174,7 @@ class cell_of_size {
   std::vector<shared_turns::way> ways_;
 };
 
-/// Host memory for that: two buffers of each rank's, and what messages are staged in.
+/// Returns true if the host has enough memory: two buffers for each rank, and staging memory for messages.
 bool fits(std::uint64_t bytes, int ranks) {
   const auto free_bytes =
       static_cast<std::uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
@@ -185,7 +187,7 @@ void measure_allreduce(cuda_run& run, team& ranks) {
   std::vector<std::uint64_t> sizes{1, 1024, 65536};
   if (!run.is_quick())
     sizes = {1, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30};
-  double s_per_byte = 0;  // of the last one
+  double s_per_byte = 0;  // of the previous size
   for (const std::uint64_t bytes : sizes) {
     const std::string what = "allreduce of " + size_text(bytes);
     const auto begin = clock::now();

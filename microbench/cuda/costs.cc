@@ -1,4 +1,4 @@
-// What calls of the driver cost, and how long it takes until one side sees what the other has done.
+// Measures the cost of calls of the driver, and the time until one side sees what the other side has done.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ constexpr std::size_t k_samples = 2000;
 constexpr double k_cell_seconds = 1;
 constexpr auto k_patience = std::chrono::seconds(5);
 
-/// Words that both sides see, and a kernel in which there is nothing to do.
+/// Words that host and device see, and a kernel that has nothing to do.
 struct bench_of_costs {
   explicit bench_of_costs(cuda_run& of)
       : run(of), on(of.on()), words(on, gpu_place::pinned, 4096), stream(on), event(on) {
@@ -25,11 +25,11 @@ struct bench_of_costs {
   void launch() const { on.launch(nothing, {}, stream); }
   std::uint64_t* word(std::size_t line) const { return words.as<std::uint64_t>() + 8 * line; }
 
-  /// Until the word holds that; how long since `from`.
+  /// Waits until the word holds this value or a larger one. Returns the time since `from` in µs.
   static double us_until(std::uint64_t* seen, std::uint64_t value, clock::time_point from) {
     const std::atomic_ref<std::uint64_t> at(*seen);
     while (at.load(std::memory_order_acquire) < value)
-      if (clock::now() - from > k_patience) throw failed("the device has not written for 5 s");
+      if (clock::now() - from > k_patience) throw failed("the device did not write within 5 s");
     return ns_between(from, clock::now()) / 1e3;
   }
 
@@ -39,7 +39,7 @@ struct bench_of_costs {
   gpu_memory words;
   gpu_stream stream;
   gpu_event event;
-  std::uint64_t number = 0;  ///< of the last value written to a word
+  std::uint64_t number = 0;  ///< last value that was written to a word
 };
 
 void add(bench_of_costs& it, const char* what, const std::function<double()>& job) {
@@ -80,7 +80,7 @@ void measure_words(bench_of_costs& it) {
     it.on.write(it.word(0), ++it.number, it.stream);
     return bench_of_costs::us_until(it.word(0), it.number, from);
   });
-  // The stream has come to its wait when the clock starts: it has had time for that.
+  // The sleep gives the stream time to reach its wait before the clock starts.
   add(it, "host_to_stream", [&] {
     const std::uint64_t next = ++it.number;
     it.on.wait_for(it.word(1), next, it.stream);
@@ -92,7 +92,7 @@ void measure_words(bench_of_costs& it) {
   });
 }
 
-/// What a host function tells a thread: when it ran, and that it did.
+/// The state that a host function shares with a thread: when the function ran, and when the thread woke.
 struct told {
   std::atomic<std::int64_t> ran_at{0};
   std::atomic<std::uint32_t> rings{0};
@@ -117,16 +117,16 @@ void sleep_until_rung(told& it) {
   }
 }
 
-/// Waits until it holds another number than zero, which it then does again. Answers the µs since `from` at that number.
+/// Waits until the mark is not zero, and resets it to zero. Returns the µs from `from` to the mark.
 double us_at(std::atomic<std::int64_t>& mark, std::int64_t from) {
   const auto begin = clock::now();
   std::int64_t at = 0;
   while ((at = mark.exchange(0, std::memory_order_acq_rel)) == 0)
-    if (clock::now() - begin > k_patience) throw failed("a host function has not run for 5 s");
+    if (clock::now() - begin > k_patience) throw failed("a host function did not run within 5 s");
   return static_cast<double>(at - from) / 1e3;
 }
 
-/// A thread that sleeps until it is rung, for as long as this lives.
+/// A thread that sleeps until it is woken, for the lifetime of this object.
 class sleeper {
  public:
   explicit sleeper(told& by) : by_(by), thread_([&by] { sleep_until_rung(by); }) {}
@@ -147,7 +147,7 @@ void measure_rings(bench_of_costs& it) {
   told to;
   const sleeper one(to);
   const auto ring_once = [&](std::int64_t& from) {
-    std::this_thread::sleep_for(std::chrono::microseconds(100));  // the sleeper sleeps
+    std::this_thread::sleep_for(std::chrono::microseconds(100));  // gives the sleeper time to fall asleep
     from = now_ns();
     it.on.expect(it.on.cuda().cuLaunchHostFunc(it.stream, ring, &to), "cuLaunchHostFunc");
   };
@@ -166,13 +166,13 @@ void measure_rings(bench_of_costs& it) {
   });
 }
 
-/// Memory that processes can share, as staging memory is.
+/// Returns the time to register memory that processes can share, as they share staging memory.
 double us_to_register(const gpu& on, std::uint64_t bytes, bool is_touched) {
   const int file = memfd_create("bench", MFD_CLOEXEC);
-  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) throw failed("no shared memory can be made");
+  if (file < 0 || ftruncate(file, static_cast<off_t>(bytes)) != 0) throw failed("cannot create shared memory");
   void* const begin = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);
-  if (begin == MAP_FAILED) throw failed("shared memory cannot be mapped");
+  if (begin == MAP_FAILED) throw failed("cannot map shared memory");
   if (is_touched) std::memset(begin, 1, bytes);
   CUresult answer = CUDA_SUCCESS;
   const double us = us_of([&] {

@@ -1,4 +1,4 @@
-// One part of `lsched bench cuda` while it runs: its GPU, its time, and where its results go.
+// A run of one part of `lsched bench cuda`: its GPU, its time limit, and its output.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace lsched::bench {
 
-/// Of samples in µs, or of any other unit.
+/// The distribution of samples, in µs or any other unit.
 struct tails {
   std::size_t samples = 0;
   double min = 0, median = 0, p99 = 0, max = 0;
 };
-/// By nearest rank: of fewer than 100 samples p99 is the slowest.
+/// Returns the distribution by nearest rank. With fewer than 100 samples, p99 is the slowest sample.
 inline tails tails_of(std::vector<double> all) {
   if (all.empty()) return {};
   std::ranges::sort(all);
@@ -26,7 +26,7 @@ inline tails tails_of(std::vector<double> all) {
   return {all.size(), all.front(), at(0.5), at(0.99), all.back()};
 }
 
-/// One way to spend a cell's time; a sample of whatever it measures.
+/// A variant of a cell. `sample` measures once.
 struct way {
   std::function<double()> sample;
   std::vector<double> samples{};
@@ -48,16 +48,16 @@ class cuda_run {
   bool is_over() const { return clock::now() >= end_; }
   double seconds_left() const { return std::chrono::duration<double>(end_ - clock::now()).count(); }
 
-  /// `full`, or so much as is tried where numbers mean nothing.
+  /// Returns `full`, or `quick` if the numbers need not mean anything.
   std::uint64_t choose(std::uint64_t full, std::uint64_t quick) const { return is_quick() ? quick : full; }
 
-  /// A line about something that was not measured.
+  /// Prints that something was not measured, and the reason.
   void leave_out(const std::string& what, const std::string& why) {
     out_.say("left out: %s (%s)", what.c_str(), why.c_str());
     write({{"kind", "left_out"}, {"part", options_.part}, {"what", what}, {"why", why}});
   }
 
-  /// Does a job unless time is over, or memory does not suffice: then it is left out.
+  /// Runs a job. If time is over or memory does not suffice, prints that the job was left out.
   template <class Job>
   void try_to(const std::string& what, const Job& job) {
     if (is_over()) return leave_out(what, "no time");
@@ -68,7 +68,7 @@ class cuda_run {
     }
   }
 
-  /// A line, and a row of the next table.
+  /// Adds a line, and a row to the next table.
   void add(const result& line) {
     write(line);
     rows_.push_back(line);
@@ -79,7 +79,7 @@ class cuda_run {
     rows_.clear();
   }
 
-  /// A cost in µs, by its distribution.
+  /// Adds a cost in µs with its distribution.
   void add_cost(const std::string& what, std::vector<double> us, double per = 1) {
     const tails it = tails_of(std::move(us));
     if (it.samples == 0) return leave_out(what, "no time");
@@ -92,7 +92,7 @@ class cuda_run {
          {"samples", it.samples}});
   }
 
-  /// A rate in GB/s: median, and the slowest and fastest repeat.
+  /// Adds a rate in GB/s to a line: the median, and the slowest and fastest sample.
   static void put_rate(result& line, std::vector<double> gb_per_s) {
     const tails it = tails_of(std::move(gb_per_s));
     line["gb_per_s"] = it.median;
@@ -101,7 +101,7 @@ class cuda_run {
     line["samples"] = it.samples;
   }
 
-  /// So many samples of a job, in µs, of which the first few are not counted; fewer if the cell's time is over.
+  /// Returns `number` samples of a job in µs, or fewer if the cell's time is over. The first three are dropped.
   template <class Job>
   std::vector<double> sample(std::size_t number, double cell_seconds, const Job& job) const {
     const auto cell_end = cell_end_of(cell_seconds);
@@ -111,7 +111,7 @@ class cuda_run {
     return all;
   }
 
-  /// Samples of all ways in turns, so that a slow phase of the machine hits all of them; one each at least.
+  /// Samples all variants in turn, at least once each, so that a slow phase of the machine affects all of them.
   void take_turns(std::vector<way>& ways, std::size_t number, double cell_seconds) const {
     const auto cell_end = cell_end_of(cell_seconds);
     do {
@@ -136,10 +136,10 @@ class cuda_run {
   std::vector<result> rows_;
 };
 
-/// GB/s.
+/// Returns GB/s.
 inline double rate_of(std::uint64_t bytes, double us) { return static_cast<double>(bytes) / us / 1e3; }
 
-// The parts; each prints its table.
+// The parts. Each part prints its table.
 void measure_machine(cuda_run& run);
 void measure_costs(cuda_run& run);
 void measure_kernels(cuda_run& run);

@@ -1,5 +1,5 @@
-// A GPU as benchmarks, and the examination of one, use it beside the library: its context with the library's kernels,
-// memory, streams and events, which end with their scope. What the driver refuses is thrown.
+// A GPU for benchmarks, independent of the library's own use of it: a context with the library's kernels, memory,
+// streams and events. They are freed at the end of their scope. Throws if the driver returns an error.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,40 @@
 
 namespace lsched::bench {
 
-/// There is no GPU that can be used; what() says why.
+/// No GPU can be used. what() has the reason.
 struct no_gpu : failed {
   using failed::failed;
 };
 
-/// There is not so much memory; what() names the call.
+/// The device has too little memory. what() names the call.
 struct no_gpu_memory : failed {
   using failed::failed;
 };
 
-/// Any thread; who calls the driver makes a cuda_scope of context() first.
+/// Any thread may call the functions. It must first create a cuda_scope of context().
 class gpu {
  public:
-  /// Loads kernels, which takes up to seconds. Throws `no_gpu`.
+  /// Loads the kernels, which may take seconds. Throws `no_gpu`.
   explicit gpu(std::int32_t number = 0);
 
   const cuda_driver& cuda() const { return in_->driver(); }
   const cuda_context& context() const { return *in_; }
-  /// Nothing that it takes says anything about a GPU: the driver is the one of the tests.
+  /// Returns true if the driver is the fake driver of the tests. Measurements then say nothing about a GPU.
   bool is_fake() const;
   int attribute(CUdevice_attribute which) const;
 
-  /// Throws `failed`, or `no_gpu_memory`, naming the call, unless the driver says that it was done.
+  /// Throws `failed` or `no_gpu_memory` with the name of the call unless the call succeeded.
   void expect(CUresult answer, const char* call) const;
 
-  /// Any two places, of the device or of the host.
+  /// Copies between any two places on the device or the host.
   void copy(void* to, const void* from, std::uint64_t bytes, CUstream in) const;
-  /// On the grid that the library would take; of two passes both.
+  /// Launches a kernel on the grid that the library would use. If it has two passes, launches both.
   void launch(const device_kernel& it, device_arguments with, CUstream in) const;
   void launch(const device_launch& it, CUstream in) const;
   void synchronise(CUstream stream) const;
-  /// The stream goes on once the word holds that much; and writes it.
+  /// Makes the stream wait until the word holds this value or a larger one.
   void wait_for(const std::uint64_t* word, std::uint64_t value, CUstream in) const;
+  /// Writes a word in the order of the stream.
   void write(std::uint64_t* word, std::uint64_t value, CUstream in) const;
 
  private:
@@ -57,7 +58,7 @@ CUdeviceptr address_of(const void* memory);
 
 enum class gpu_place : std::uint8_t { device, pinned };
 
-/// Memory of a device, or pinned memory of the host. Its end waits for the device.
+/// Memory of a device, or pinned memory of the host. The destructor waits for the device.
 class gpu_memory {
  public:
   gpu_memory(const gpu& on, gpu_place place, std::uint64_t bytes);
@@ -80,7 +81,7 @@ class gpu_memory {
   std::byte* begin_ = nullptr;
 };
 
-/// Of the lowest priority, as an application's are, or of the highest.
+/// A stream of default priority, as those of applications, or of the highest priority.
 class gpu_stream {
  public:
   explicit gpu_stream(const gpu& on, bool is_urgent = false);
@@ -94,7 +95,7 @@ class gpu_stream {
   CUstream it_ = nullptr;
 };
 
-/// Without timing.
+/// An event without timing.
 class gpu_event {
  public:
   explicit gpu_event(const gpu& on);

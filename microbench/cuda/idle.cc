@@ -1,5 +1,4 @@
-// Processor time of ranks that have a GPU and nothing to do: without rounds, and with one that a stream does not let
-// begin.
+// Measures the processor time of idle ranks that have a GPU: without a round, and with a round that waits for a stream.
 #include <atomic>
 #include <cstring>
 #include <thread>
@@ -10,7 +9,7 @@
 namespace lsched::bench {
 namespace {
 
-/// Of one process, in ms a second.
+/// Returns the processor time of this process in ms per second.
 double cpu_while_asleep(double seconds) {
   const double cpu = cpu_ms();
   const auto begin = clock::now();

@@ -1,5 +1,5 @@
-// The library's kernels beside copies of an operand, in turns. A cell's results have the bits of the host's kernels
-// before it is timed.
+// Measures the library's kernels and copies of an operand in turn. Before a cell is timed, its results are compared
+// with the bits of the host's kernels.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array k_types{dtype::f32, dtype::bf16, dtype::f16, dtype::f64};
 constexpr std::uint64_t k_group = k_dot_block * k_dot_group;
-constexpr std::uint64_t k_repeat = 2 * k_group;  ///< all counts are multiples of it
+constexpr std::uint64_t k_repeat = 2 * k_group;  ///< all counts are multiples of this number
 constexpr std::uint64_t k_divisor = 3;
 constexpr double k_x = 0.75, k_y = 1.0 / 3;
 
@@ -22,14 +22,14 @@ enum class task : std::uint8_t { sum, convert, dots, scaled_add, divide };
 constexpr std::array k_tasks{task::sum, task::convert, task::dots, task::scaled_add, task::divide};
 constexpr std::array k_task_names{"sum", "convert", "dots", "scaled_add", "divide"};
 
-/// What a conversion makes of a type: the one that is half as long, or twice.
+/// Returns the type of the results. Conversions halve or double the size of a type.
 dtype result_type(task what, dtype type) {
   if (what == task::dots) return dtype::f64;
   if (what != task::convert) return type;
   return type == dtype::f64 ? dtype::f32 : type == dtype::f32 ? dtype::bf16 : dtype::f32;
 }
 
-/// That are read and written for an element.
+/// Returns the bytes that are read and written per element.
 std::uint64_t bytes_of_element(task what, dtype type) {
   const std::uint64_t in = size_of(type), out = size_of(result_type(what, type));
   if (what == task::dots) return 2 * in;
@@ -47,7 +47,7 @@ device_kernel kernel_of(task what, dtype type) {
   return find_device_kernel(kernel::sum, type).value();
 }
 
-/// Elements of both operands, over and over: so what must come out is known from a few.
+/// The elements of both operands, which repeat after a period, so that a period determines the expected results.
 struct content {
   explicit content(dtype of) : type(of), a(k_repeat * size_of(of)), b(a.size()) {
     std::mt19937 draw(7);
@@ -61,7 +61,7 @@ struct content {
   std::vector<std::byte> a, b;
 };
 
-/// The order of sums is that of whole vectors (ops/adasum/adasum.h): group after group.
+/// Adds up group after group, in the order of whole vectors (ops/adasum/adasum.h).
 std::vector<std::byte> expected_dots(const content& of, std::uint64_t count) {
   const std::size_t group_bytes = k_group * size_of(of.type);
   std::array<std::array<double, k_dot_sums>, k_repeat / k_group> groups{};
@@ -75,7 +75,7 @@ std::vector<std::byte> expected_dots(const content& of, std::uint64_t count) {
   return bits;
 }
 
-/// A period of results.
+/// Returns a period of the expected results.
 std::vector<std::byte> expected(task what, const content& of, std::uint64_t count) {
   if (what == task::dots) return expected_dots(of, count);
   std::vector<std::byte> made(k_repeat * size_of(result_type(what, of.type)));
@@ -87,7 +87,7 @@ std::vector<std::byte> expected(task what, const content& of, std::uint64_t coun
   return made;
 }
 
-/// Operands and results of one type and count.
+/// The operands and results of one type and count.
 class cells {
  public:
   cells(cuda_run& run, const content& of, std::uint64_t count)
@@ -97,7 +97,7 @@ class cells {
         count_(count),
         a_(on_, gpu_place::device, count * size_of(of.type)),
         b_(on_, gpu_place::device, a_.bytes()),
-        c_(on_, gpu_place::device, std::max<std::uint64_t>(2 * a_.bytes(), 64)),  // no conversion makes more of it
+        c_(on_, gpu_place::device, std::max<std::uint64_t>(2 * a_.bytes(), 64)),  // no result of a conversion is larger
         workspace_(on_, gpu_place::device, kernel_of(task::dots, of.type).workspace_bytes(count)),
         stream_(on_) {
     bring(of.a, a_.data());
@@ -157,7 +157,7 @@ class cells {
     on_.synchronise(stream_);
   }
 
-  /// Periods at the begin and at the end that differ.
+  /// Returns the number of wrong periods, of the first and the last.
   std::uint64_t count_wrong(task what) {
     launch(what, 1);
     const std::vector<std::byte> wanted = expected(what, of_, count_);

@@ -1,4 +1,4 @@
-// What the GPU is, and how fast it moves bytes: the ceilings that everything else is held against.
+// Describes the GPU, and measures how fast it moves bytes. These ceilings are the reference for all other numbers.
 #include <algorithm>
 #include <array>
 
@@ -17,13 +17,13 @@ void add_machine(cuda_run& run) {
               {"driver", on.cuda().version},
               {"memory_operations", on.attribute(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) != 0}};
   run.out().say("%s, driver %d%s", on.context().name().c_str(), on.cuda().version,
-                on.is_fake() ? ", FAKE: no number below says anything about a GPU" : "");
+                on.is_fake() ? ", FAKE: the numbers below are not those of a GPU" : "");
   run.add(line);
   run.print({column("GPU", "gpu"), column("SMs", "sms"), column("copy engines", "copy_engines"),
              column("driver", "driver"), column("streams wait", "memory_operations")});
 }
 
-/// Copies of so many bytes, of which several are under way at a time.
+/// Copies of this many bytes, several of which are in flight at a time.
 class ceilings {
  public:
   ceilings(const gpu& on, std::uint64_t bytes)
@@ -36,7 +36,7 @@ class ceilings {
         sums_(on_, gpu_place::device, 64),
         workspace_(on_, gpu_place::device, dots_.workspace_bytes(bytes / sizeof(float))),
         streams_{gpu_stream(on_), gpu_stream(on_)} {
-    // What was never written may be one page, mapped everywhere.
+    // Pages that were never written might all be mapped to a single page.
     std::fill_n(host_in_.data(), bytes, std::byte{1});
     std::fill_n(host_out_.data(), bytes, std::byte{1});
     on_.copy(near_.data(), host_in_.data(), bytes, streams_[0]);
@@ -59,7 +59,7 @@ class ceilings {
       on_.copy(other_.data(), host_in_.data(), bytes_, streams_[1]);
     });
   }
-  /// By the kernel that writes next to nothing: sums of products of two vectors, a half of these bytes each.
+  /// Reads by the kernel that writes almost nothing: sums of products of two vectors, each with half of the bytes.
   double read() {
     const std::uint64_t count = bytes_ / 2 / sizeof(float);
     const auto* floats = near_.as<float>();

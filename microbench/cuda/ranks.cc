@@ -37,7 +37,7 @@ void shared_turns::take(std::vector<way>& ways, std::size_t rounds, double cell_
   for (way& each : ways) {
     each.us = ranks_.combine(each.us, LSCHED_MAX);
     const auto number = static_cast<double>(each.us.size());
-    // Ranks of one process have one account.
+    // Ranks of one process share one account of processor time.
     each.cpu_ms = ranks_.combine(each.cpu_ms, run_.options().as_threads ? LSCHED_MAX : LSCHED_SUM) / number;
     each.wrong = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(each.wrong), LSCHED_SUM));
   }
@@ -63,7 +63,7 @@ int say(const std::exception& why, int status) {
   return status;
 }
 
-/// Each rank a thread. One that fails ends the process: the others would wait for it.
+/// Runs each rank as a thread. If a rank fails, the process ends, because the other ranks would wait for it.
 int run_threads(const cuda_options& options) {
   const auto size = static_cast<std::size_t>(options.ranks);
   std::vector<lsched_world*> worlds(size);

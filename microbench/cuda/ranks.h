@@ -1,4 +1,4 @@
-// A rank of the parts of `lsched bench cuda` that have ranks: a process, or a thread.
+// A rank of those parts of `lsched bench cuda` that have ranks: a process or a thread.
 #pragma once
 
 #include <vector>
@@ -7,24 +7,24 @@
 
 namespace lsched::bench {
 
-/// Attaches the first device. Throws `no_gpu` where that is unsupported.
+/// Attaches the first device. Throws `no_gpu` if that is unsupported.
 void attach_device(lsched_world* world);
 
-/// Takes turns of ways that all ranks take part in: a sample is the time of the slowest rank. Rank 0's clock decides.
+/// Runs variants in turn on all ranks. A sample is the time of the slowest rank. Rank 0's clock determines the end.
 /// Collective.
 class shared_turns {
  public:
   struct way {
-    result keys;                   ///< of its line
+    result keys;                   ///< keys of the line
     std::function<void()> round;   ///< collective
-    std::function<void()> open{};  ///< before it, not timed
-    std::vector<double> us{};      ///< by round, this rank's; of all ranks, the slowest's, in the end
-    double cpu_ms = 0;             ///< of this process, in all rounds
+    std::function<void()> open{};  ///< called before each round, not timed
+    std::vector<double> us{};      ///< times of this rank by round; at the end, of the slowest rank
+    double cpu_ms = 0;             ///< processor time of this process in all rounds; at the end, of all ranks per round
     std::uint64_t wrong = 0;       ///< ranks with wrong results
   };
   shared_turns(cuda_run& run, team& ranks) : run_(run), ranks_(ranks) {}
 
-  /// So many rounds of each, fewer if time is over, but three.
+  /// Runs `rounds` rounds of each variant, or fewer if time is over, but at least three.
   void take(std::vector<way>& ways, std::size_t rounds, double cell_seconds);
 
  private:
@@ -34,7 +34,7 @@ class shared_turns {
   team& ranks_;
 };
 
-// The parts, by each rank. Collective.
+// The parts. Each rank calls them. Collective.
 void measure_allreduce(cuda_run& run, team& ranks);
 void measure_streams(cuda_run& run, team& ranks);
 void measure_idle(cuda_run& run, team& ranks);

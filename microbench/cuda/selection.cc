@@ -1,6 +1,7 @@
-// What a sparse allreduce leaves to a device: to find the k largest elements of a residual and bring them to the host
-// as a list; the pass that adds the gradient, which finds the first bits; and to settle a round. Beside the least time
-// in which as many bytes are copied.
+// Measures the work that a sparse allreduce does on a device, compared with copies of as many bytes:
+//  - select: find the k largest elements of a residual, and bring them to the host as a list
+//  - accumulate and select: also add the gradient, in the pass that finds the first bits
+//  - settle: end a round
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -13,7 +14,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_most_checked = 1 << 24;  ///< elements of which the host selects, too
+constexpr std::uint64_t k_most_checked = 1 << 24;  ///< largest number of elements that the host selects from, too
 
 class selection_cells {
  public:
@@ -36,7 +37,8 @@ class selection_cells {
   void measure() {
     const std::uint64_t wrong = count_wrong(), element = size_of(type_), wide = size_of(residual_of(type_));
     const std::uint64_t items = k_ * item_size(type_);
-    // A pass for every 11 bits of magnitudes, and two; a gradient is read, and the residual written, beside the first.
+    // There is a pass for every 11 bits of magnitudes, and two more. The first pass also reads the gradient and writes
+    // the residual.
     const std::uint64_t passes = (8 * element - 1 + 10) / 11 + 2;
     measure("select", passes * wide * count_ + items, wrong,
             [this] { launch(launches_of(selection(false), space())); });
@@ -75,7 +77,7 @@ class selection_cells {
     on_.synchronise(stream_);
   }
 
-  /// Normal numbers, the same every few million elements, so that it does not take long.
+  /// Fills the residual with normal numbers, which repeat every few million elements to save time.
   void fill() {
     numbers_.resize(std::min<std::uint64_t>(count_, 1 << 22) * size_of(residual_of(type_)));
     std::mt19937 draw(5);
@@ -89,7 +91,8 @@ class selection_cells {
         launches_of(sparse_settlement{.type = type_, .update = gradient_.data(), .count = count_, .clears_all = true}));
   }
 
-  /// Items that are not the host's, or how many are too few of a vector that is too long for the host.
+  /// Compares the items with those of the host. If the vector is too long for the host, only checks their number.
+  /// Returns 1 if they are wrong.
   std::uint64_t count_wrong() const {
     launch(launches_of(selection(false), space()));
     const std::uint64_t found = *found_.as<std::uint64_t>();
@@ -122,7 +125,7 @@ class selection_cells {
     run_.add(line);
   }
 
-  /// Half of the residual onto the other half.
+  /// Copies one half of the residual to the other half.
   void copy() const {
     on_.copy(residual_.data(), residual_.data() + residual_.bytes() / 2, residual_.bytes() / 2, stream_);
     on_.synchronise(stream_);

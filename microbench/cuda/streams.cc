@@ -1,5 +1,5 @@
-// A round in the order of a stream: a kernel, the round, a kernel. Beside it what a program does without that, which
-// waits in the host twice; and how long the host is kept by the two calls.
+// Measures a round in the order of a stream: a kernel, the round, a kernel. Compares with a program that waits on the
+// host twice instead. Also measures how long the two calls keep the host.
 #include <cstring>
 
 #include "bindings/c/lsched_cuda.h"
@@ -44,8 +44,9 @@ class stream_cell {
   }
 
  private:
-  /// 2 on every rank, whatever was there; and behind the round, one more than the sum.
+  /// Sets the input to 2 on every rank.
   void before() { add(ones_, ones_, input_); }
+  /// Adds one to the sum after the round.
   void behind() { add(output_, ones_, output_); }
   void add(const gpu_memory& a, const gpu_memory& b, const gpu_memory& c) {
     on_.launch(kernel_, {.a = a.data(), .b = b.data(), .c = c.data(), .count = count_}, stream_);
@@ -99,7 +100,7 @@ class stream_cell {
     run_.add(line);
   }
 
-  /// This rank's alone: it is rank 0 that reports.
+  /// Adds the times of this rank alone, because only rank 0 reports.
   void add_host_times(const char* call, const std::vector<double>& all) {
     const tails us = tails_of(all);
     result line = common();

@@ -1,5 +1,6 @@
-// What comes before the first round, and between rounds that use other memory: writing and compiling a rank's schedule,
-// and binding a committed schedule to new buffers. Neither talks to anybody; the exchange of a commit is not in it.
+// Measures the work before the first round: generating and compiling the schedule of a rank. Also measures the work
+// between rounds with different memory: binding a committed schedule to other buffers. Both are local. The exchange of
+// a commit is not measured.
 #include <algorithm>
 #include <array>
 
@@ -11,9 +12,9 @@ namespace {
 
 constexpr rank k_ranks = 64;
 constexpr std::uint64_t k_count = 262144;  // floats
-constexpr std::uint64_t k_rounds = 1000;   // of each
+constexpr std::uint64_t k_rounds = 1000;   // for each measurement
 
-/// Microseconds.
+/// Returns the durations in microseconds, without a warm-up.
 template <class Job>
 summary measure(Job&& job) {
   std::vector<double> us;
@@ -22,7 +23,7 @@ summary measure(Job&& job) {
   return summarise(std::move(us));
 }
 
-/// The slowest of a first, a middle and the last rank.
+/// Measures three ranks, and reports the slowest.
 void measure_schedules(const algorithm& how, reporter& out) {
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   summary slowest;
@@ -52,7 +53,7 @@ void measure_rebind(reporter& out) {
   std::vector<float> output(k_count);
   schedule_handle schedule = make_allreduce(runtime.get(), inputs[0].data(), output.data(), k_count);
   std::size_t turn = 0;
-  constexpr int k_batch = 100;  // a clock read takes as long as a few
+  constexpr int k_batch = 100;  // because a clock read takes as long as a few rebinds
   const summary us = measure([&] {
     for (int i = 0; i < k_batch; ++i) {
       const void* in = inputs[++turn % 2].data();
@@ -75,7 +76,7 @@ void measure_commit(reporter& out) {
              column("p95", "us_p95", 3)});
   out.say(
       "Generating and compiling one rank's schedule, the slowest of three ranks; medians. rebind: new buffers for a "
-      "committed one.");
+      "committed schedule.");
 }
 
 }  // namespace lsched::bench

@@ -1,4 +1,4 @@
-// The parts of `lsched bench engine`: what takes time in one process. Each prints its table and its JSON lines.
+// The parts of `lsched bench engine`, which measure work inside one process. Each part prints its table and JSON lines.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,23 @@ struct runtime_closer {
 };
 using runtime_handle = std::unique_ptr<lsched_world, runtime_closer>;
 
-/// A world of this thread alone.
+/// Opens a world with this thread as the only rank.
 runtime_handle open_world_of_one(const lsched_config* config = nullptr);
 
-/// Time per op of schedules without communication, beside oneTBB's flow graph, and of an allreduce of eight ranks in
-/// one thread.
+/// Measures the time per op of schedules without communication, compared with oneTBB's flow graph, and of an allreduce
+/// of eight ranks in one thread.
 void measure_graphs(reporter& out);
 
-/// Time to generate and compile an allreduce's schedules, and to bind one to other buffers.
+/// Measures the time to generate and compile the schedules of an allreduce, and to bind a schedule to other buffers.
 void measure_commit(reporter& out);
 
-/// One large reduction, inline and on a oneTBB worker.
+/// Measures one large reduction, inline and with a oneTBB worker.
 void measure_lane(reporter& out);
 
-/// Kernels that pass over vectors, beside what memory and arithmetic allow.
+/// Measures the kernels that pass over vectors, compared with the limits of memory and arithmetic.
 void measure_kernels(double cell_seconds, reporter& out);
 
-/// What two cores can do with memory between them: the floors of collectives of two ranks.
+/// Measures the limits of two cores that share memory, which are lower bounds for collectives of two ranks.
 void measure_limits(reporter& out);
 
 }  // namespace lsched::bench

@@ -1,7 +1,7 @@
-// Time per op of the engine alone: 1024 ops that do nothing, one rank, through the public interface. A round
-// is started, fired, stamped and published, as in any other schedule. oneTBB's flow graph runs the same two
-// graphs beside it. And time per op of rounds that talk: an allreduce of eight ranks in one thread, which serves them
-// in turns.
+// Measures the time per op of the engine alone: 1024 ops that do nothing, on one rank, through the public interface. As
+// in any other schedule, a round is started, fired, stamped and published. oneTBB's flow graph runs the same two graphs
+// for comparison. Also measures the time per op of rounds with communication: an allreduce of eight ranks in one
+// thread, which serves the ranks in turn.
 //
 //     chain   0 → 1 → 2 → … → 1023              every op waits for one
 //     fan     0 → {1 … 1022} → 1023             one op releases many, one op waits for many
@@ -24,10 +24,9 @@ namespace {
 constexpr std::size_t k_ops = 1024;
 constexpr double k_cell_ms = 300;
 
-/// The two graphs that are measured.
 enum class graph_kind {
-  chain,  ///< each op waits for the one before
-  fan     ///< the first, then all but two side by side, then the last
+  chain,  ///< each op waits for the previous op
+  fan     ///< the first op, then all but two in parallel, then the last op
 };
 
 schedule_handle make_schedule(lsched_world* runtime, graph_kind kind) {
@@ -58,8 +57,8 @@ namespace flow = oneapi::tbb::flow;
 using plain_node = flow::continue_node<flow::continue_msg>;
 using light_node = flow::continue_node<flow::continue_msg, flow::lightweight>;
 
-/// oneTBB's flow graph of the same ops. A node costs nothing but the library: its body answers an empty message. Only
-/// the last one counts, for the check.
+/// A flow graph of oneTBB with the same ops. The body of a node returns an empty message, so only the library takes
+/// time. The last node counts, for the check.
 template <class Node>
 class flow_graph {
  public:
@@ -69,7 +68,7 @@ class flow_graph {
       for (std::size_t i = 0; i + 1 < k_ops; ++i)
         nodes_.emplace_back(*graph_, [](const flow::continue_msg& message) { return message; });
       nodes_.emplace_back(*graph_, [this](const flow::continue_msg& message) {
-        ends_.fetch_add(1, std::memory_order_relaxed);  // read after wait_for_all, which orders it
+        ends_.fetch_add(1, std::memory_order_relaxed);  // relaxed, because wait_for_all orders it before reads
         return message;
       });
       for (std::size_t i = 1; i < k_ops; ++i) {
@@ -88,7 +87,7 @@ class flow_graph {
     });
   }
 
-  /// All nodes once.
+  /// Runs all nodes once.
   void run() {
     arena_.execute([this] {
       nodes_.front().try_put(flow::continue_msg());
@@ -96,7 +95,7 @@ class flow_graph {
     });
   }
 
-  /// How often nodes have run.
+  /// Returns the number of nodes that have run.
   std::uint64_t fired() const { return ends_.load() * k_ops; }
 
  private:
@@ -108,15 +107,15 @@ class flow_graph {
 
 #endif
 
-/// Adds a way to run a graph. In each block it has to show that it fired every op of every round.
+/// Adds a cell that runs a graph. Each block checks that every op of every round has been fired.
 void add(std::vector<cell>& cells, const char* impl, const std::string& variant, std::uint64_t ops,
          const std::function<void()>& run, const std::function<std::uint64_t()>& fired) {
-  const auto left = std::make_shared<std::uint64_t>();  // what has not been fired yet, modulo 2^64
+  const auto left = std::make_shared<std::uint64_t>();  // ops that have not been fired yet, modulo 2^64
   cell& made = cells.emplace_back(cell{.keys = {{"impl", impl}, {"variant", variant}, {"ops", ops}}, .run = run});
   made.open = [=] { *left = 0 - fired(); };
   made.after_round = [=] { *left -= ops; };
   made.close = [=, name = std::string(impl)] {
-    if (*left + fired() != 0) throw failed(name + " fired other ops than it was asked for");
+    if (*left + fired() != 0) throw failed(name + " fired a wrong number of ops");
   };
 }
 
@@ -137,7 +136,7 @@ void measure(std::vector<cell>& cells, team& alone, const std::string& name, rep
 
 void measure_graph(graph_kind kind, team& alone, reporter& out) {
   const char* name = kind == graph_kind::chain ? "chain" : "fan";
-  const runtime_handle runtime = open_world_of_one();  // of its own: a team's barriers are ops, too
+  const runtime_handle runtime = open_world_of_one();  // a separate world, because barriers of a team are ops too
   auto schedule = make_schedule(runtime.get(), kind);
   const auto fired = [&] { return ops_fired(runtime.get()); };
   std::vector<cell> cells;
@@ -159,7 +158,7 @@ void measure_graph(graph_kind kind, team& alone, reporter& out) {
   close(std::move(schedule));
 }
 
-// --- rounds that talk --------------------------------------------------------------------------------------
+// --- rounds with communication -----------------------------------------------------------------------------
 
 /// Ranks of this process that one thread serves.
 class crowd {
@@ -176,7 +175,7 @@ class crowd {
     for (lsched_world* runtime : runtimes_) (void)lsched_world_close(runtime);
   }
 
-  /// An allreduce of one float of every rank. Creating waits for the other ranks: a thread for each.
+  /// Creates an allreduce of one float per rank. Each rank has a thread, because a create waits for the other ranks.
   void commit(const char* algorithm) {
     std::vector<lsched_schedule*> made(runtimes_.size());
     std::vector<std::thread> creators;
@@ -246,8 +245,8 @@ void measure_graphs(reporter& out) {
   out.print({column("graph", "what"), column("", "impl"), column("how", "variant"), column("ns per op", "ns_per_op", 1),
              column("p95", "p95_ns_per_op", 1)});
   out.say(
-      "chain, fan: %zu ops that do nothing. allreduce: 4 B, 8 ranks, all served by this thread; messages, arithmetic, "
-      "starts and polls are inside. Medians.",
+      "chain, fan: %zu ops that do nothing. allreduce: 4 B, 8 ranks, all driven by this thread, including messages, "
+      "arithmetic, starts and polls. Medians.",
       k_ops);
 #if !LSCHED_HAVE_TBB
   out.say("oneTBB rows: none, oneTBB is not in this build");

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <memory>
 
-#include "microbench/baselines/merge_add.h"
+#include "collectives/baselines/merge_add.h"
 #include "microbench/harness.h"
 #include "ops/adasum/adasum.h"
 #include "ops/sparse/sparse.h"
@@ -22,7 +22,7 @@ std::size_t cache_bytes(int name, std::size_t otherwise) {
   return bytes > 0 ? static_cast<std::size_t>(bytes) : otherwise;
 }
 
-/// A cache line, as wide as the registers of the target that a clone of a loop is made for.
+/// A cache line. The compiler uses the vector registers of each target for which it clones a function.
 using line [[gnu::vector_size(k_line), gnu::may_alias]] = std::uint64_t;
 
 /// Reads all streams.
@@ -40,7 +40,7 @@ void read_streams(const void* const* x, std::size_t inputs, std::size_t bytes) {
   keep(&a);
 }
 
-/// Reads all streams, and writes one.
+/// Reads all streams, and writes one stream.
 #if defined(__x86_64__)
 [[gnu::target_clones("default", "avx2", "avx512f")]]
 #endif
@@ -58,14 +58,14 @@ void mix_streams(const void* const* x, std::size_t inputs, void* to, std::size_t
   keep(to);
 }
 
-/// The magnitude that a share `density` of normally distributed numbers reaches.
+/// Returns the magnitude that a fraction `density` of normally distributed numbers reaches.
 double normal_threshold(double density) {
   double low = 0, high = 40;
   for (int i = 0; i < 60; ++i) (std::erfc((low + high) / 2 / std::sqrt(2)) > density ? low : high) = (low + high) / 2;
   return low;
 }
 
-/// Normally distributed numbers from a table, with random last bits.
+/// Writes normally distributed numbers from a table, with random low bits.
 template <class Number>
 void fill_normal(std::byte* to, std::size_t bytes) {
   static constexpr std::size_t k_size = std::size_t{1} << 16;
@@ -89,7 +89,8 @@ void fill_normal(std::byte* to, std::size_t bytes) {
   }
 }
 
-/// A list of so many items, whose indices lie at random distances, 1 / density on average. The seed tells lists apart.
+/// Writes a list of `count` items. Distances between indices are random, 1 / density on average. Seeds give different
+/// lists.
 void fill_list(std::byte* to, dtype type, std::size_t count, double density, std::uint64_t seed) {
   const std::uint64_t one = type == dtype::f64    ? 0x3FF0000000000000U
                             : type == dtype::f32  ? 0x3F800000U
@@ -106,7 +107,7 @@ void fill_list(std::byte* to, dtype type, std::size_t count, double density, std
   }
 }
 
-/// Passes over a residual.
+/// Returns a cell of a kernel that passes over a residual.
 kernel_cell over_residual(kernel_memory& in, dtype type, const level& place,
                           const std::function<void(const std::byte* residual, std::size_t count)>& run) {
   const std::size_t unit = size_of(residual_of(type)), count = place.window / unit, pieces = place.bytes / place.window;
@@ -125,7 +126,7 @@ kernel_cell select_cell(kernel_memory& in, dtype type, double density, const lev
   return over_residual(
       in, type, place,
       [=, &in, run = sparse_kernels_of(type).accumulate_select](const std::byte* residual, std::size_t count) {
-        // Without a gradient a residual is only read.
+        // Without a gradient the kernel only reads the residual.
         run({const_cast<std::byte*>(residual), nullptr, 1, count, 0}, range, in.items.data(), count / 4);
       });
 }
@@ -134,14 +135,14 @@ kernel_cell exact_kth_cell(kernel_memory& in, dtype type, double density, const 
   const auto hint = std::make_shared<top_k_hint>();
   return over_residual(
       in, type, place, [=, &in, run = sparse_kernels_of(type).top_k](const std::byte* residual, std::size_t count) {
-        // Without a gradient a residual is only read.
+        // Without a gradient the kernel only reads the residual.
         const accumulation from{const_cast<std::byte*>(residual), nullptr, 1, count, 0};
         const auto k = static_cast<std::size_t>(static_cast<double>(count) * density);
         run(from, std::max<std::size_t>(k, 1), nan_policy::propagate, in.items.data(), count / 4, *hint);
       });
 }
 
-/// The lists of a piece lie behind each other, so that a loop can copy both.
+/// The two lists of a piece are adjacent, so that a loop can copy both.
 kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const std::size_t bytes = place.window / 4 / k_line * k_line, count = bytes / item_size(type);
   const std::size_t pieces = std::max<std::size_t>(1, place.bytes / place.window * 2 / 3);
@@ -162,7 +163,7 @@ kernel_cell merge_add_cell(kernel_memory& in, dtype type, double density, const 
 kernel_cell scatter_add_cell(kernel_memory& in, dtype type, double density, const level& place) {
   const std::size_t region = place.window / size_of(residual_of(type));
   const std::size_t pieces = std::max<std::size_t>(1, place.bytes / place.window / 3);
-  // A list ends before its region does.
+  // A list ends before its region ends.
   const auto count = static_cast<std::size_t>(static_cast<double>(region) * density * 0.9);
   const std::size_t bytes = (count * item_size(type) / k_line + 1) * k_line;
   std::byte* const lists = in.inputs.stream(0, 0);
@@ -194,7 +195,8 @@ kernel_cell scatter_add_cell(kernel_memory& in, dtype type, double density, cons
 
 using dense_pass = std::function<void(const void* const* x, void* c, std::size_t count)>;
 
-/// Two inputs, and an output but of dot_norms. Each piece takes up where the one before it ended.
+/// Returns a cell with two inputs and, except for dot_norms, an output. Each piece begins where the previous piece
+/// ended.
 kernel_cell dense_cell(kernel_memory& in, dtype type, const level& place, bool writes, const dense_pass& run) {
   constexpr std::size_t k_block = k_lines * k_line;
   const std::size_t streams = k_most_inputs + (writes ? 1 : 0);
@@ -264,7 +266,7 @@ std::array<level, 4> memory_levels() {
 
 arena::arena(std::size_t bytes) : bytes_(bytes + k_most_inputs * 2 * k_page) {
   void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) throw failed("no memory for vectors that no cache holds");
+  if (mapped == MAP_FAILED) throw failed("no memory for vectors that are larger than the caches");
   start_ = static_cast<std::byte*>(mapped);
   std::uint64_t state = 1;
   for (std::size_t i = 0; i < bytes_; i += sizeof state) {

@@ -1,10 +1,10 @@
-// The kernels of ops/ that pass over vectors, beside the best that this machine can do with the same bytes: bytes read
-// and written per second by one thread, from each level of the memory hierarchy.
+// Measures the kernels of ops/ that pass over vectors, and the limit of this machine for the same bytes. The results
+// are bytes read and written per second by one thread, in each level of the memory hierarchy.
 //
-// A kernel's limit is the lower of two rates that are measured in turns with it. `streams`: a loop that reads (and,
-// where the kernel does, writes) as many streams of as many bytes, with next to no arithmetic. `in L1`: the kernel
-// itself on data that stay in the first level, so that its conversions and multiply-adds are all that takes time. The
-// best of many short samples counts, since others use this machine too.
+// The limit of a kernel is the lower of two rates that are measured in turn with it. `streams` is a loop that reads
+// (and writes, if the kernel does) the same number of streams of the same size, with almost no arithmetic. `in L1` is
+// the kernel itself on data that stay in the L1 cache, so that only its conversions and multiply-adds take time. The
+// best of many short samples counts, because other programs use the machine too.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -20,15 +20,16 @@ namespace {
 
 constexpr std::array k_types{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
-/// The pieces of a cell in turn, each as often as makes a sample.
+/// Runs the pieces of a cell in turn, each often enough for a sample.
 class samples {
  public:
   explicit samples(kernel_cell cell)
       : cell_(std::move(cell)),
         repeats_(std::max<std::size_t>(1, k_least_bytes / std::max<std::size_t>(cell_.bytes, 1))) {}
 
-  /// Seconds.
+  /// Returns the seconds of a sample of the kernel.
   double of_kernel() { return sample(cell_.kernel); }
+  /// Returns the rate in GB/s of a sample of this duration.
   double of_loop() { return sample(cell_.loop); }
   double rate(double seconds) const { return static_cast<double>(cell_.bytes * repeats_) / seconds / 1e9; }
 
@@ -65,7 +66,7 @@ class bench_of_kernels {
 
   std::span<const level> measured_levels() const { return std::span(levels_).subspan(1); }
 
-  /// The three ways to take a sample take turns; the best of each counts.
+  /// Measures kernel, loop and kernel in L1 in turn. The best sample of each counts.
   rates measure(const kernel_kind& kind, dtype type, double density, const level& place) {
     samples here(kind.cell_of(memory_, type, density, place));
     samples first(kind.cell_of(small_memory_, type, density, levels_.front()));
@@ -81,7 +82,7 @@ class bench_of_kernels {
     return {here.rate(of_kernel), here.rate(of_loop), first.rate(of_first)};
   }
 
-  /// Throws `failed` unless a dense kernel gives the bits that the worst target has.
+  /// Throws `failed` unless a dense kernel gives the same bits on the best and on the lowest target.
   void check(const kernel_kind& kind, dtype type) {
     std::array<std::vector<std::byte>, 2> results;
     for (std::vector<std::byte>& bits : results) {
@@ -95,7 +96,7 @@ class bench_of_kernels {
       force_simd_target(simd_target_at(last));
     }
     force_simd_target("");
-    if (results[0] != results[1]) throw failed(std::string(kind.name) + " gives other bits by another target");
+    if (results[0] != results[1]) throw failed(std::string(kind.name) + " gives other bits with another SIMD target");
   }
 
  private:

@@ -1,5 +1,5 @@
-// Time of one reduction c = a + b of floats: inline, and on oneTBB workers beside the thread that waits. Sides take
-// turns; every side's result is checked.
+// Measures one reduction c = a + b of floats, inline and with oneTBB workers in addition to the thread that waits. The
+// two variants take turns, and the result of each is checked.
 #include <algorithm>
 #include <array>
 #include "microbench/engine/engine_parts.h"
@@ -13,7 +13,7 @@ constexpr std::array<std::uint64_t, 6> k_sizes{262144,  524288,   1048576,
                                                4194304, 16777216, 67108864};  // bytes of one operand
 constexpr std::int32_t k_workers = 1;
 
-/// The operands, and one side's target and world.
+/// The operands of the reduction.
 struct operands {
   explicit operands(std::size_t count) : a(count), b(count) {
     for (std::size_t i = 0; i < count; ++i) a[i] = static_cast<float>(i % 1000), b[i] = static_cast<float>(i % 7);
@@ -92,11 +92,10 @@ void measure_lane(reporter& out) {
     }
   }
   out.print({column("size", "bytes"), column("", "lane"), column("min us", "min_us", 1), column("us", "us", 1),
-             column("p95", "p95_us", 1), column("inline / it: min", "by_min", 2), column("median", "by_median", 2),
+             column("p95", "p95_us", 1), column("inline / lane: min", "by_min", 2), column("median", "by_median", 2),
              column("CPU us", "cpu_us", 1)});
   out.say(
-      "one reduction of floats by one rank; \"us\" is the median. The thread that waits computes too, beside the "
-      "workers.");
+      "one reduction of floats by one rank; \"us\" is the median. The waiting thread also computes, like the workers.");
 }
 
 }  // namespace lsched::bench

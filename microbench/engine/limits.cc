@@ -1,14 +1,13 @@
-// What two cores of this machine can do at best, with nothing but memory between them: the floors that collectives of
-// two ranks are measured against. Two threads, each bound to a core, do the same at once; a phase lasts until both are
-// through.
+// Measures the limits of two cores of this machine that share only memory. They are lower bounds for collectives of two
+// ranks. Two threads, each bound to a core, do the same work at the same time. A phase lasts until both have finished.
 //
 //     copy        from an own buffer to another own buffer
-//     take over   the sum of an own buffer and one that the other has just written, into an own buffer
-//     look        the same, of a buffer of the other's that nobody writes: both caches may keep it
-//     hand over   a copy to a buffer that the other has just read
+//     take over   the sum of an own buffer and a buffer that the other thread has just written, into an own buffer
+//     look        the same sum with a buffer of the other thread that is never written, so that both caches may keep it
+//     hand over   a copy to a buffer that the other thread has just read
 //
-// An allreduce of two from memory that peers do not map is a hand over and a take over of the vector, or of halves and
-// a copy of the other half; from memory that they map, a look.
+// An allreduce of two ranks from memory that peers do not map is a hand over and a take over of the whole vector.
+// Alternatively it is both of one half, and a copy of the other half. From memory that peers map, it is a look.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -26,14 +25,14 @@ enum phase : std::size_t { copy, look, hand_over, take_over, k_phases };
 constexpr std::array<const char*, k_phases> k_names{"copy", "look", "hand_over", "take_over"};
 
 constexpr std::array<std::uint64_t, 4> k_sizes{8192, 65536, 1048576, 16777216};  // bytes
-constexpr std::uint64_t k_bytes_moved = std::uint64_t{1} << 30;                  // of each size and phase, at most
+constexpr std::uint64_t k_bytes_moved = std::uint64_t{1} << 30;                  // limit for each size and phase
 
-/// One thread's memory.
+/// The memory of one thread.
 struct side {
   explicit side(std::size_t count) : input(count, 1.0f), output(count), shown(count) {}
   std::vector<float> input;
   std::vector<float> output;
-  std::vector<float> shown;  ///< what the other reads
+  std::vector<float> shown;  ///< buffer that the other thread reads
 };
 
 class two_cores {
@@ -41,7 +40,7 @@ class two_cores {
   explicit two_cores(std::uint64_t bytes)
       : bytes_(bytes), sides_{side(bytes / sizeof(float)), side(bytes / sizeof(float))} {}
 
-  /// Microseconds, by phase and round.
+  /// Returns the durations in microseconds, by phase and round.
   std::array<std::vector<double>, k_phases> measure(const std::vector<unsigned>& cores, std::uint64_t rounds) {
     std::array<std::vector<double>, k_phases> times;
     {
@@ -100,7 +99,7 @@ class two_cores {
 
 void measure_limits(reporter& out) {
   const std::vector<unsigned> cores = allowed_cores();
-  if (cores.size() < 2) return out.say("limits: none, there is one core, and they are those of two");
+  if (cores.size() < 2) return out.say("limits: not measured, because there is one core and they need two");
   out.say("Two threads on cores %u and %u; a flag takes %.0f ns from one to the other.", cores[0], cores[1],
           spin_probe_ns(cores));
   for (const std::uint64_t bytes : k_sizes) {
@@ -121,8 +120,8 @@ void measure_limits(reporter& out) {
              column("GB/s", "gbps_hand_over", 1), column("take_over us", "us_take_over", 2),
              column("GB/s", "gbps_take_over", 1), column("staged us", "staged", 2)});
   out.say(
-      "Medians; both cores at once. An allreduce of two: staged, hand over + take over; mapped, look, of a vector that "
-      "did not change since.");
+      "Medians; both cores at once. Limits of an allreduce of two ranks: staged: hand over + take over; mapped: look, "
+      "at an unchanged vector.");
 }
 
 }  // namespace lsched::bench

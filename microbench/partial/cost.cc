@@ -1,4 +1,4 @@
-// The cost of partial rounds where no rank is late; and the cost of waiting for a late one.
+// Measures the cost of partial rounds without late ranks, and the cost of waiting for a late rank.
 #include "microbench/partial/cost.h"
 
 #include <thread>
@@ -8,9 +8,9 @@
 namespace lsched::bench {
 namespace {
 
-/// Every rank but the last calls and waits; the last sleeps, in the operating system, not in the library. All progress
-/// threads serve the open round meanwhile. The processor time of all ranks, divided by the time that passed, is the
-/// number of cores that waiting keeps busy.
+/// Measures the cost of waiting. Every rank but the last calls and waits. The last rank sleeps in the operating system,
+/// outside the library. All progress threads serve the open round meanwhile. The processor time of all ranks, divided
+/// by the elapsed time, is the number of cores that waiting keeps busy.
 void measure_idle(team& ranks, const cost_options& options, reporter& out) {
   constexpr std::uint64_t k_bytes = 4096;
   partial_call call(ranks.runtime(), "full", k_bytes);
@@ -41,7 +41,7 @@ void measure_idle(team& ranks, const cost_options& options, reporter& out) {
           {{"cpu_ms", all_cpu}});
   out.print({column("ranks", "ranks"), column("waited s", "seconds", 2), column("processor ms, all ranks", "cpu_ms", 1),
              column("cores busy", "cpu_fraction", 4), column("worst rank", "cpu_fraction_worst_rank", 4)});
-  out.say("Cores busy: of all threads of all ranks together, while %d wait. A rank that spins costs 1.0.",
+  out.say("Cores busy: total of all threads of all ranks, while %d ranks wait. A spinning rank costs 1.0.",
           ranks.size() - 1);
 }
 

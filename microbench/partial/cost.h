@@ -1,17 +1,18 @@
-// The parts of `lsched bench cost`. Each is collective, prints its table and its JSON lines.
+// The parts of `lsched bench cost`. Each part is collective, and prints its table and JSON lines.
 #pragma once
 
 #include "microbench/report.h"
 
 namespace lsched::bench {
 
-/// Rounds in which nobody is late, beside the synchronous allreduce.
+/// Measures rounds without late ranks, compared with the synchronous allreduce.
 void measure_balanced(team& ranks, const cost_options& options, reporter& out);
 
-/// lsched_offer alone, beside one pass over as many bytes.
+/// Measures lsched_offer alone, compared with one pass over the same number of bytes.
 void measure_offers(team& ranks, const cost_options& options, reporter& out);
 
-/// The engine's own processor time while applications compute, and what rounds of others take from them.
+/// Measures the processor time of the engine while applications compute, and the slow-down of applications by rounds of
+/// other ranks.
 void measure_cpu(team& ranks, const cost_options& options, reporter& out);
 
 }  // namespace lsched::bench

@@ -1,15 +1,15 @@
-// Rounds in which nobody is late: a partial allreduce beside what an application would do without it, the synchronous
-// allreduce of the same size.
+// Measures rounds without late ranks: a partial allreduce, compared with the synchronous allreduce of the same size
+// that an application would use instead.
 //
-//     sync      lsched_run on malloc'd memory that stays as it is
+//     sync      lsched_run on malloc'd memory that does not change
 //     copy      one memcpy of the gradient
-//     fresh     both in one: the gradient is copied to the input, then lsched_run
+//     fresh     both together: the gradient is copied to the input, then lsched_run
 //     partial   lsched_offer, lsched_collect_view
 //
-// One schedule lives at a time: whatever else is open is listened for, and makes rounds dearer. Where a rank may go on
-// before all have come (solo, majority), the library's barrier stands between rounds, outside the timed part, and what
-// came too late is withdrawn. Ranks do not leave a barrier at the same moment; therefore sync and fresh are measured
-// with barriers, too, and compared with their like.
+// Only one schedule exists at a time, because the engine polls for every open schedule, which makes rounds slower. With
+// solo and majority a rank may continue before all ranks have called. Therefore a barrier of the library separates
+// their rounds, outside the timed part, and late contributions are withdrawn. Ranks do not leave a barrier at the same
+// moment. Therefore sync and fresh are measured with barriers too, and each row is compared with rows of its kind.
 #include <algorithm>
 #include <cstring>
 
@@ -20,7 +20,7 @@
 namespace lsched::bench {
 namespace {
 
-/// All ways of one size.
+/// All variants for one size.
 class contest {
  public:
   contest(team& ranks, std::uint64_t bytes)
@@ -35,7 +35,7 @@ class contest {
     add_partial("majority", true);
   }
 
-  /// A result for each way of a partial allreduce, beside what it is compared with. Collective.
+  /// Returns a result for each variant of the partial allreduce, with the numbers that it is compared with. Collective.
   std::vector<result> measure(const cost_options& options, reporter& out) {
     turn_limits limits{.cell_ms = options.cell_seconds * 1e3};
     take_turns(cells_, ranks_, limits, "balanced " + size_text(bytes_), out);
@@ -66,13 +66,13 @@ class contest {
   }
 
  private:
-  /// Counters of a cell, over all its rounds.
+  /// The counters of a cell over all its rounds.
   struct counts {
     double rounds = 0, contributors = 0, turns = 0;
     std::string algorithm{};
   };
 
-  /// The counts of a cell come to be with it.
+  /// Adds a cell and its counters.
   cell& add(const char* policy, bool has_barriers, bool is_partial) {
     counts_.push_back(std::make_unique<counts>());
     cell& made = cells_.emplace_back();
@@ -140,8 +140,8 @@ class contest {
   team& ranks_;
   const std::uint64_t bytes_;
   std::vector<float> ones_, input_, output_;
-  schedule_handle schedule_;            ///< of the cell whose turn it is
-  std::unique_ptr<partial_call> call_;  ///< likewise
+  schedule_handle schedule_;            ///< schedule of the cell in turn
+  std::unique_ptr<partial_call> call_;  ///< call of the cell in turn
   std::vector<std::unique_ptr<counts>> counts_;
   std::vector<cell> cells_;
 };
@@ -158,8 +158,8 @@ void measure_balanced(team& ranks, const cost_options& options, reporter& out) {
              column("fresh us", "us_fresh", 2), column("/(sync+copy)", "ratio", 2), column("target", "target", 1),
              column("/fresh", "ratio_fresh", 2), k_wrong});
   out.say(
-      "A round's time is its slowest rank's, medians over rounds. fresh: the gradient is copied to the input, then "
-      "lsched_run. Where it says barrier, one stands between rounds, for sync and fresh too.");
+      "The time of a round is that of its slowest rank, median over rounds. fresh: the gradient is copied to the "
+      "input, then lsched_run. barrier: a barrier between rounds, also for sync and fresh.");
 }
 
 }  // namespace lsched::bench

@@ -1,14 +1,13 @@
-// Processor time while applications compute.
+// Measures processor time while applications compute.
 //
-//     quiet    every rank computes; a partial schedule is open, and no round is under way: what its progress thread
-//              uses
-//     rounds   rank 0 starts solo rounds without a pause, the others compute: what that takes from them, beside what
-//              moving the bytes and messages costs
+//     quiet    every rank computes; a partial schedule is open without a round: the time of its progress thread
+//     rounds   rank 0 starts solo rounds without a pause, and the others compute: the time that this takes from them,
+//              compared with the cost of moving the bytes and messages
 //
-// Computing is arithmetic in registers, in small chunks; a rank counts how many it gets done. Blocks with and without
-// rounds take turns. What is explained is counted by the rank itself: a round brings it rank 0's vector, at the price
-// of a memcpy, and messages and signals at the price that one has in a synchronous allreduce of 8 bytes, waiting
-// included.
+// The computation is arithmetic in registers, in small chunks. A rank counts the chunks that it finishes. Blocks with
+// and without rounds take turns. A rank computes the explained cost from its own counts. Each round brings rank 0's
+// vector at the cost of a memcpy. Messages and signals have the cost of a message in a synchronous allreduce of 8
+// bytes, waiting included.
 #include <algorithm>
 #include <cstring>
 
@@ -27,11 +26,11 @@ lsched_stats stats_of(lsched_world* runtime) {
   return stats;
 }
 
-/// Messages that this rank's engine has sent, signals included.
+/// Returns the messages that this rank's engine has sent, signals included.
 double messages_of(const lsched_stats& stats) { return static_cast<double>(stats.messages_sent + stats.signals_sent); }
 
-/// A stretch of time at one rank: chunks of computing (rank 0 computes nothing while it starts rounds), and what the
-/// engine did beside them.
+/// The chunks of computation of one rank over some time, and the work of its engine. Rank 0 does not compute while it
+/// starts rounds.
 struct stretch {
   double wall_ns = 0, chunks = 0, engine_ns = 0, turns = 0, rounds = 0, messages = 0;
 
@@ -42,7 +41,7 @@ struct stretch {
   }
 };
 
-/// Does `chunk` again and again; counts.
+/// Repeats `chunk`, and counts.
 template <class Chunk>
 stretch spend(double seconds, lsched_world* runtime, const Chunk& chunk) {
   const auto engine_before = read_engine_time().value_or(engine_time{});
@@ -59,7 +58,7 @@ stretch spend(double seconds, lsched_world* runtime, const Chunk& chunk) {
   return seen;
 }
 
-/// In ns, of one message sent or received.
+/// Returns the cost in ns of a message that is sent or received.
 double cost_of_message(team& ranks) {
   constexpr int k_rounds = 2000;
   double one = 1, sum = 0;
@@ -69,11 +68,11 @@ double cost_of_message(team& ranks) {
   for (int i = 0; i < k_rounds; ++i) ns.push_back(1e3 * us_of([&] { run(schedule.get()); }));
   const double sent = ranks.combine(messages_of(stats_of(ranks.runtime())) - before, LSCHED_SUM);
   close(std::move(schedule));
-  const double each = 2 * sent / k_rounds / ranks.size();  // sent and received, of a rank in a round
+  const double each = 2 * sent / k_rounds / ranks.size();  // messages sent and received by a rank in a round
   return ranks.combine(summarise(std::move(ns)).median, LSCHED_MAX) / std::max(each, 1.0);
 }
 
-/// In ns, of one byte copied.
+/// Returns the cost in ns of a copied byte.
 double cost_of_byte(std::uint64_t bytes) {
   std::vector<char> from(bytes, 1), to(bytes);
   std::vector<double> ns;
@@ -85,8 +84,8 @@ double cost_of_byte(std::uint64_t bytes) {
   return summarise(std::move(ns)).median / static_cast<double>(bytes);
 }
 
-/// Shares of a core and of computing, of the rank that suffers most; `engine` is what the progress thread took, as the
-/// system accounts for it, `explained` what its bytes and messages would take.
+/// Measures the slow-down and its explanation, for the rank that suffers most. `engine` is the part of a core that the
+/// progress thread took, according to the system. `explained` is the part that its bytes and messages would take.
 result measure(team& ranks, double seconds, std::uint64_t steps, double message_ns, std::uint64_t bytes) {
   partial_call call(ranks.runtime(), "solo", bytes);
   const auto computing = [&] { return spend(seconds, ranks.runtime(), [&] { compute(steps); }); };
@@ -124,7 +123,7 @@ result measure(team& ranks, double seconds, std::uint64_t steps, double message_
 
 void measure_cpu(team& ranks, const cost_options& options, reporter& out) {
   if (ranks.combine(read_engine_time() ? 0.0 : 1.0, LSCHED_MAX) > 0)
-    out.say("engine %%: not known; a rank has no progress thread, or the system keeps no account of threads");
+    out.say("engine %%: unknown, because a rank has no progress thread, or the system does not measure threads");
   const std::uint64_t steps = steps_for(ranks, k_chunk_us);
   const double message_ns = cost_of_message(ranks);
   for (const std::uint64_t bytes : options.sizes) {
@@ -136,9 +135,9 @@ void measure_cpu(team& ranks, const cost_options& options, reporter& out) {
              column("engine %", "engine", 2, 100), column("explained %", "explained", 2, 100),
              column("turns/round", "turns_per_round", 2), k_wrong});
   out.say(
-      "quiet: all ranks compute, no round is under way; the progress thread's share of a core, of the worst rank "
-      "(target: below 1 %%). The rest: rank 0 starts solo rounds without a pause, the others compute; shares of their "
-      "time, of the worst rank. turns: times its progress thread was put on a core.");
+      "quiet: all ranks compute, no round is in flight; share of a core that the progress thread takes, at the worst "
+      "rank (target: below 1 %%). Other columns: rank 0 starts solo rounds without a pause, the others compute; shares "
+      "of their time, at the worst rank. turns: how often its progress thread was scheduled on a core.");
 }
 
 }  // namespace lsched::bench

@@ -1,12 +1,12 @@
-// lsched_offer alone, at rank 0, beside one pass over as many bytes.
+// Measures lsched_offer alone on rank 0, compared with one pass over the same number of bytes.
 //
-//     awake    solo; the others poll for the round that the offer starts: nobody is woken
-//     asleep   solo; the others sleep outside the library, and their progress threads inside: they are woken
-//     last     full; the others have called and wait, rank 0's offer is the one that was missing
-//     merge    full; the others stay away, so what was offered before is pending and the offer is added to it
+//     awake    solo; the other ranks poll for the round that the offer starts, so no thread is woken
+//     asleep   solo; the other ranks sleep outside the library, and their progress threads inside, which are woken
+//     last     full; the other ranks have called and wait for rank 0's offer
+//     merge    full; the other ranks do not call, so earlier offers are pending, and the offer is added to them
 //
-// An offer takes turns with a pass at the same point of a round: a copy, or for merge an addition. Both read the same
-// gradient and write memory that they take turns with; so what remains is the library's own.
+// Offers alternate with passes at the same point of a round. A pass is a copy, or for merge an addition. Both read the
+// same gradient, and each writes to several buffers in turn. The difference is the cost of the library.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t k_offers = 300;
 constexpr std::uint64_t k_warm_up = 5;
-constexpr auto k_arrival = 15us;  ///< until the others wait, or …
+constexpr auto k_arrival = 15us;  ///< until the other ranks wait
 constexpr auto k_falling_asleep = 300us;
 constexpr auto k_sleep = 800us;
 
@@ -34,7 +34,8 @@ void spin_for(clock::duration time) {
   }
 }
 
-/// What an offer is measured against: memory of its own, one piece after the other as an offer has them.
+/// The pass with which an offer is compared. It has memory of its own, in pieces that are used in turn as an offer uses
+/// its own.
 class pass {
  public:
   explicit pass(std::uint64_t bytes) : gradient_(bytes / sizeof(float), 1.0f) {
@@ -59,7 +60,8 @@ class pass {
   reduce_fn sum_ = find_reduce(kernel::sum, dtype::f32);
 };
 
-/// Time that the system takes to wake a thread that sleeps on another core, if there is one: a lower bound.
+/// Returns the time that the system takes to wake a thread, which sleeps on another core if there is one. It is a lower
+/// bound.
 double wake_us(const std::vector<unsigned>& cores) {
   constexpr int k_wakes = 300;
   doorbell bell{};
@@ -79,7 +81,7 @@ double wake_us(const std::vector<unsigned>& cores) {
   return summarise(std::move(us)).median;
 }
 
-/// Offers of one size.
+/// The offers of one size.
 class offers {
  public:
   offers(team& ranks, std::uint64_t bytes) : ranks_(ranks), bytes_(bytes), pass_(bytes) {}
@@ -97,7 +99,7 @@ class offers {
     return alternate("last", 1, "full", [&](partial_call& call, std::uint64_t) { call.offer_and_collect(); });
   }
 
-  /// The first offer starts a round, the second is pending; later ones are added to the pending one.
+  /// The first offer starts a round, the second is pending, and later offers are added to the pending one.
   result merge() {
     partial_call call(ranks_.runtime(), "full", bytes_, LSCHED_ACCUMULATE);
     std::vector<double> offer_us, pass_us;
@@ -116,7 +118,8 @@ class offers {
   }
 
  private:
-  /// Rank 0 offers when the others are where they are to be; every other time it copies instead, and offers then.
+  /// Rank 0 offers when the other ranks are in their intended state. In every second round it copies first, and times
+  /// the copy.
   result alternate(const std::string& others, double target_us, const char* policy,
                    const std::function<void(partial_call&, std::uint64_t round)>& role) {
     partial_call call(ranks_.runtime(), policy, bytes_);
@@ -140,7 +143,7 @@ class offers {
     return row(others, target_us, std::move(offer_us), std::move(pass_us), wrong);
   }
 
-  /// Times are rank 0's, in us; the target is for the difference of offer and pass.
+  /// Returns a row. Times are those of rank 0 in us. The target is for the difference of offer and pass.
   result row(const std::string& others, double target_us, std::vector<double> offer_us, std::vector<double> pass_us,
              double wrong) {
     const summary offer = summarise(std::move(offer_us)), pass = summarise(std::move(pass_us));
@@ -175,11 +178,11 @@ void measure_offers(team& ranks, const cost_options& options, reporter& out) {
   }
   out.print({column("size", "bytes"), column("others", "others"), column("offer us: min", "us_min", 2),
              column("median", "us_median", 2), column("p95", "us_p95", 2), column("one pass us", "us_pass", 2),
-             column("beyond it us", "us_beyond", 2), column("target", "target", 0), k_wrong});
+             column("beyond us", "us_beyond", 2), column("target", "target", 0), k_wrong});
   out.say(
-      "lsched_offer at rank 0 while the others poll for the round it starts (awake), sleep (asleep), have called and "
-      "wait (last), or stay away (merge: an addition to what is pending). The pass is a copy, or for merge an "
-      "addition. To wake a thread on another core takes the system %.1f us.",
+      "lsched_offer at rank 0 while the other ranks poll for this round (awake), sleep (asleep), have called and wait "
+      "(last), or do not call (merge: an addition to a pending contribution). One pass is a copy, or for merge an "
+      "addition. Waking a thread on another core takes the system %.1f us.",
       wake);
 }
 

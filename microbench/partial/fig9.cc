@@ -7,9 +7,9 @@
 //     rank 2  ------|op|··
 //     rank 3  ---------|op|
 //
-// MPI keeps every rank until the last has come; solo lets each go as soon as the first has come; majority, as
-// soon as a rank drawn for the round has. So a result's elements count the ranks that were in it: that is
-// checked everywhere.
+// MPI keeps every rank until the last rank has called. Solo releases each rank when the first rank has called, and
+// majority when the rank that was drawn for the round has called. The elements of a result count its contributors, and
+// every result is checked.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -23,21 +23,22 @@
 namespace lsched::bench {
 namespace {
 
-constexpr std::uint64_t k_iterations = 64;  // the paper's
+constexpr std::uint64_t k_iterations = 64;  // as in the paper
 constexpr std::uint64_t k_least = 5;
-constexpr double k_partial_seconds = 16;  // a cell's share of the time a person is ready to wait
+constexpr double k_partial_seconds = 16;  // time for a cell that a user is willing to wait
 constexpr double k_skew_ms = 1;
-constexpr double k_mpi_seconds = 60;    // of all MPI rows together; at least k_least iterations a size
+constexpr double k_mpi_seconds = 60;    // for all MPI rows together; at least k_least iterations per size
 constexpr double k_paper_solo = 53.32;  // speed-up over MPI_Allreduce, mean over sizes (section 7.1)
 constexpr double k_paper_majority = 2.46;
 
-/// How long to go on: at least k_least iterations, at most `most`, and between the two for `seconds`; 0: all of them.
+/// The number of iterations: at least k_least, at most `most`, and in between for `seconds`. If `seconds` is 0, exactly
+/// `most`.
 struct budget {
   std::uint64_t most;
   double seconds;
 };
 
-/// One rank's view of an iteration's result.
+/// The result of an iteration on one rank.
 struct observation {
   std::uint64_t contributors = 0;
   std::uint64_t round = 0;
@@ -47,11 +48,11 @@ struct observation {
 /// MPI, solo or majority on a buffer of ones.
 struct operation {
   std::function<void()> fill, call;
-  std::function<void()> reset;  ///< forgets a contribution that came too late: each iteration stands for itself
+  std::function<void()> reset;  ///< withdraws a late contribution, so that iterations are independent
   std::function<observation()> check;
 };
 
-/// What one rank has seen of a cell, a number per iteration.
+/// The numbers of one rank for a cell, one per iteration.
 struct record {
   std::vector<double> latency_ms, wall_ms, contributors, rounds;
   double cpu = 0;
@@ -67,7 +68,7 @@ void iterate(team& ranks, const operation& op, double skew_ms, record& seen) {
   op.fill();
   seen.latency_ms.push_back(us_of(op.call) / 1e3);
   op.reset();
-  ranks.barrier();  // checking waits for it, so as not to compete with ranks that are still being timed
+  ranks.barrier();  // checks would otherwise compete with ranks that are still being timed
   seen.wall_ms.push_back(ms_between(start, clock::now()));
   seen.cpu += cpu_ms() - cpu_start;
   const observation found = op.check();
@@ -91,7 +92,7 @@ record run_cell(team& ranks, const operation& op, const budget& limit, const std
   return seen;
 }
 
-/// The figure's bar, and what else there is to know about it. Collective.
+/// Returns the bar of the figure and other numbers. Collective.
 result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, const record& seen, double ideal_ms,
                  std::uint32_t buckets) {
   auto latency = ranks.combine(seen.latency_ms, LSCHED_SUM);
@@ -117,7 +118,7 @@ result result_of(team& ranks, const std::string& policy, std::uint64_t bytes, co
                                                                        count_disagreements(ranks, seen.rounds))}};
 }
 
-/// Mean wait of a rank if a round ends the moment its initiator comes: the ranks before it wait for it, nobody else.
+/// Returns the mean wait of a rank if a round ends when its initiator calls. Only the ranks before the initiator wait.
 double ideal_of_draws(const std::vector<double>& rounds, int size) {
   std::vector<rank> present(static_cast<std::size_t>(size));
   std::iota(present.begin(), present.end(), 0);
@@ -146,7 +147,7 @@ void measure_mpi(team& ranks, const fig9_options& options, std::uint64_t bytes, 
   out.add(result_of(ranks, "mpi", bytes, seen, (ranks.size() - 1) / 2.0 * k_skew_ms, 1));
 }
 
-/// Every iteration has an initiator, so every call must deliver something.
+/// Measures a partial policy. Every iteration has an initiator, so every call must return a result.
 void measure_partial(team& ranks, const fig9_options& options, const std::string& policy, std::uint64_t bytes,
                      reporter& out) {
   partial_call call(ranks.runtime(), policy, bytes, LSCHED_LATEST, options.buckets);
@@ -167,7 +168,7 @@ void measure_partial(team& ranks, const fig9_options& options, const std::string
                     options.buckets));
 }
 
-/// Results in the order of measuring.
+/// Measures all sizes. Results are in the order of measuring.
 void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& out) {
   double mpi_seconds = k_mpi_seconds;
   for (std::size_t i = 0; i < options.sizes.size(); ++i) {
@@ -181,7 +182,7 @@ void measure(team& ranks, const fig9_options& options, bool with_mpi, reporter& 
 
 // ---- the table ----
 
-/// Null if there is none.
+/// Returns null if there is no such row.
 result find(const std::vector<result>& rows, std::string_view policy, std::uint64_t bytes) {
   const auto found = std::ranges::find_if(
       rows, [&](const result& row) { return row.at("what") == policy && row.at("bytes") == bytes; });
@@ -194,11 +195,11 @@ std::string latency_cell(const result& row) {
   return row.at("what") == "mpi" ? ms : ms + text(" (%.1f)", row.at("nap").get<double>());
 }
 
-/// A quotient of two latencies, kept for the average.
+/// A quotient of two latencies, and its average over rows.
 struct ratio_column {
   std::vector<double> values;
 
-  /// `above` 0: not measured.
+  /// Adds a quotient. If `above` is 0, it was not measured.
   std::string add(double above, const result& below) {
     if (above <= 0 || below.is_null() || below.at("mean_ms") <= 0) return "-";
     values.push_back(above / below.at("mean_ms").get<double>());
@@ -226,17 +227,17 @@ void print_table(const team& ranks, const fig9_options& options, reporter& out) 
   lines.add({"paper", "", "", "", "", "", text("%.2f", k_paper_solo), text("%.2f", k_paper_majority)});
   out.print(lines);
   out.say(
-      "Latency: mean over ranks and iterations, rank r comes r x %g ms late. Ideal of any synchronous allreduce: %.2f "
+      "Latency: mean over ranks and iterations, rank r calls r x %g ms late. Ideal of any synchronous allreduce: %.2f "
       "ms.",
       k_skew_ms, synchronous);
   if (ranks.is_oversubscribed())
     out.say(
         "* oversubscribed, %d ranks on %d cores: an MPI that spins while it waits is slowed by the scheduler, so these "
-        "ratios flatter us. \"ideal/solo\" compares with the best that any synchronous allreduce could do.",
+        "ratios favour libsched. \"ideal/solo\" compares with the ideal of any synchronous allreduce.",
         ranks.local_ranks(), ranks.cores());
 }
 
-/// Latency (log axis) and active processes against message size.
+/// Draws latency (log axis) and active processes over message size.
 void draw_figure(int ranks, reporter& out) {
   std::vector<plot_diagram> both{
       {"set logscale x 2\nset format x '%.0b%B'\nset logscale y 10\n"
@@ -252,7 +253,7 @@ void draw_figure(int ranks, reporter& out) {
       both[1].named(policy, style).points.emplace_back(row.at("bytes"), row.at("nap"));
     }
   out.draw(text("Allreduce under linear skew, %d ranks", ranks), both,
-           text("Skew: rank r comes r x %g ms late; means over ranks and iterations. No synchronous allreduce can be "
+           text("Skew: rank r calls r x %g ms late; means over ranks and iterations. No synchronous allreduce can be "
                 "below %.2f ms. Where ranks share cores, an MPI that spins is slowed by the scheduler.",
                 k_skew_ms, (ranks - 1) / 2.0 * k_skew_ms));
 }

@@ -1,9 +1,10 @@
-// Latency of partial allreduces against how many ranks are in them: one policy after the other, from solo to full,
-// under ranks that come late as a model says, beside what the simulator predicts for the same delays and draws.
+// Measures the latency of partial allreduces over the number of contributors, with late ranks according to a model. The
+// policies from solo to full are measured one after the other. Compares with the simulator's prediction for the same
+// delays and draws.
 //
-// With a barrier between rounds (Li et al., PPoPP 2020, Fig. 8) each round stands for itself: a contribution that came
-// too late is forgotten, so that a result's elements, all ones, count the ranks that were in time. Without one, ranks
-// really lag and run ahead: what comes too late joins a later round, and at the end every rank must have got every
+// With a barrier between rounds (Li et al., PPoPP 2020, Fig. 8) rounds are independent. A late contribution is
+// withdrawn, so that the elements of a result, all ones, count the ranks that were in time. Without a barrier, ranks
+// lag and run ahead. Late contributions join a later round, and at the end every rank must have received every
 // contribution exactly once.
 #include <algorithm>
 #include <cmath>
@@ -26,8 +27,8 @@ constexpr std::uint64_t k_warm_up = 2;
 
 // --- delays ----------------------------------------------------------------------------------------------------------
 
-/// Moments of measured workloads (Li et al., §2): a log-normal distribution around its median on top of a part that all
-/// steps have, all in multiples of their mean.
+/// Moments of measured workloads (Li et al., §2): a log-normal distribution around its median, plus a part that all
+/// steps have. All numbers are multiples of the mean.
 struct workload {
   double least, median, sigma, most;
 };
@@ -42,7 +43,7 @@ start_skew skew_of(const workload& moments, picoseconds mean) {
           .most = part(moments.most)};
 }
 
-/// Delays of that mean over ranks and rounds.
+/// Returns delays with this mean over ranks and rounds.
 start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   const picoseconds mean = rounded(mean_ms * k_ps_per_ms);
   const auto steps = static_cast<picoseconds>(std::max(ranks - 1, 1));
@@ -57,7 +58,7 @@ start_skew skew_named(std::string_view name, double mean_ms, int ranks) {
   return skew;
 }
 
-/// A machine of ranks that share memory and have a core each, by what `auto` counts with.
+/// Returns a machine of ranks that share memory and have a core each, with the costs that `auto` assumes.
 machine shared_memory() {
   const wire_costs near = topology{}.near;
   const auto ps = [](double ns) { return rounded(ns * 1e3); };
@@ -66,13 +67,13 @@ machine shared_memory() {
                               .o = ps(near.message),
                               .g = ps(near.message),
                               .G = static_cast<femtoseconds>(2.5e6 * near.byte)};
-  made.S = UINT64_MAX;  // nothing is asked for before it is sent
+  made.S = UINT64_MAX;  // no message needs a rendezvous
   return made;
 }
 
 // --- one policy ------------------------------------------------------------------------------------------------------
 
-/// What one rank has seen of a policy, a number per round.
+/// The numbers of one rank for a policy, one per round.
 struct record {
   std::vector<double> latency_ms, contributors;
   std::uint64_t staleness = 0;
@@ -115,14 +116,14 @@ class sweep {
     out_.progress("%s, round %zu of %zu", policy.c_str(), std::size_t{round}, std::size_t{options_.rounds});
   }
 
-  /// Of all rounds until now.
+  /// Returns the arrivals of this rank in all rounds so far.
   static result arrivals_of_rank(const partial_call& call) {
     lsched_partial_stats stats{.struct_size = sizeof stats};
     expect_ok(lsched_schedule_stats(call.schedule(), &stats), "lsched_schedule_stats");
     return arrivals_of(stats);
   }
 
-  /// Of a round that stands for itself.
+  /// Checks the result of an independent round.
   bool is_right(partial_call& call, const activation& starts, round_no round) const {
     const lsched_report& report = call.report();
     const auto [candidates, arrivals] = quota_of(starts, ranks_.size());
@@ -131,7 +132,7 @@ class sweep {
            report.offers == report.last.contributors && report.last.contributors >= least;
   }
 
-  /// Rounds 1 … k_warm_up are checked, and not timed.
+  /// Plays independent rounds. Rounds 1 … k_warm_up are checked but not timed.
   record play_apart(partial_call& call, const std::string& policy) {
     const activation starts = *read_activation(policy);
     record seen;
@@ -148,11 +149,12 @@ class sweep {
       seen.contributors.push_back(static_cast<double>(call.report().last.contributors));
     }
     seen.arrivals = arrivals_of_rank(call);
-    ranks_.barrier();  // those who leave make rounds of their own
+    ranks_.barrier();  // because a rank that leaves starts further rounds
     return seen;
   }
 
-  /// At the end pending contributions are sent; every contribution must have arrived exactly once.
+  /// Plays rounds without barriers. At the end pending contributions are sent, and every contribution must have arrived
+  /// exactly once.
   record play_freely(partial_call& call, const std::string& policy) {
     record seen;
     double delivered = 0;
@@ -173,12 +175,12 @@ class sweep {
     return seen;
   }
 
-  /// Collective.
+  /// Combines the numbers of all ranks. Collective.
   result combine(const record& seen) {
     const auto sum = [](const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); };
     const double least = seen.contributors.empty() ? 0 : *std::ranges::min_element(seen.contributors);
     const double deliveries = ranks_.combine(static_cast<double>(seen.contributors.size()), LSCHED_SUM);
-    // Without a barrier, who collects when is each rank's own.
+    // Without a barrier, each rank collects at its own times.
     const std::uint64_t differing = options_.has_barrier ? count_disagreements(ranks_, seen.contributors) : 0;
     return {
         {"rounds", options_.rounds},
@@ -190,7 +192,7 @@ class sweep {
         {"stats", gather(ranks_, seen.arrivals)}};
   }
 
-  /// The mean over the same rounds, the same delays and draws, on the simulator's machine. On rank 0; 0 elsewhere.
+  /// Returns the simulated mean over the same rounds, delays and draws, on rank 0. Returns 0 on other ranks.
   double simulated(const std::string& policy, const std::string& algorithm) {
     double sum = 0;
     on_root(ranks_, [&] {
@@ -220,7 +222,7 @@ class sweep {
   reporter& out_;
 };
 
-// --- telling ---------------------------------------------------------------------------------------------------------
+// --- reports ---------------------------------------------------------------------------------------------------------
 
 void print_table(const partial_options& options, reporter& out) {
   out.print({column("policy", "policy"), column("contributors", "nap_mean", 2), column("least", "nap_min", 0),
@@ -229,8 +231,8 @@ void print_table(const partial_options& options, reporter& out) {
              column("algorithm", "algorithm")});
   out.say("Means over ranks and %zu rounds of %s; delays %s, %g ms on average. %s", std::size_t{options.rounds},
           size_text(options.bytes).c_str(), options.skew.c_str(), options.skew == "none" ? 0 : options.skew_ms,
-          options.has_barrier ? "A barrier between rounds: contributors are those in time."
-                              : "No barrier: what comes late joins a later round; staleness in rounds, at most.");
+          options.has_barrier ? "A barrier between rounds: contributors are the ranks in time."
+                              : "No barrier: late contributions join a later round; staleness: maximum, in rounds.");
 }
 
 void print_arrivals(const partial_options& options, reporter& out) {
@@ -252,9 +254,9 @@ void print_arrivals(const partial_options& options, reporter& out) {
                                   percent("bytes saved", "saved", 0)};
   out.print(table_of(lines, k_columns));
   out.say(
-      "Rounds that a rank had called for when its part of them began, called for later, or not yet; and from that "
-      "moment to its call, and to the end of the round.%s",
-      options.has_barrier ? " Two rounds more than were timed." : "");
+      "in time, late, not called: rounds that a rank called before its part began, later, or not yet. lateness, "
+      "completion: time from the beginning of that part to the call, and to the end of the round.%s",
+      options.has_barrier ? " Includes two rounds without a time." : "");
 }
 
 void draw_figure(int ranks, const partial_options& options, reporter& out) {
@@ -271,15 +273,15 @@ void draw_figure(int ranks, const partial_options& options, reporter& out) {
     figure.settings += text("set label '%s' at %.4f,%.6f left offset 0.8,0.5 rotate by 25 font 'sans,8'\n",
                             row.at("policy").get<std::string>().c_str(), contributors, ms);
   }
-  out.draw(text("Partial allreduce, %d ranks: what waiting buys", ranks), std::span(&figure, 1),
+  out.draw(text("Partial allreduce, %d ranks: latency by contributors", ranks), std::span(&figure, 1),
            text("%s a rank, delays %s, %g us on average, %llu rounds of each policy; means. Simulated: on a model of "
                 "shared memory%s.",
                 size_text(options.bytes).c_str(), options.skew.c_str(), options.skew_ms * 1e3,
                 static_cast<unsigned long long>(options.rounds),
-                unsimulated.empty() ? "" : (", not of " + unsimulated).c_str()));
+                unsimulated.empty() ? "" : (", without " + unsimulated).c_str()));
 }
 
-/// From the first to arrive to the last.
+/// Returns policies from the first to arrive to the last.
 std::vector<std::string> spectrum_of(int ranks) {
   std::vector<std::string> all{"solo"};
   for (int few = 2; few < ranks; few *= 2) all.push_back("first_of(" + std::to_string(few) + ")");

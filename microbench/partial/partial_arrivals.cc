@@ -14,7 +14,7 @@ std::uint64_t count_of(const lsched_histogram& values) {
   return std::accumulate(bins_of(values).begin(), bins_of(values).end(), std::uint64_t{0});
 }
 
-/// The value that so many are below.
+/// Returns the value that has this number of values below it.
 double value_at(const lsched_histogram& values, double below) {
   double seen = 0;
   for (std::size_t bin = 0; bin < bins_of(values).size(); ++bin) {
@@ -31,8 +31,8 @@ double value_at(const lsched_histogram& values, double below) {
 
 result in_ms(double ns) { return ns / 1e6; }
 
-/// Of all rounds in the order of lateness: those called for earliest, of which no time is known; early and late ones;
-/// those too late to know, or not called for.
+/// Orders all rounds by lateness, and returns the median. Calls that were too early for a known time come first, then
+/// early and late calls. Calls that are missing, or too late for a known time, come last.
 result median_lateness_ms(const lsched_partial_stats& stats) {
   const auto early = static_cast<double>(count_of(stats.early_ns)), late = static_cast<double>(count_of(stats.late_ns));
   const double earliest = static_cast<double>(stats.in_time) - early;

@@ -1,4 +1,4 @@
-// When each rank called for the rounds of a partial schedule, side by side: who everybody is waiting for.
+// The times at which ranks called for the rounds of a partial schedule. They show which rank the others wait for.
 #pragma once
 
 #include <vector>
@@ -7,13 +7,14 @@
 
 namespace lsched::bench {
 
-/// in_time, late, uncalled: rounds; bytes_sent, bytes_saved; completion_ms: mean, from the gate to the round's end.
-/// lateness_ms and lateness_ms_median: from this rank's gate to its call; negative: the call came first. The mean is of
-/// rounds whose times are kept, the median of all; null if the middle one has not been called for, or its time is not
-/// kept. For the median: bins are powers of two, and in each of them values are taken to be spread evenly.
+/// Returns the arrivals of a rank. in_time, late and uncalled are rounds. bytes_sent and bytes_saved are bytes.
+/// completion_ms is the mean time from the gate to the end of the round. lateness_ms and lateness_ms_median are times
+/// from this rank's gate to its call, negative if the call came first. The mean is over rounds whose times are kept.
+/// The median is over all rounds, and null if the middle round was not called for or its time was not kept. Bins are
+/// powers of two. For the median, the values of a bin are assumed to be spread evenly.
 result arrivals_of(const lsched_partial_stats& stats);
 
-/// Every rank's, by rank. Collective.
+/// Returns the arrivals of all ranks, by rank. Collective.
 std::vector<result> gather(team& ranks, const result& own);
 
 }  // namespace lsched::bench

@@ -1,4 +1,4 @@
-// One rank's side of a partial allreduce of ones, whose results therefore count what is in them.
+// The part of one rank in a partial allreduce of ones. The elements of a result count its contributions.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,35 @@ namespace lsched::bench {
 
 class partial_call {
  public:
-  static constexpr std::uint64_t k_seed = 1;  ///< of draws
+  static constexpr std::uint64_t k_seed = 1;  ///< seed of the draws
 
-  /// Collective. `buckets`: parts of the vector, as equal as can be, all in one round.
+  /// Collective. `buckets` is the number of nearly equal parts of the vector, which are all in one round.
   partial_call(lsched_world* runtime, const std::string& policy, std::uint64_t bytes, lsched_lag lag = LSCHED_LATEST,
                std::uint32_t buckets = 1);
 
   /// Writes the contribution, as an application would.
   void fill();
   void offer();
-  /// The result of the last offer's round, where it lies.
+  /// Collects the result of the last offer's round without a copy.
   void collect() { collect(ticket_.round); }
-  /// The result of a round that this rank may not have called for.
+  /// Collects the result of a round, which this rank need not have called for.
   void collect(std::uint64_t round, std::uint64_t patience_ns = k_patience_ns);
   void offer_and_collect() { offer(), collect(); }
-  /// The same, with a copy of the result.
+  /// Offers, and collects a copy of the result.
   void offer_and_copy();
-  /// Withdraws what is pending.
+  /// Withdraws pending offers.
   void forget();
-  /// Leaves. The last result is what had not been collected; nothing is pending any more.
+  /// Leaves, and collects the remaining results as the last result. Nothing is pending afterwards.
   void leave_and_collect();
-  /// Collective.
+  /// Closes the schedule. Collective.
   void end() { close(std::move(schedule_)); }
 
-  lsched_ticket ticket() const { return ticket_; }  ///< of the last offer
+  lsched_ticket ticket() const { return ticket_; }  ///< ticket of the last offer
   const lsched_report& report() const { return report_; }
-  /// Whether every element of the last result is the number of offers that the report tells of. A copy is zeros then.
+  /// Returns true if every element of the last result is equal to the number of offers in the report. Then zeroes the
+  /// copy.
   bool is_right();
-  /// How many contributions are in the last result.
+  /// Returns the number of contributions in the last result.
   double offers() const;
   const lsched_schedule* schedule() const { return schedule_.get(); }
   std::string algorithm() const { return algorithm_of(schedule_.get()); }

@@ -1,10 +1,11 @@
-// Sparse allreduces beside each other, beside the plain allreduce of the same vector, and beside MPI's: what they move,
-// and how long they take.
+// Compares sparse allreduces with each other, with the plain allreduce of the same vector, and with MPI's: the data
+// that they move, and their time.
 //
-// Run by ranks, each algorithm has a residual and gets the same gradients. Words are what engines have moved, phase by
-// phase; every rank's update has to be the same, bit for bit. A gradient becomes ready from its end to its beginning,
-// as backpropagation makes it: all but DenseOvlp wait for all of it, which starts on each bucket as it is there.
-// Counted in one process, the same steps run without messages (sparse_count.cc), for worlds of thousands.
+// If ranks run them, each algorithm has a residual and gets the same gradients. Words are the data that the engines
+// have moved in each phase. The update must have the same bits on every rank. As in backpropagation, a gradient becomes
+// ready from its end to its beginning. DenseOvlp starts each bucket when it is ready. All other algorithms wait for the
+// whole gradient. If they are counted in one process (sparse_count.cc), the same steps run without messages, for worlds
+// of thousands of ranks.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -12,17 +13,17 @@
 
 #include "bindings/c/world.h"
 #include "collectives/registry.h"
-#include "microbench/baselines/gradient_source.h"
+#include "microbench/lockstep/gradient_source.h"
 #include "microbench/coll/mpi_baseline.h"
 #include "microbench/sparse/sparse_row.h"
 
 namespace lsched::bench {
 namespace {
 
-constexpr int k_exact_ranks = 64;  ///< at most, for sums of drawn integers to be exact in f32
+constexpr int k_exact_ranks = 64;  ///< up to this number, sums of integers are exact in f32
 
-/// Words that a rank has sent and received so far: payload by buffer of lists, in the order of the schedule, of which
-/// all ranks have as many (but in trees); and all else.
+/// The words that a rank has sent and received so far. Payload is counted separately for each buffer of lists, in the
+/// order of the schedule. Except in trees, all ranks have the same number of such buffers.
 struct moved_words {
   std::vector<double> sent{}, received{};
   double other_sent = 0, other_received = 0;
@@ -30,7 +31,7 @@ struct moved_words {
 
 using schedules = std::vector<schedule_handle>;
 
-/// Adds those of one schedule. Where there are no lists, all is payload.
+/// Adds the words of one schedule. If the schedule has no lists, all words are payload.
 void add_words(moved_words& all, const lsched_schedule& schedule) {
   schedule.world->process.driver().with_engine([&] {
     const auto buffers = schedule.instance->program->buffers();
@@ -57,14 +58,14 @@ moved_words words_of(const schedules& all_schedules) {
 
 double sum_of(const std::vector<double>& all) { return std::accumulate(all.begin(), all.end(), 0.0); }
 
-/// The same for equal updates, and most likely for no others.
+/// Returns a hash of an update. Equal updates have equal hashes.
 double digest_of(const std::vector<float>& update) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const float element : update) hash = (hash ^ std::bit_cast<std::uint32_t>(element)) * 0x100000001b3;
   return static_cast<double>(hash >> 12);
 }
 
-/// One algorithm, run by all ranks.
+/// One algorithm that all ranks run.
 class contest {
  public:
   contest(team& ranks, const sparse_options& options, reporter& out)
@@ -110,7 +111,7 @@ class contest {
                           update_.data(), false);
     std::vector<double> us;
     for (round_no round = 1; round <= row.rounds; ++round) {
-      source_.draw(ranks_.rank(), round, std::span(gradient_));  // as for the others: caches hold the same
+      source_.draw(ranks_.rank(), round, std::span(gradient_));  // so that caches have the same contents
       ranks_.barrier();
       us.push_back(us_of([&] {
         compute(steps_);
@@ -144,7 +145,7 @@ class contest {
     return all;
   }
 
-  /// One for each bucket.
+  /// Creates one schedule for each bucket.
   schedules make_dense(const std::string& algorithm) {
     const cut buckets = buckets_of(options_, algorithm);
     schedules all;
@@ -156,7 +157,7 @@ class contest {
     return all;
   }
 
-  /// From the last bucket to the first: what it takes to make it ready, and its start. Then all are awaited.
+  /// For each bucket, from the last to the first, computes the gradient and starts the allreduce. Then waits for all.
   void run_round(const schedules& all) const {
     if (all.size() == 1) {
       compute(steps_);
@@ -172,7 +173,7 @@ class contest {
       expect_ok(lsched_wait(started[i], k_patience_ns, nullptr), "lsched_wait");
   }
 
-  /// Answers what this rank has sent or received, whichever is more.
+  /// Adds the words of a round to the row. Returns the words that this rank has sent or received, the larger number.
   static double add_round(sparse_row& row, const moved_words& before, const moved_words& now) {
     const double sent = sum_of(now.sent) - sum_of(before.sent),
                  received = sum_of(now.received) - sum_of(before.received);
@@ -182,7 +183,7 @@ class contest {
     return std::max(sent, received);
   }
 
-  /// All ranks have the same update, of as many elements as there may be (of reused thresholds, any number).
+  /// Checks that all ranks have the same update, and that it has at most k elements. Reused thresholds may select more.
   void check(sparse_row& row) {
     const double own = digest_of(update_);
     const std::vector<double> least = ranks_.combine(std::vector<double>{own, -own}, LSCHED_MIN);
@@ -192,7 +193,8 @@ class contest {
     row.violations += options_.n - others > row.k ? 1 : 0;
   }
 
-  /// Of integers, which no order of sums changes: one round more, not counted, that all ranks can foretell.
+  /// Checks the sums in an additional round that is not counted. Its gradients are integers, so that the order of
+  /// additions does not matter, and each rank can compute the expected sums.
   void check_sums(sparse_row& row, const schedules& all) {
     if (ranks_.size() > k_exact_ranks) return;
     gradient_options integers = source_.options();
@@ -209,14 +211,14 @@ class contest {
     row.violations += update_ == wanted ? 0u : 1u;
   }
 
-  /// Of all ranks; and phases are those in which anything came.
+  /// Combines the numbers of all ranks. Phases in which no rank received anything are dropped.
   void combine(sparse_row& row) {
     const std::vector<double> most =
         ranks_.combine({row.words_sent_max, row.words_recv_max, row.words_meta_max}, LSCHED_MAX);
     row.words_sent_max = most[0], row.words_recv_max = most[1], row.words_meta_max = most[2];
     row.over_bound = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.over_bound), LSCHED_SUM));
     row.violations = static_cast<std::uint64_t>(ranks_.combine(static_cast<double>(row.violations), LSCHED_MAX));
-    if (row.algorithm.starts_with("gtopk") || is_dense(row.algorithm)) row.phase_words_max.clear();  // not the same
+    if (row.algorithm.starts_with("gtopk") || is_dense(row.algorithm)) row.phase_words_max.clear();  // differ by rank
     if (!row.phase_words_max.empty()) row.phase_words_max = ranks_.combine(row.phase_words_max, LSCHED_MAX);
     std::erase(row.phase_words_max, 0.0);
   }
@@ -226,10 +228,10 @@ class contest {
   reporter& out_;
   std::vector<float> gradient_, update_;
   gradient_source source_;
-  std::uint64_t steps_;  ///< of computing, in a round
+  std::uint64_t steps_;  ///< steps of compute() in a round
 };
 
-/// What plain allreduces by the algorithm that moves least would, by their schedules.
+/// Counts the words of plain allreduces from the schedules of "circulant", the algorithm that moves the fewest words.
 sparse_row count_dense(const sparse_options& options, const std::string& algorithm) {
   const lsched::algorithm& how = *find("allreduce", "circulant");
   const cut buckets = buckets_of(options, algorithm);
@@ -270,10 +272,10 @@ int run_sparse(lsched_world* runtime, const sparse_options& options) {
 }
 
 int count_sparse_world(const sparse_options& options) {
-  constexpr rank k_most_ranks = 16384;  // a round takes time by the square of them
+  constexpr rank k_most_ranks = 16384;  // the time of a round is quadratic in the number of ranks
   if (options.ranks > k_most_ranks)
-    throw failed("a world of " + std::to_string(options.ranks) + " ranks is not counted, but of " +
-                 std::to_string(k_most_ranks) + " at most");
+    throw failed("cannot count a world of " + std::to_string(options.ranks) + " ranks: the maximum is " +
+                 std::to_string(k_most_ranks) + " ranks");
   reporter out("sparse", options);
   const std::vector<std::string> wanted = algorithms_of(options);
   std::vector<std::string> sparse_ones;
@@ -283,8 +285,7 @@ int count_sparse_world(const sparse_options& options) {
   });
   for (const std::string& algorithm : wanted)
     if (is_dense(algorithm)) rows.push_back(count_dense(options, algorithm));
-  out.say("%d ranks counted in this process: no messages; times are those of all ranks one after the other",
-          options.ranks);
+  out.say("%d ranks counted in this process, without messages; times are totals of all ranks", options.ranks);
   report_rows(options, rows, out);
   return out.finish();
 }

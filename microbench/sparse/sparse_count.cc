@@ -9,15 +9,16 @@
 
 #include "collectives/sparse/sparse_allreduce.h"
 #include "libsched/schedule/geometry.h"
-#include "microbench/baselines/gaussiank.h"
-#include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/lockstep.h"
-#include "microbench/baselines/traffic.h"
+#include "collectives/baselines/gaussiank.h"
+#include "microbench/lockstep/gradient_source.h"
+#include "microbench/lockstep/lockstep.h"
+#include "microbench/lockstep/traffic.h"
 
 namespace lsched::bench {
 namespace {
 
-/// Messages that ranks send, or receive, whatever they carry: the most of those that differ. Guarded ones aside.
+/// Returns the largest number of messages that a rank sends or receives, without guarded messages. The first two ranks
+/// and the last rank represent all ranks that differ.
 double most_messages(const sparse_algorithm& how, sparse_problem problem) {
   double most = 0;
   const rank last = problem.place.size - 1;
@@ -35,7 +36,7 @@ double most_messages(const sparse_algorithm& how, sparse_problem problem) {
   return most;
 }
 
-/// What ranks draw in a round, once for all that is counted of it.
+/// The gradients of all ranks in a round. They are drawn once for all algorithms.
 class round_draws {
  public:
   round_draws(const gradient_options& drawn, const sparse_problem& problem) : problem_(problem), vectors_of_(drawn) {
@@ -45,18 +46,18 @@ class round_draws {
 
   void begin(round_no round) { round_ = round, has_lists_ = has_vectors_ = false; }
 
-  /// The k largest elements of each rank's gradient, which is drawn anew. Until the next round.
+  /// Returns the k largest elements of the gradient of each rank. They are valid until the next round.
   std::span<const item_list> lists() {
     if (std::exchange(has_lists_, true)) return lists_;
     lists_.resize(static_cast<std::size_t>(problem_.place.size));
     items_.resize(room() * lists_.size());
-    std::vector<std::jthread> drawers;  // that is most of the work
+    std::vector<std::jthread> drawers;  // drawing is most of the work
     for (std::size_t i = 0; i < sources_.size(); ++i) drawers.emplace_back([this, i] { draw_lists(i); });
     drawers.clear();
     return lists_;
   }
 
-  /// Pointers to each rank's gradient: n elements of f32 for each rank.
+  /// Returns pointers to the gradients of all ranks, each with n elements of f32.
   std::span<const void* const> vectors() {
     if (std::exchange(has_vectors_, true)) return pointers_;
     vectors_.resize(static_cast<std::size_t>(problem_.place.size));
@@ -74,7 +75,7 @@ class round_draws {
  private:
   std::uint64_t room() const { return most_items(problem_) * item_size(problem_.type); }
 
-  /// Those of every so many-th rank.
+  /// Draws the lists of every n-th rank, n being the number of threads, beginning with rank `part`.
   void draw_lists(std::size_t part) {
     for (std::size_t r = part; r < lists_.size(); r += sources_.size()) {
       std::byte* const to = items_.data() + r * room();
@@ -87,7 +88,7 @@ class round_draws {
   const sparse_problem problem_;
   round_no round_ = 0;
   gradient_source vectors_of_;
-  std::vector<list_source> sources_;  ///< one for each thread
+  std::vector<list_source> sources_;  ///< one per thread
   std::vector<std::byte> items_;
   std::vector<item_list> lists_;
   std::vector<std::vector<float>> vectors_;
@@ -111,7 +112,7 @@ class counter {
     us_.push_back(us_of(steps));
   }
 
-  /// What all ranks have moved in a round.
+  /// Adds the traffic of all ranks in a round.
   void add(const world_traffic& round) {
     double busiest = 0;
     for (const rank_traffic& one : round.ranks) {
@@ -123,7 +124,7 @@ class counter {
     }
     end_round(busiest);
   }
-  /// Of a round of Ok-Topk, which counts itself what exceeds the bound.
+  /// Adds a round of Ok-Topk, which counts itself how often the bound was exceeded.
   void add(const round_volume& round) {
     const auto words = [this](std::uint64_t items) {
       return static_cast<double>(items * item_size(problem_.type)) / 4;
@@ -151,14 +152,14 @@ class counter {
   void end_round(double busiest) { row.words_mean += busiest / static_cast<double>(row.rounds); }
 
   sparse_problem problem_;
-  double headers_;  ///< words of a rank's, in a round
+  double headers_;  ///< words of headers of a rank in a round
   std::vector<double> us_;
 };
 
-/// Counts a round of one algorithm.
+/// A function that counts a round of one algorithm.
 using count_round = std::function<void(round_draws& drawn, counter& into)>;
 
-/// Violations: a result is a list by index, where thresholds are exact of at most k items.
+/// Returns the number of violations. The indices of a result must ascend. With exact thresholds it has at most k items.
 std::uint64_t violations_of(const item_list& list, const sparse_problem& problem) {
   const bool is_exact = problem.selection == selection_rule::exact;
   std::uint64_t found = is_exact && list.count > most_items(problem) ? 1 : 0;
@@ -183,7 +184,7 @@ count_round with_residuals(const sparse_problem& problem) {
 
 count_round of_lists(const sparse_problem& problem) {
   if (problem.selection != selection_rule::exact)
-    throw failed("reused thresholds are of residuals, which are kept for up to " + std::to_string(k_most_residuals) +
+    throw failed("reused thresholds need residuals, which are kept for up to " + std::to_string(k_most_residuals) +
                  " ranks");
   return [problem, ranks = std::make_shared<list_lockstep>(problem)](round_draws& drawn, counter& into) {
     const auto lists = drawn.lists();
@@ -210,8 +211,8 @@ count_round of_baseline(const sparse_problem& problem) {
   };
 }
 
-/// Of what exceeds a guessed threshold; without residuals. Guesses take several passes over a vector, and each round is
-/// like any other: of large worlds a few will do.
+/// Counts the elements beyond a guessed threshold, without residuals. A guess takes several passes over a vector, and
+/// all rounds are alike, so in large worlds a few rounds suffice.
 count_round of_guesses(const sparse_problem& problem, sparse_row& row) {
   constexpr std::uint64_t k_rounds_of_large = 8;
   if (problem.place.size > k_most_residuals) row.rounds = std::min(row.rounds, k_rounds_of_large);

@@ -1,5 +1,5 @@
-// Figures that can be counted: from gradients that are drawn, or from a model small enough to train here. What the
-// paper has stands beside; where it has seconds, there are words.
+// Figures whose numbers can be counted, from random gradients or from a model that is small enough to train here. The
+// numbers of the paper are printed next to them. Where the paper has seconds, this program has words.
 #include "microbench/sparse/sparse_figures.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace lsched::bench {
 namespace {
 
-/// A figure, and the values of options that were left out.
+/// A figure, and the defaults of its options.
 struct figure_kind {
   sparse_figures_options usual;
   void (*report)(const sparse_figures_options&, const tell_progress&, reporter&);
@@ -48,13 +48,13 @@ const figure_kind& figure_named(const std::string& name) {
   return *found;
 }
 
-/// The paper's threshold figures are of one run.
+/// Throws unless the options describe a single run, as the threshold figures of the paper do.
 void expect_one_run(const sparse_figures_options& options) {
   if (options.ranks.size() != 1 || options.densities.size() != 1 || options.generators.size() != 1)
-    throw failed("the figure threshold is of one number of ranks, one density and one generator");
-  if (options.generators.front() == "zeros") throw failed("the figure threshold wants k elements that are not zero");
+    throw failed("the figure threshold takes one number of ranks, one density and one generator");
+  if (options.generators.front() == "zeros") throw failed("the figure threshold needs k elements that are not zero");
   if (options.iterations < k_least_threshold_rounds)
-    throw failed("the figure threshold wants " + std::to_string(k_least_threshold_rounds) + " iterations at least");
+    throw failed("the figure threshold needs at least " + std::to_string(k_least_threshold_rounds) + " iterations");
 }
 
 }  // namespace

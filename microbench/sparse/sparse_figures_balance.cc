@@ -3,8 +3,8 @@
 
 #include "collectives/sparse/steps/regions.h"
 #include "libsched/schedule/geometry.h"
-#include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/lockstep.h"
+#include "microbench/lockstep/gradient_source.h"
+#include "microbench/lockstep/lockstep.h"
 #include "microbench/sparse/sparse_figures.h"
 
 namespace lsched::bench {
@@ -22,7 +22,7 @@ struct gather_rule {
 constexpr std::array<gather_rule, 3> k_gathers{
     {{"never", balance_rule::never}, {"published", balance_rule::published}, {"cost", balance_rule::cost}}};
 
-/// Items of a list in each of P regions.
+/// Counts the items of a list in each of P regions.
 void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, numbers& counts) {
   std::uint64_t from = 0;
   for (std::size_t region = 0; region < counts.size(); ++region) {
@@ -32,7 +32,8 @@ void count_by_region(item_list list, std::span<const std::uint64_t> boundaries, 
   }
 }
 
-/// What the regions of a rule cost a rank in a round, in words: an allreduce of u64 by recursive doubling.
+/// Returns the words per round and rank that a rule needs to find its regions, by an allreduce of u64 with recursive
+/// doubling.
 double counter_words_of(region_rule rule, sparse_problem problem) {
   problem.boundaries = rule == averaged ? boundary_rule::averaged : boundary_rule::pooled;
   double counters = 0;
@@ -41,8 +42,8 @@ double counter_words_of(region_rule rule, sparse_problem problem) {
   return counters * 2 * floor_log2(problem.place.size);
 }
 
-/// What a rule moves, in words of 4 bytes, of the busiest rank of a round: in the first one, when there are no
-/// residuals; in the later half of rounds, added up; in any.
+/// The data that a rule moves, in words of 4 bytes, for the busiest rank of a round: `first` in round 1, when residuals
+/// are zero, `sum` over the later half of the rounds, and `most` in any round.
 struct balance_counts {
   double first = 0, sum = 0, most = 0;
   std::uint64_t balanced_rounds = 0;
@@ -56,7 +57,7 @@ struct balance_counts {
   }
 };
 
-/// One world.
+/// Runs Ok-Topk in one world, and counts the words of all rules.
 class balancing {
  public:
   balancing(const sparse_figures_options& options, double density, const std::string& generator, rank ranks)
@@ -155,7 +156,8 @@ class balancing {
     return most;
   }
 
-  /// The library's own rules (drift, cost) are what it has counted itself; the plan is the last that was made.
+  /// Compares the counts of the library's own rules (drift, cost) with those of the lockstep. The plan is that of the
+  /// last rule.
   void check() {
     const round_volume& counted = ranks_.volume();
     phase_volume moved, gathered;
@@ -168,7 +170,8 @@ class balancing {
         moved.total != counted.balance.total || gathered.most_sent != counted.gather.most_sent ? 1U : 0U;
   }
 
-  /// The naive way's words (equal regions; or never, with these regions) to those of this one.
+  /// Adds the ratio of the words of the naive rule to those of this rule. The naive rule has equal regions, or the same
+  /// regions and never balances.
   void compare(result& row) const {
     const bool is_split = row.at("phase") == "split";
     const result& naive = *std::ranges::find_if(rows_, [&](const result& other) {
@@ -191,7 +194,7 @@ class balancing {
   std::array<numbers, k_regions.size()> boundaries_;
   balance_plan plan_;
   std::vector<result> rows_;
-  std::vector<balance_counts> counts_;  ///< of each row
+  std::vector<balance_counts> counts_;  ///< one per row
 };
 
 }  // namespace
@@ -212,7 +215,7 @@ std::vector<result> count_balance(const sparse_figures_options& options, const t
 
 namespace {
 
-/// Ratios of time that the paper reports of worlds of 16 to 64, for the rules that it has.
+/// Returns the range of time ratios that the paper reports for worlds of 16 to 64 ranks and for its own rules.
 const char* paper_ratio(const result& row) {
   if (row.at("ranks") != 16 && row.at("ranks") != 32 && row.at("ranks") != 64) return "";
   if (row.at("phase") == "split") return row.at("regions") == "averaged" ? "1.13-1.75" : "";
@@ -221,17 +224,17 @@ const char* paper_ratio(const result& row) {
 
 }  // namespace
 
-/// Words of the busiest rank, in multiples of k, against P: split, and gather.
+/// Reports the words of the busiest rank over P, in multiples of k, for split and gather.
 void report_balance(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   for (const result& row : count_balance(options, tell)) out.add(row, {{"paper", paper_ratio(row)}});
   out.say("n = %zu; words of 4 bytes of a round's busiest rank, mean of rounds %zu to %zu, with residuals",
           std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations});
-  out.say("split: received; gather: sent or received, pieces of balancing included");
+  out.say("split: received; gather: sent or received, including pieces of balancing");
   out.print({column("phase", "phase"), column("generator", "generator"), percent("d", "density"),
              column("ranks", "ranks"), column("regions", "regions"), column("balance", "rule"),
              per_k("words/k", "words_mean"), column("naive/this", "naive_ratio", 2), column("paper, time", "paper"),
              column("violations", "violations")});
-  out.say("paper: speed-up on 16 to 64 GPUs, growing with their number, of split and of the iterations that balance");
+  out.say("paper: speed-up of split, and of the iterations that balance, on 16 to 64 GPUs, growing with their number");
   std::vector<plot_diagram> both{{k_plot_by_ranks + std::string("set ylabel 'split: words received / k'\n")},
                                  {k_plot_by_ranks + std::string("set ylabel 'gather: words / k'\n")}};
   for (const result& row : out.results()) {

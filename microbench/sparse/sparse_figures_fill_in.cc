@@ -3,24 +3,25 @@
 #include <cstring>
 
 #include "collectives/sparse/steps/lists.h"
-#include "microbench/baselines/gradient_source.h"
+#include "microbench/lockstep/gradient_source.h"
 #include "microbench/sparse/sparse_figures.h"
 
 namespace lsched::bench {
 namespace {
 
-/// Section 5.2 of the paper: the output of TopkDSA, on average over the training of VGG-16 and of the LSTM.
+/// Returns the output density of TopkDSA from section 5.2 of the paper, a mean over the training of VGG-16 and of the
+/// LSTM. Returns 0 if the paper has no number.
 double published_fill_in(rank ranks, double density) {
   if (ranks == 16 && density == 0.01) return 0.132;
   if (ranks == 32 && density == 0.02) return 0.345;
   return 0;
 }
 
-/// The lists of a world's ranks in a round.
+/// The lists of all ranks of a world in a round.
 struct lists_together {
-  std::uint64_t in_union = 0;  ///< positions that any has
-  std::uint64_t longest = 0;   ///< of one list
-  std::uint64_t items = 0;     ///< of all
+  std::uint64_t in_union = 0;  ///< number of positions that occur in any list
+  std::uint64_t longest = 0;   ///< length of the longest list
+  std::uint64_t items = 0;     ///< length of all lists together
 };
 
 /// The ranks of one generator and density, as many as the largest world has.
@@ -63,7 +64,7 @@ class filling {
   }
 
  private:
-  /// `independent`: if ranks chose positions independently of each other.
+  /// `independent` is the density if the ranks choose positions independently of each other.
   result row_of(const sparse_figures_options& options, double density, const std::string& generator, rank ranks) const {
     const double taken = static_cast<double>(most_items(problem_)) / static_cast<double>(options.n);
     result row{{"figure", "fill-in"},
@@ -78,7 +79,8 @@ class filling {
     return row;
   }
 
-  /// Of the worlds that take part in the round, the smallest first: in the first one all of them.
+  /// Returns the unions of the worlds that take part in a round, the smallest world first. All worlds take part in
+  /// round 1.
   std::vector<lists_together> unions_of(round_no round) {
     const std::size_t ranks = round == 1 ? hints_.size() : residuals_.size();
     std::vector<lists_together> found;
@@ -93,11 +95,11 @@ class filling {
     return found;
   }
 
-  /// Answers its length.
+  /// Returns the length of the list.
   std::uint64_t add_list_of(std::size_t r, round_no round) {
     source_.draw(static_cast<rank>(r), round, std::span(gradient_));
     const bool has_residual = r < residuals_.size();
-    // Without a residual, the gradient is all there is, and nobody needs it afterwards.
+    // Without a residual the list is selected from the gradient itself, which is not needed afterwards.
     float* const residual = has_residual ? residuals_[r].data() : gradient_.data();
     const item_list list =
         top_k_.select(reinterpret_cast<std::byte*>(residual),
@@ -118,7 +120,7 @@ class filling {
   std::vector<top_k_hint> hints_;
   std::vector<std::vector<float>> residuals_;
   std::vector<float> gradient_;
-  std::vector<char> is_in_union_;  ///< of a position: whether a list of the round has it so far
+  std::vector<char> is_in_union_;  ///< per position: true if a list of this round has the position
   std::uint64_t union_size_ = 0;
   std::vector<result> rows_;
 };
@@ -138,7 +140,7 @@ std::vector<result> count_fill_in(const sparse_figures_options& options, const t
   return all;
 }
 
-/// Density against P: of a first round, with residuals, by the formula, and the paper's.
+/// Reports the density over P: of the first round, with residuals, by the formula, and of the paper.
 void report_fill_in(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   for (result& row : count_fill_in(options, tell)) out.add(std::move(row));
   out.say("density of the sum of all ranks' lists, n = %zu; with residuals: mean of rounds %zu to %zu",
@@ -159,10 +161,10 @@ void report_fill_in(const sparse_figures_options& options, const tell_progress& 
     add("1-(1-d)^P, " + density, "lines dashtype 2 linecolor 'gray40'", row, "independent");
     add("the paper's models", "points pointtype 3 pointsize 3 linecolor 'red'", row, "published");
   }
-  out.draw(
-      "Fill-in", std::span(&one, 1),
-      text("Counted, not measured: n = %zu, residuals of rounds %zu to %zu. The paper's are of models in training.",
-           std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations}));
+  out.draw("Fill-in", std::span(&one, 1),
+           text("Counted, not measured: n = %zu, residuals of rounds %zu to %zu. The paper's values are of models in "
+                "training.",
+                std::size_t{options.n}, std::size_t{options.iterations / 2 + 1}, std::size_t{options.iterations}));
 }
 
 }  // namespace lsched::bench

@@ -1,6 +1,6 @@
-// Ranks with residuals, an Ok-Topk in plain arithmetic: a rank sends what its threshold selects, owners keep what the
-// global one selects of the sums, and both are found by one of these rules. Each rule has a run of its own, since what
-// it selects decides what stays in the residuals, and what the model learns.
+// Runs ranks with residuals in an Ok-Topk with plain arithmetic. A rank sends the elements that its threshold selects.
+// Owners keep the sums that the global threshold selects. One of the rules finds both thresholds. Each rule has a run
+// of its own, because the selection determines the residuals and the training of the model.
 
 #include <algorithm>
 #include <array>
@@ -11,8 +11,8 @@
 #include <optional>
 #include <tuple>
 
-#include "microbench/baselines/gaussiank.h"
-#include "microbench/baselines/gradient_source.h"
+#include "collectives/baselines/gaussiank.h"
+#include "microbench/lockstep/gradient_source.h"
 #include "microbench/sparse/sparse_figures.h"
 #include "microbench/sparse/sparse_figures_training.h"
 
@@ -44,7 +44,7 @@ void take_magnitudes(std::span<const float> values, std::span<float> to) {
   std::ranges::transform(values, to.begin(), [](float value) { return std::fabs(value); });
 }
 
-/// Where gradients come from: a model that learns, or numbers that are drawn.
+/// The source of gradients: a model that learns, or random numbers.
 class gradient_feed {
  public:
   gradient_feed(const sparse_figures_options& options, const std::string& generator) {
@@ -59,7 +59,7 @@ class gradient_feed {
 
   std::uint64_t count() const { return model_ ? model_->parameters() : drawn_->options().count; }
   float rate() const { return model_ ? 0.1F : 1.0F; }
-  /// Answers the loss, of a model.
+  /// Writes a gradient. Returns the loss of the model, or 0 without a model.
   double take(rank r, round_no round, std::span<float> to) {
     if (model_) return model_->gradient(r, round, to);
     drawn_->draw(r, round, to);
@@ -76,7 +76,7 @@ class gradient_feed {
 
 // ---- one rule's run -----------------------------------------------------------------------------------------
 
-/// Selected elements / k: for each round a mean over ranks, and the mean distance from 1.
+/// The ratios of selected elements to k: for each round the mean over ranks, and the mean distance from 1.
 struct selections {
   std::vector<double> ratios, deviations;
 
@@ -90,7 +90,7 @@ struct selections {
 
 class feedback_run {
  public:
-  /// Residual plus gradient of a rank, and the threshold that selects from it.
+  /// A callback that receives residual plus gradient of a rank, and the threshold that selects from them.
   using witness = std::function<void(rank r, round_no, std::span<const float>, float)>;
 
   feedback_run(const sparse_figures_options& options, reuse_rule rule)
@@ -134,7 +134,7 @@ class feedback_run {
     local.add(sent_[r].size(), k_, size_);
   }
 
-  /// Elements of the result leave residuals, and the model learns them.
+  /// Removes the elements of the result from the residuals. The model learns them.
   void settle(round_no round) {
     take_magnitudes(sums_, magnitudes_);
     global_.select(magnitudes_, round, kept_);
@@ -153,14 +153,14 @@ class feedback_run {
   std::vector<std::vector<float>> residuals_;
   std::vector<reused_threshold> locals_;
   reused_threshold global_;
-  std::vector<std::vector<std::uint32_t>> sent_;  ///< positions, of each rank
+  std::vector<std::vector<std::uint32_t>> sent_;  ///< positions, per rank
   std::vector<std::uint32_t> kept_;
   std::vector<float> gradient_, magnitudes_, sums_, update_;
 };
 
 // ---- histograms --------------------------------------------------------------------------------------
 
-/// What the library's Gaussiank would select of a vector, which stays as it is.
+/// The selection of the library's Gaussiank from a vector, which is not changed.
 class gaussian_guess {
  public:
   gaussian_guess(std::uint64_t count, std::uint64_t k)
@@ -179,7 +179,7 @@ class gaussian_guess {
   std::vector<std::byte> items_;
 };
 
-/// The last bin has all above, too.
+/// Returns a histogram of magnitudes. The last bin includes all larger magnitudes.
 result picture_of(std::span<const float> values, float reused, std::uint64_t k, gaussian_guess& gaussian,
                   round_no round) {
   constexpr std::size_t k_bins = 64;
@@ -204,7 +204,7 @@ result picture_of(std::span<const float> values, float reused, std::uint64_t k, 
           {"bins", bins}};
 }
 
-/// The last round that has a threshold of 25 rounds, as in Fig. 4, at about so much of the run.
+/// Returns the last round at about this part of the run whose threshold is 25 rounds old, as in Fig. 4.
 round_no round_for_picture(double part, std::uint64_t rounds) {
   constexpr std::uint64_t k_age = 25;
   const auto before = static_cast<std::uint64_t>(part * static_cast<double>(rounds));
@@ -265,7 +265,7 @@ void reused_threshold::select(std::span<const float> magnitudes, round_no round,
   if (rule_ == reuse_rule::corrected) correct(positions.size());
 }
 
-/// For the next round.
+/// Adjusts the threshold for the next round.
 void reused_threshold::correct(std::uint64_t selected) {
   const float step = is_of_sums_ ? 1.008F : 1.012F;
   const bool is_many = is_of_sums_ ? 3 * selected > 4 * k_ : 4 * selected > 5 * k_;
@@ -310,7 +310,7 @@ threshold_figure count_thresholds(const sparse_figures_options& options, const t
 
 namespace {
 
-/// Selected / k by iteration.
+/// Returns the curves of selected / k by iteration.
 plot_diagram courses_of(const threshold_figure& figure, const std::string& side) {
   plot_diagram made{"set logscale y 10\nset xlabel 'iteration'\nset ylabel 'selected / k, " + side + "'\n"};
   for (const result& row : figure.rows) {
@@ -322,7 +322,7 @@ plot_diagram courses_of(const threshold_figure& figure, const std::string& side)
   return made;
 }
 
-/// A histogram's steps, a threshold's pole.
+/// Returns the histogram as steps, and each threshold as a vertical line.
 plot_diagram histogram_of(const result& picture) {
   plot_diagram made{
       text("unset logscale x\nset logscale y 10\nset format y '%%.0e'\n"
@@ -345,7 +345,7 @@ plot_diagram histogram_of(const result& picture) {
 
 }  // namespace
 
-/// Fig. 6: selected / k by iteration, of residuals and of sums; Fig. 4: two histograms with thresholds.
+/// Reports Fig. 6, selected / k by iteration for residuals and for sums, and Fig. 4, two histograms with thresholds.
 void report_thresholds(const sparse_figures_options& options, const tell_progress& tell, reporter& out) {
   const threshold_figure figure = count_thresholds(options, tell);
   const auto k = figure.rows.front().at("k").get<std::size_t>();

@@ -12,19 +12,19 @@ namespace {
 constexpr std::size_t k_edge = 8;
 constexpr std::size_t k_inputs = k_edge * k_edge;
 constexpr std::size_t k_classes = 10;
-constexpr std::size_t k_unit = k_inputs + 1 + k_classes;  ///< parameters that a hidden unit has
+constexpr std::size_t k_unit = k_inputs + 1 + k_classes;  ///< parameters of a hidden unit
 constexpr std::size_t k_pictures = 1440;
 constexpr std::size_t k_batch = 16;
 constexpr std::size_t k_spots = 4;
 
-/// Numbers from a seed, one after the other.
+/// A stream of random numbers from a seed.
 class stream {
  public:
   explicit stream(std::uint64_t seed) : bits_(mix(seed)) {}
 
   std::uint64_t next() { return bits_ = mix(bits_); }
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// About normal: a sum of twelve.
+  /// Returns a number that is approximately normal, the sum of twelve uniform numbers.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += uniform();

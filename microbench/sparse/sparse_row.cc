@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "collectives/sparse/sparse_allreduce.h"
-#include "microbench/baselines/gradient_source.h"
+#include "microbench/lockstep/gradient_source.h"
 
 namespace lsched::bench {
 namespace {
@@ -14,16 +14,17 @@ bool is_asked_for(const sparse_options& options, std::string_view policy) {
   return options.policy == "all" || options.policy == policy;
 }
 
-/// What the paper's thresholds select has room at its owner.
+/// Returns the problem with a policy. With reused thresholds, capacity stays strict, so owners have room for all items.
 sparse_problem with_policy(sparse_problem problem, std::string_view policy) {
   if (policy == "defer") problem.capacity = capacity_policy::defer;
   if (policy == "reused") problem.selection = selection_rule::reused;
   return problem;
 }
 
-/// Of what a rank sends, and of what it receives: 6 k (P-1)/P of oktopk, 2 k (P-1) of topka, twice that of gaussiank,
-/// whose lists may have 2 k items, of gtopk 4 k ceil(log2 P) for both together, of dense ones 2 n (P-1)/P; of topkdsa
-/// the most that its phases come to where regions are balanced, (2 k + n)(P-1)/P.
+/// Returns the published bound on the words that a rank sends and receives. It is 6 k (P-1)/P for oktopk, 2 k (P-1) for
+/// topka, and twice that for gaussiank, whose lists may have 2 k items. For gtopk the bound on both together is 4 k
+/// ceil(log2 P). For dense allreduces it is 2 n (P-1)/P. For topkdsa it is the maximum of its phases with balanced
+/// regions, (2 k + n)(P-1)/P.
 double published_words(const std::string& algorithm, const sparse_problem& problem) {
   const double ranks = problem.place.size, share = (ranks - 1) / ranks;
   const double k = static_cast<double>(most_items(problem)) * static_cast<double>(item_size(problem.type)) / 8;
@@ -33,10 +34,10 @@ double published_words(const std::string& algorithm, const sparse_problem& probl
   if (algorithm.starts_with("gtopk")) return 4 * k * ceil_log2(problem.place.size);
   if (algorithm == "topka") return 2 * k * (ranks - 1);
   if (algorithm == "gaussiank") return 4 * k * (ranks - 1);  // lists of up to 2 k items
-  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // in whole blocks
+  return 2 * (ranks - 1) * std::ceil(dense / ranks);         // rounded up to whole blocks
 }
 
-/// Of denseovlp, that of each bucket in whole blocks.
+/// Returns the bound of an algorithm. For denseovlp it is the sum over buckets, each rounded up to whole blocks.
 double bound_of(const std::string& algorithm, sparse_problem problem, const sparse_options& options) {
   const cut buckets = buckets_of(options, algorithm);
   double words = 0;
@@ -149,13 +150,13 @@ sparse_row row_of(const sparse_options& options, const std::string& algorithm, c
 }
 
 void report_rows(const sparse_options& options, const std::vector<sparse_row>& rows, reporter& out) {
-  result no_words;  // of MPI
+  result no_words;  // the row of MPI has no words
   for (const char* key : {"words_recv_max", "words_sent_max", "words_mean", "words_meta_max", "bound_words"})
     no_words[key] = nullptr;
   for (const sparse_row& row : rows) out.add(result_of(row), row.algorithm == "mpi_allreduce" ? no_words : result());
   out.say(
-      "n = %zu, k = %zu, generator %s, %zu rounds; words of 4 bytes, the most that any rank had in any round; mean: of "
-      "the busiest rank, over all rounds",
+      "n = %zu, k = %zu, generator %s, %zu rounds; words of 4 bytes, the maximum over ranks and rounds; mean: of the "
+      "busiest rank, over all rounds",
       std::size_t{options.n}, rows.empty() ? 0 : std::size_t{rows.front().k}, options.generator.c_str(),
       std::size_t{rounds_of(options)});
   out.print({column("algorithm", "algorithm"), column("policy", "policy"), per_k("recv/k", "words_recv_max"),

@@ -1,4 +1,4 @@
-// The forms in which `lsched bench sparse` looks at algorithms, and what it says of one, whether it was run or counted.
+// The variants of algorithms that `lsched bench sparse` examines, and the row of results of each, measured or counted.
 #pragma once
 
 #include <cstdint>
@@ -13,72 +13,71 @@
 
 namespace lsched::bench {
 
-inline constexpr std::uint64_t k_seed = 1;  ///< of gradients
+inline constexpr std::uint64_t k_seed = 1;  ///< seed of the gradients
 
 struct sparse_variant {
-  std::string policy;        ///< "strict", "defer" or "reused" of oktopk, else "-"
-  sparse_problem problem{};  ///< of rank 0
+  std::string policy;        ///< "strict", "defer" or "reused" for oktopk, otherwise "-"
+  sparse_problem problem{};  ///< problem of rank 0
 };
 
-/// The plain allreduces: of the vector, and of its buckets.
+/// Returns true for the plain allreduces: of the whole vector, and of its buckets.
 inline bool is_dense(const std::string& algorithm) { return algorithm == "dense" || algorithm == "denseovlp"; }
 
-/// In how many buckets, none of them empty but of an empty vector, and where these are.
+/// Returns the buckets of an algorithm. A bucket is empty only if the vector is.
 cut buckets_of(const sparse_options& options, const std::string& algorithm);
 std::uint64_t bucket_count(const sparse_options& options, const std::string& algorithm);
 
-/// One; of oktopk one for each policy that options name.
+/// Returns the variants of an algorithm: one for each requested policy of oktopk, and one for any other algorithm.
 std::vector<sparse_variant> variants_of(const sparse_options& options, const std::string& algorithm);
 
-/// Those that options name; or all of them, the plain allreduces last.
+/// Returns the requested algorithms. Without a request, returns all algorithms, the plain allreduces last.
 std::vector<std::string> algorithms_of(const sparse_options& options);
 
 std::uint64_t rounds_of(const sparse_options& options);
 
 inline constexpr double k_header_words = 4;
 
-/// Words are of 4 bytes, as an index or a value of f32 is. Of each number the most that any rank had in any round.
+/// The numbers of one variant. A word has 4 bytes, the size of an index or an f32. Maxima are over ranks and rounds.
 struct sparse_row {
   std::string algorithm;
-  std::string policy;  ///< "strict", "defer" or "reused" of oktopk, else "-"
+  std::string policy;  ///< "strict", "defer" or "reused" for oktopk, otherwise "-"
   std::string generator;
   std::uint64_t ranks = 0, n = 0, k = 0;
   std::uint64_t rounds = 0;
-  double bound_words = 0;     ///< of the published table
-  bool is_counted = false;    ///< in one process, without messages
-  std::uint64_t buckets = 1;  ///< schedules that a round has
-  double compute_us = 0;      ///< of us_median, arithmetic
+  double bound_words = 0;     ///< the published bound
+  bool is_counted = false;    ///< counted in one process, without messages
+  std::uint64_t buckets = 1;  ///< number of schedules of a round
+  double compute_us = 0;      ///< part of us_median: computation
 
   double words_recv_max = 0, words_sent_max = 0;  ///< payload: items, or elements of the dense allreduce
-  double words_mean = 0;                          ///< sent or received, of a round's busiest rank, over all rounds
+  double words_mean = 0;                          ///< sent or received by the busiest rank of a round, mean over rounds
   double words_meta_max = 0;                      ///< counters, lengths, bitmaps, and 4 words for each message
-  std::uint64_t over_bound = 0;                   ///< how often a rank sent or received more in a round
-  std::vector<double> phase_words_max{};          ///< received, phase by phase
-  double us_median = 0;  ///< of a round: of the slowest rank; where counted, of all ranks one after the other
+  std::uint64_t over_bound = 0;                   ///< number of rounds and ranks that exceeded bound_words
+  std::vector<double> phase_words_max{};          ///< received in each phase
+  double us_median = 0;  ///< time of a round on the slowest rank; if counted, of all ranks in turn
   std::uint64_t violations = 0;
 
-  /// What a rank has moved in a round.
+  /// Adds the words of a rank in a round.
   void add(double sent, double received, double metadata);
-  /// With the bound.
+  /// Compares the words of a rank in a round with the bound.
   void compare(double sent, double received);
   void add_phase(std::size_t phase, double received);
 };
 
-/// With nothing moved yet.
+/// Returns a row without words.
 sparse_row row_of(const sparse_options& options, const std::string& algorithm, const sparse_variant& how);
 
-/// Sparse allreduces in one process, all ranks one after the other: what messages would carry is counted, and nothing
-/// is sent. The steps are those that schedules call; tests hold the counts against what engines have moved.
+/// Counts sparse allreduces in one process, for all ranks in turn. Messages are counted but not sent. The steps are
+/// those that schedules call, and tests compare the counts with the traffic of engines.
 ///
-/// Of options.ranks ranks; with residuals up to k_most_residuals. Beyond, and of baselines, every rank's list is
-/// that of a gradient drawn anew, and no vector is kept. All algorithms, of those that find_sparse knows, count the
-/// same draws. `tell`: rounds done.
+/// The world has options.ranks ranks, with residuals up to k_most_residuals ranks. For larger worlds and for baselines,
+/// every rank's list is selected from a newly drawn gradient, and no vector is kept. All algorithms, which find_sparse
+/// must know, count the same gradients. `tell` receives the number of finished rounds.
 std::vector<sparse_row> count_sparse(const sparse_options& options, std::span<const std::string> algorithms,
                                      const std::function<void(std::uint64_t)>& tell);
 
 inline constexpr rank k_most_residuals = 256;
 
-/// Prints and writes all rows.
 void report_rows(const sparse_options& options, const std::vector<sparse_row>& rows, reporter& out);
 
 }  // namespace lsched::bench

@@ -1,5 +1,5 @@
-/* A program that links libsched alone: no MPI is loaded with it, no signal gets a handler or another disposition, and
- * SIGHUP ends it. */
+/* Links only libsched. Checks that no MPI library is loaded, that no signal gets a handler or another disposition, and
+ * that SIGHUP ends the program. */
 #include <link.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@ static int count_mpi(struct dl_phdr_info* library, size_t bytes, void* count) {
   return 0;
 }
 
-/* How many have a handler, or, the second time, another disposition than the first. */
+/* Returns the number of signals that have a handler or, in the second call, another disposition than in the first. */
 static int count_changes(int is_first) {
   int count = 0;
   for (int number = 1; number < k_signals; ++number) {
     struct sigaction now;
-    if (sigaction(number, NULL, &now) != 0) continue; /* the C library's own */
+    if (sigaction(number, NULL, &now) != 0) continue; /* reserved by the C library */
     const int is_taken = now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
     const int is_fault = is_first ? is_taken : now.sa_handler != disposition[number];
     disposition[number] = now.sa_handler;
@@ -51,7 +51,7 @@ static int use_library(void) {
 }
 
 static int is_ended_by_hangup(void) {
-  if (disposition[SIGHUP] == SIG_IGN) signal(SIGHUP, SIG_DFL); /* as nohup starts programs */
+  if (disposition[SIGHUP] == SIG_IGN) signal(SIGHUP, SIG_DFL); /* nohup starts programs with SIGHUP ignored */
   const pid_t child = fork();
   if (child == 0) {
     raise(SIGHUP);

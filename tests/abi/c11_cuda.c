@@ -1,4 +1,5 @@
-/* The header of devices, likewise (c11.c), without CUDA's headers: every build has its functions. */
+/* Checks lsched_cuda.h as c11.c checks lsched.h. The header needs no header of CUDA, and every build has its functions.
+ * */
 #include "lsched_cuda.h"
 
 #include <string.h>

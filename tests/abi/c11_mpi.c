@@ -1,8 +1,8 @@
-/* A program over MPI, whose header is plain C11 and includes all that it needs: the three ranks get their sum.
+/* A program over MPI. lsched_mpi.h is plain C11 and includes all that it needs. The three ranks compute a sum.
  *
- * `c11_mpi auto` expects this from mpiexec and from `lsched run`; `c11_mpi only` sends everything through MPI.
- * `c11_mpi refused` expects the error that libsched_mpi of some rank is of build 000000000000; `c11_mpi local_only` the
- * error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
+ * `c11_mpi auto` expects the sum from mpiexec and from `lsched run`; `c11_mpi only` sends all messages through MPI.
+ * `c11_mpi refused` expects the error that a rank has libsched_mpi of build 000000000000; `c11_mpi local_only` expects
+ * the error that LSCHED_MPI_ONLY is impossible under `lsched run`. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,8 +29,8 @@ int main(int count, char** words) {
   MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
   const lsched_status opened = lsched_world_open_mpi(MPI_COMM_WORLD, transport, NULL, &world, &why);
   if (strcmp(wish, "refused") == 0)
-    is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, libsched of ") != NULL &&
-               strstr(strstr(why.text, "libsched of"), lsched_version()) != NULL;
+    is_right = opened == LSCHED_ERR_VERSION && strstr(why.text, "build 000000000000, but libsched is of ") != NULL &&
+               strstr(strstr(why.text, "libsched is of"), lsched_version()) != NULL;
   else if (strcmp(wish, "local_only") == 0)
     is_right = opened == LSCHED_ERR_UNSUPPORTED && strstr(why.text, "LSCHED_MPI_ONLY, but `lsched run`") != NULL;
   else

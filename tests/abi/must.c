@@ -1,4 +1,5 @@
-/* lsched_must and lsched_why, from C and, with -x c++, from C++: `must CASE` ends as the case says. */
+/* Tests lsched_must and lsched_why in C and, as must.cc, in C++. `must CASE` fails with the error of that case; `must
+ * none` succeeds. */
 #include <lsched_must.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@ int main(int count, char** words) {
   if (strcmp(what, "text") == 0) lsched_must(lsched_allreduce_create(world, &desc, &sum, lsched_why()));
   if (strcmp(what, "bare") == 0) {
     const lsched_status refused = lsched_allreduce_create(world, &desc, &sum, lsched_why());
-    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* with another text than that */
+    lsched_must(refused == LSCHED_ERR_ARGUMENT ? LSCHED_ERR_STATE : LSCHED_OK); /* the kept text has another status */
   }
   if (strcmp(what, "of") == 0) {
     lsched_ticket round;

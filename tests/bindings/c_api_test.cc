@@ -1,5 +1,5 @@
-// The C interface through lsched.h alone, with threads as ranks: what each function promises, and every error that
-// its comment documents. Every wait has a timeout.
+// The C interface through lsched.h only, with threads as ranks: the documented behaviour and every documented error of
+// each function. Every wait has a timeout.
 #include "bindings/c/lsched.h"
 
 #include <gtest/gtest.h>
@@ -24,14 +24,14 @@
 namespace {
 
 using lsched::testing::diagnostic;
-using lsched::testing::k_limit_ns;  // for what must happen
+using lsched::testing::k_limit_ns;  // for waits that must succeed
 using lsched::testing::test_config;
 using lsched::testing::world_of_threads;
-constexpr std::uint64_t k_short_ns = 20'000'000;  // for what must not
+constexpr std::uint64_t k_short_ns = 20'000'000;  // for waits that must time out
 
 using integers = std::vector<std::int64_t>;
 
-/// What a C program may pass where the header says an enum.
+/// Returns a value outside of an enum, as C programs may pass it.
 template <class Enum>
 Enum any_value(int number) {
   Enum value;
@@ -83,7 +83,7 @@ void destroy(lsched_schedule* schedule) {
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-/// After whatever has failed before, a world works: one allreduce on all ranks.
+/// Checks that a world works after any failure: one allreduce on all ranks.
 void expect_works(lsched_world* runtime) {
   integers input(3, lsched_rank(runtime) + 1);
   integers output(3);
@@ -96,7 +96,7 @@ void expect_works(lsched_world* runtime) {
   destroy(schedule);
 }
 
-/// An allreduce on two ranks of which rank 0 has started its round.
+/// An allreduce on two ranks. Rank 0 has started its round.
 struct half_started {
   half_started() {
     world.each(
@@ -287,7 +287,7 @@ TEST(c_runtime, says_where_arithmetic_runs) {
     EXPECT_EQ(lsched_world_describe(world.at(0), text, sizeof text), LSCHED_OK);
     return std::string(text);
   };
-  EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as asked for"), std::string::npos)
+  EXPECT_NE(about(LSCHED_LANE_INLINE).find("arithmetic inline: as requested"), std::string::npos)
       << about(LSCHED_LANE_INLINE);
 #if LSCHED_HAVE_TBB
   EXPECT_NE(about(3).find("with 3 oneTBB workers"), std::string::npos) << about(3);
@@ -342,7 +342,7 @@ TEST(c_runtime, memory_is_aligned_given_back_and_refused_when_there_is_none) {
     EXPECT_EQ(lsched_alloc(world.at(0), bytes, &memory), LSCHED_ERR_NOMEM);
     EXPECT_EQ(memory, nullptr);
   }
-  for (int i = 0; i < 200; ++i) {  // 200 MiB through a region of 64: it is given back
+  for (int i = 0; i < 200; ++i) {  // 200 MiB in a region of 64 MiB: freed memory is used again
     ASSERT_EQ(lsched_alloc(world.at(0), 1 << 20, &memory), LSCHED_OK);
     ASSERT_EQ(lsched_free(world.at(0), memory), LSCHED_OK);
   }
@@ -360,7 +360,7 @@ TEST(c_runtime, is_not_closed_while_it_has_schedules) {
   for (lsched_schedule* one : barriers) destroy(one);
 }
 
-// Schedules have numbers, whose places are used again in turn: one that lives keeps its own.
+// Numbers of schedules are used again in turn. A live schedule keeps its number.
 TEST(c_runtime, a_schedule_that_lives_is_in_no_others_way) {
   const world_of_threads world(3);
   world.each([&](lsched_world* runtime, int32_t r) {
@@ -461,7 +461,8 @@ TEST(c_allreduce, more_than_the_region_holds_is_no_memory_on_every_rank) {
 
 // --- creating: disagreements ---------------------------------------------------------------------------------
 
-/// Every rank's create fails with `code`; the text names both sides, or what is wrong, and the next create works.
+/// Checks that the create of every rank fails with `code` and a text that contains `words`, and that the next create
+/// works.
 void expect_disagreement(
     lsched_status code, const std::vector<std::string>& words,
     const std::function<lsched_status(lsched_world*, int32_t, lsched_schedule**, lsched_diagnostic*)>& make) {
@@ -542,7 +543,7 @@ TEST(c_mismatch, bad_arguments_of_one_rank_are_told_to_all) {
   });
 }
 
-/// No collective function leaves the others waiting because one rank has nowhere to put its schedule.
+/// If one rank passes a null pointer for its schedule, the create fails on all ranks, and no rank waits.
 TEST(c_mismatch, a_rank_without_room_for_its_schedule_takes_part) {
   integers input(4), output(4);
   const lsched_allreduce_desc sum = describe(input, output);
@@ -831,7 +832,7 @@ TEST(c_partial, bad_arguments_are_named) {
   for (const char* words :
        {"", "none", "Solo", "quorum", "quorum(0)", "quorum(2", "quorum(2)x", "quorum(-1)", "solo(1)", "solo+",
         "solo+every", "solo+every(0)", "solo+every(1)+every(2)", "first_of(99999999999)"})
-    expect_refusal("starts no rounds", [words](desc& d) { d.activation = words; });
+    expect_refusal("is not an activation policy", [words](desc& d) { d.activation = words; });
   expect_refusal("quorum(2) needs a number from 1 to 1", [](desc& d) { d.activation = "quorum(2)"; });
   expect_refusal("lag", [](desc& d) { d.lag = any_value<lsched_lag>(3); });
   expect_refusal("only LSCHED_HISTORY has a history", [](desc& d) { d.history = 1; });
@@ -928,7 +929,7 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
       EXPECT_EQ(lsched_leave(schedule), LSCHED_OK);
       lsched_ticket none{};
       EXPECT_EQ(lsched_offer(schedule, gradient.data(), &none), LSCHED_ERR_STATE);
-      ticket.round = UINT64_MAX;  // every round there will be
+      ticket.round = UINT64_MAX;  // all rounds of the schedule
       collect();
       destroy(schedule);
     });
@@ -936,9 +937,9 @@ TEST(c_partial, everything_offered_arrives_on_every_rank) {
   }
 }
 
-// --- what all ranks do together -------------------------------------------------------------------------------------
+// --- collective calls -----------------------------------------------------------------------------------------------
 
-/// Offers now and then, and adds up what it gets; ranks differ in how often they call.
+/// Offers values, and adds up the results. Each rank calls at its own frequency.
 struct trainee {
   lsched_schedule* schedule;
   integers result = integers(2);
@@ -962,13 +963,13 @@ struct trainee {
     take(report);
     return report.to != report.from;
   }
-  /// Answers the round that all are at.
+  /// Returns the round that all ranks have reached.
   std::uint64_t flush() {
     lsched_report report = empty_report();
     diagnostic why;
     EXPECT_EQ(lsched_flush(schedule, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     take(report);
-    while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // of a history
+    while (last < report.round) EXPECT_TRUE(collect({schedule, report.round}));  // a history has several results
     return report.round;
   }
 };
@@ -1077,7 +1078,7 @@ TEST(c_partial, model_sync_averages_the_weights_and_forgets_what_is_pending) {
   }
 }
 
-/// Whoever calls ahead keeps adding to what is pending; a capture finds it all the same.
+/// A rank that calls ahead keeps adding to its pending offer. A capture takes the pending offer all the same.
 TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   constexpr std::uint64_t k_long = 50'000;
   const world_of_threads world(2);
@@ -1108,7 +1109,7 @@ TEST(c_partial, a_capture_finds_what_was_offered_before_while_more_is_added) {
   });
 }
 
-/// Rank 2 is behind and has something pending when it leaves, in the middle of what all do together.
+/// Rank 2 is behind, and leaves with a pending offer in the middle of a collective call.
 TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   for (const char* activation : {"solo", "quorum(2)"}) {
     const world_of_threads world(3);
@@ -1144,7 +1145,7 @@ TEST(c_partial, weights_are_averaged_right_though_a_rank_leaves_in_the_middle) {
   }
 }
 
-/// Its result is not lost with the timeout, nor is it written before it is told.
+/// The result of a flush is not lost if the flush times out. Nothing is written before the flush returns OK.
 TEST(c_partial, what_a_flush_has_taken_can_be_collected) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1175,7 +1176,7 @@ TEST(c_partial, weights_are_averaged_where_that_was_asked_for) {
   lsched_schedule* schedule = create(world.at(0), describe_partial(4, "solo"));
   diagnostic why;
   EXPECT_EQ(lsched_model_sync(schedule, weights.data(), k_limit_ns, nullptr, &why), LSCHED_ERR_UNSUPPORTED);
-  EXPECT_SAYS(why, "made without averages_weights");
+  EXPECT_SAYS(why, "created without averages_weights");
   destroy(schedule);
   EXPECT_EQ(lsched_flush(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_model_sync(nullptr, nullptr, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);
@@ -1203,7 +1204,7 @@ TEST(c_partial, a_history_hands_out_one_round_after_the_other) {
   const std::int64_t before = it.total;
   for (std::int64_t value = 1; value <= 3; ++value) EXPECT_TRUE(it.collect(last));
   EXPECT_TRUE(it.collect(last));
-  EXPECT_EQ(it.result, integers(2, 4 + 5 + 6)) << "the last of four, and what came after it";
+  EXPECT_EQ(it.result, integers(2, 4 + 5 + 6)) << "the last of four results, and the later results";
   EXPECT_EQ(it.total - before, 21);
   destroy(it.schedule);
 }
@@ -1275,7 +1276,8 @@ TEST(c_partial, one_rank_divides_what_it_has_offered) {
       EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
       EXPECT_EQ(lsched_flush(schedule, &result, k_limit_ns, &report, nullptr), LSCHED_OK);
       EXPECT_EQ(result, three);
-      EXPECT_EQ(report.last.contributors, 0u) << "the flush's own round: the result is of the one before";
+      EXPECT_EQ(report.last.contributors, 0u)
+          << "the round of the flush itself: the result is that of the previous round";
       destroy(schedule);
     }
 }
@@ -1297,21 +1299,21 @@ TEST(c_partial, a_view_is_this_ranks_until_it_collects_something_newer) {
       EXPECT_EQ(lies_at[0], value);
       const lsched_ticket later = it.offer(100);
       EXPECT_EQ(lsched_wait(later, k_limit_ns, nullptr), LSCHED_OK);
-      EXPECT_EQ(lies_at[0], value) << "written while it was lent";
+      EXPECT_EQ(lies_at[0], value) << "a lent result was overwritten";
       EXPECT_EQ(lies_at[1], value);
       integers result(2);
       ASSERT_EQ(lsched_collect(later, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
       EXPECT_EQ(result, integers(2, 100));
       lsched_report report{.struct_size = sizeof report};
       ASSERT_EQ(lsched_collect_view(later, &view, k_limit_ns, &report, nullptr), LSCHED_OK);
-      EXPECT_EQ(view, nullptr) << "nothing new";
+      EXPECT_EQ(view, nullptr) << "there is no new result";
       EXPECT_EQ(report.from, report.to);
     }
     destroy(it.schedule);
   }
 }
 
-/// Buckets of 2, 0 and 3 elements, each in memory of its own; one of them is empty and has none.
+/// Buckets of 2, 0 and 3 elements in separate memory. The empty bucket has no memory.
 TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   constexpr std::uint64_t counts[] = {2, 0, 3};
   for (const char* start : {"full", "solo", "quorum(2)"}) {
@@ -1348,7 +1350,7 @@ TEST(c_partial, buckets_in_memory_of_their_own_are_one_vector) {
   }
 }
 
-/// More than a commit can show of them.
+/// There are more buckets than an error of a commit can show.
 TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told) {
   const world_of_threads world(3);
   for (const bool is_seed : {false, true})
@@ -1362,7 +1364,7 @@ TEST(c_partial, ranks_that_differ_in_one_of_many_buckets_or_in_the_seed_are_told
       lsched_schedule* none = nullptr;
       diagnostic why;
       EXPECT_EQ(lsched_partial_create(runtime, &desc, &none, &why), LSCHED_ERR_MISMATCH);
-      EXPECT_SAYS(why, is_seed ? "seed 1" : "what differs is not shown");
+      EXPECT_SAYS(why, is_seed ? "seed 1" : "the difference is not in these texts");
     });
 }
 
@@ -1377,14 +1379,14 @@ TEST(c_partial, bad_buckets_are_refused_and_change_nothing) {
     EXPECT_SAYS(why, words);
     EXPECT_EQ(none, nullptr);
   };
-  desc.bucket_count = 2, refused("one of them is missing");
-  desc.bucket_count = 0, desc.buckets = counts, refused("one of them is missing");
+  desc.bucket_count = 2, refused("set both, or none");
+  desc.bucket_count = 0, desc.buckets = counts, refused("set both, or none");
   desc.bucket_count = 1, refused("ends 3 elements before");
   desc.collective = "allgather", refused("partial_allgather has no buckets");
   desc.collective = "allgather", desc.buckets = nullptr, desc.bucket_count = 0;
   desc.lag = LSCHED_ACCUMULATE, desc.reduction = LSCHED_MAX, refused("can only be added up");
   desc.lag = LSCHED_LATEST, desc.reduction = LSCHED_SUM;
-  desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("\"bcast\" is not partial");
+  desc.collective = "bcast", desc.buckets = nullptr, desc.bucket_count = 0, refused("\"bcast\" has no partial form");
   desc.collective = nullptr, desc.buckets = counts, desc.bucket_count = 2;
   lsched_schedule* const schedule = create(world.at(0), desc);
   const integers value(5, 1);
@@ -1436,7 +1438,7 @@ TEST(c_partial, an_allgather_and_a_reduce_scatter_start_by_policy_too) {
   });
 }
 
-// Rank 1 never calls, so rank 0's second offer of a full schedule stays pending.
+// Rank 1 never calls, so later offers of rank 0 stay pending in a full schedule.
 TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const world_of_threads world(2);
   lsched_schedule* schedules[2]{};
@@ -1444,7 +1446,7 @@ TEST(c_partial, a_pending_offer_may_be_withdrawn) {
   const integers gradient(2, 4);
   lsched_ticket first{}, ticket{};
   EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &first),
-            LSCHED_OK);  // captured at once: its call starts its part
+            LSCHED_OK);  // captured at once: the call starts the round on this rank
   for (int i = 0; i < 3; ++i) EXPECT_EQ(lsched_offer(schedules[0], gradient.data(), &ticket), LSCHED_OK);
   diagnostic why;
   EXPECT_EQ(lsched_collect(first, nullptr, k_short_ns, nullptr, &why), LSCHED_ERR_TIMEOUT);
@@ -1469,7 +1471,7 @@ TEST(c_partial, destroying_times_out_until_everybody_has_left_and_then_succeeds)
   const integers gradient(2, 4);
   integers result(2);
   lsched_ticket ticket{};
-  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 serves on
+  EXPECT_EQ(lsched_offer(schedules[1], gradient.data(), &ticket), LSCHED_OK);  // rank 0 still serves rounds
   EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, nullptr, nullptr), LSCHED_OK);
   world.each([&](lsched_world*, int32_t r) { destroy(schedules[r]); });
 }
@@ -1521,12 +1523,12 @@ TEST(c_partial_stats, wrong_arguments_and_ordinary_schedules_are_refused) {
   EXPECT_EQ(lsched_schedule_stats_print(ordinary, text, sizeof text, nullptr), LSCHED_ERR_STATE);
   EXPECT_STREQ(text, "nothing");
   EXPECT_EQ(lsched_schedule_stats_print(partial, text, sizeof text, nullptr), LSCHED_OK);
-  EXPECT_STREQ(text, "{\"sched") << "cut, and terminated";
+  EXPECT_STREQ(text, "{\"sched") << "truncated and terminated";
   destroy(ordinary);
   destroy(partial);
 }
 
-/// Two ranks: rank 0 makes three rounds, then rank 1 comes, and goes on to the fourth.
+/// Two ranks. Rank 0 starts three rounds. Then rank 1 calls for these rounds and for the fourth.
 struct one_rank_behind {
   explicit one_rank_behind(std::uint64_t count) : gradient(count, 1) {
     world.each(
@@ -1621,7 +1623,7 @@ TEST(c_partial_stats, as_json_they_are_the_same) {
     ASSERT_EQ(lsched_schedule_stats_print(it.schedules[r], nullptr, 0, &needed), LSCHED_OK);
     std::string text(needed, '\0');
     ASSERT_EQ(lsched_schedule_stats_print(it.schedules[r], text.data(), text.size(), &needed), LSCHED_OK);
-    ASSERT_EQ(needed, text.size()) << "nothing has happened since";
+    ASSERT_EQ(needed, text.size()) << "the statistics must not change meanwhile";
     const nlohmann::json told = nlohmann::json::parse(text.c_str());
     EXPECT_EQ(told["schedule"].get<std::string>().rfind("partial_allreduce", 0), 0u) << told;
     EXPECT_EQ(told["rank"], r);
@@ -1788,10 +1790,10 @@ TEST(c_builder, what_needs_the_whole_schedule_is_judged_at_commit) {
     lsched_add_dep(h.b, x, y);
     lsched_add_dep(h.b, y, x);
   });
-  expect_refused_commit(LSCHED_ERR_BOUNDS, "leaves its buffer", [](hand& h) {
+  expect_refused_commit(LSCHED_ERR_BOUNDS, "exceeds its buffer", [](hand& h) {
     lsched_add_copy(h.b, {h.in, 1, 4}, {h.out, 0, 4}, nullptr);
   });
-  for (const int32_t peer : {1, -1, 0})  // outside, and the rank itself
+  for (const int32_t peer : {1, -1, 0})  // outside of the world, and the rank itself
     expect_refused_commit(LSCHED_ERR_ARGUMENT, "peer", [&](hand& h) {
       lsched_add_send(h.b, peer, 0, {h.in, 0, 4}, nullptr);
     });
@@ -1834,7 +1836,7 @@ TEST(c_builder, outputs_overlap_with_nothing_but_in_place) {
   lsched_schedule* schedule = nullptr;
   diagnostic why;
   EXPECT_EQ(commit(3, 0, &schedule, why), LSCHED_ERR_ARGUMENT);
-  EXPECT_SAYS(why, "input 0 and output 0 overlap, and not as in place");
+  EXPECT_SAYS(why, "input 0 and output 0 overlap, but are not in place");
   EXPECT_EQ(schedule, nullptr);
   ASSERT_EQ(commit(4, 0, &schedule, why), LSCHED_OK) << why.text;
   EXPECT_EQ(rebind(schedule, 5, 8), LSCHED_ERR_ARGUMENT);
@@ -1867,7 +1869,7 @@ TEST(c_builder, a_send_without_a_receive_is_unmatched_on_every_rank) {
                       });
 }
 
-/// By hand: what all ranks have, combined.
+/// Commits a schedule by hand that combines the contributions of all ranks.
 lsched_status commit_combination(lsched_world* runtime, lsched_dtype dtype, lsched_reduction by,
                                  lsched_schedule** schedule, lsched_diagnostic* why) {
   lsched_builder* b = nullptr;
@@ -1917,7 +1919,7 @@ TEST(c_builder, names_must_agree) {
                       });
 }
 
-// Ranks 1 and 2 send to rank 0, which goes on with whichever comes first.
+// Ranks 1 and 2 send to rank 0, which continues with the first message that arrives.
 TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   const world_of_threads world(3);
   std::vector<std::unique_ptr<hand>> hands(3);
@@ -1947,7 +1949,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
   for (int round = 0; round < 3; ++round) {
     lsched_ticket zero{};
     EXPECT_EQ(lsched_start(schedules[0], &zero), LSCHED_OK);
-    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // rank 2 has not come yet
+    EXPECT_EQ(lsched_run(schedules[1], k_limit_ns, nullptr), LSCHED_OK);  // before rank 2 calls
     EXPECT_EQ(lsched_test(zero), LSCHED_PENDING);
     EXPECT_EQ(lsched_run(schedules[2], k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(lsched_wait(zero, k_limit_ns, nullptr), LSCHED_OK);
@@ -1958,7 +1960,7 @@ TEST(c_builder, an_op_may_wait_for_any_of_its_deps) {
 
 // --- schedules from text -------------------------------------------------------------------------------------
 
-/// Every rank sends its four integers to the next one.
+/// Every rank sends its four integers to the next rank.
 std::string shift_text(int32_t rank, int32_t ranks, const std::string& name = "shift") {
   const std::string right = std::to_string((rank + 1) % ranks);
   const std::string left = std::to_string((rank + ranks - 1) % ranks);
@@ -2057,7 +2059,7 @@ TEST(c_load, buffers_need_memory) {
   EXPECT_SAYS(why, "memory");
 }
 
-/// Every rank loads what `text` says; all get `code`, and all read `words`.
+/// Checks that all ranks fail with `code` and `words` if they load their texts.
 void expect_refused_load(lsched_status code, const std::vector<std::string>& words,
                          const std::function<std::string(int32_t)>& text) {
   expect_disagreement(code, words,
@@ -2079,9 +2081,9 @@ TEST(c_load, bad_text_of_one_rank_is_told_to_all_with_its_place) {
 }
 
 TEST(c_load, text_for_another_rank_or_world_is_a_mismatch) {
-  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 1 of 3, and this is rank 0 of 3"},
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 1 of 3, but this is rank 0 of 3"},
                       [](int32_t r) { return shift_text(r == 0 ? 1 : r, 3); });
-  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 0 of 2, and this is rank"},
+  expect_refused_load(LSCHED_ERR_MISMATCH, {"for rank 0 of 2, but this is rank"},
                       [](int32_t) { return shift_text(0, 2) + shift_text(1, 2); });
   expect_refused_load(LSCHED_ERR_MISMATCH, {"shift", "other"},
                       [](int32_t r) { return shift_text(r, 3, r == 1 ? "other" : "shift"); });
@@ -2121,7 +2123,7 @@ TEST(c_load, memory_that_was_never_written_may_be_read) {
 
 // --- more than 2 GiB -----------------------------------------------------------------------------------------
 
-// Needs about 15 GiB: two inputs, two outputs, and a copy of each input where the other rank can read it.
+// Needs about 15 GiB: two inputs, two outputs, and a copy of each input that the other rank can read.
 TEST(large_message_soak, an_allreduce_of_more_than_two_gibibytes_gets_every_byte_right) {
   constexpr std::uint64_t count = (std::uint64_t{1} << 31) + 17;
   lsched_config config = test_config();

@@ -1,5 +1,5 @@
-// lsched_collective_create: every registered algorithm through the C interface, with threads as ranks, against what its
-// collective promises; and what a wrong desc is told.
+// lsched_collective_create: every registered algorithm through the C interface, with threads as ranks, compared with
+// the postcondition of its collective. A wrong desc is refused with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using threads = world_of_threads;
 
-/// Inputs and outputs of all ranks; in place, `memory` holds both.
+/// The inputs and outputs of all ranks.
 struct buffers_of_world {
   buffers_of_world(const collective& of, rank size, const shape& data) {
     for (rank r = 0; r < size; ++r) {
@@ -39,10 +39,10 @@ struct buffers_of_world {
     for (numbers& one : outputs) std::ranges::fill(one, -1);
   }
   std::vector<numbers> inputs, outputs;
-  std::vector<std::int64_t> offsets;  ///< where an input begins in its output; below zero the other way round
+  std::vector<std::int64_t> offsets;  ///< in place, offset of an input in its output; negative: offset of the output
 };
 
-/// The schedule of one rank through three rounds, the last one over other memory.
+/// Runs three rounds of the schedule of one rank, the last round over other memory.
 void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, std::size_t r, bool in_place,
               const std::function<void()>& in_step) {
   numbers& input = all.inputs[r];
@@ -68,16 +68,16 @@ void run_rank(lsched_world* runtime, c_request request, buffers_of_world& all, s
       void* out = place(1, false);
       EXPECT_EQ(lsched_rebind(schedule, &in, &out), LSCHED_OK);
     }
-    in_step();  // inputs are drawn anew, and outputs spoiled
+    in_step();  // draws new inputs and overwrites outputs
     if (is_shared || which == 1) std::ranges::copy(input, place(which, true));
     EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     if (is_shared || which == 1) std::copy_n(place(which, false), output.size(), output.begin());
-    in_step();  // results are looked at
+    in_step();  // checks results
   }
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 }
 
-/// Lets all ranks reach a point, runs `at_last` once, lets them go on.
+/// Lets all ranks reach a point, runs `at_last` once, and lets the ranks continue.
 class rendezvous {
  public:
   rendezvous(rank size, std::function<void(int)> at_last)
@@ -129,7 +129,7 @@ TEST(c_collective, every_algorithm_keeps_its_promise) {
 
 // --- refusals ----------------------------------------------------------------------------------------------
 
-/// All ranks ask for the same, which is wrong.
+/// Checks that a wrong request, which all ranks make, is refused.
 void expect_refused(const threads& ranks, lsched_collective_desc desc, lsched_status code, const std::string& words) {
   ranks.each([&](lsched_world* runtime, rank) {
     lsched_schedule* schedule = nullptr;
@@ -187,19 +187,19 @@ TEST(c_collective, a_wrong_desc_is_told_what_is_wrong) {
           "adasum combines by arithmetic of its own: leave reduction 0");
   for (const std::int32_t root : {-1, 3, 7})
     refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.root = root; },
-            "is the place of an owner on every node, and the smallest has 3 ranks: use 0 to 2");
+            "is the place of an owner on every node, but the smallest node has 3 ranks: use 0 to 2");
   refused([&](auto& d) { adapts(d), d.segment_bytes = 64; }, "adasum has no segments: leave segment_bytes 0");
   refused([&](auto& d) { adapts(d), d.radix = 2; }, "adasum has no radix: leave it 0");
   refused([&](auto& d) { adapts(d), d.collective = "node_adasum", d.segment_bytes = 64; },
           "node_adasum has no segments");
-  refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "one of them is missing");
+  refused([&](auto& d) { adapts(d), d.tensors = tensors; }, "set both, or none");
   refused([&](auto& d) { adapts(d), d.tensors = tensors, d.tensor_count = 2; }, "tensor 1 begins before");
   refused([&](auto& d) { adapts(d), d.tensors = tensors + 2, d.tensor_count = 1; }, "not within the vector of 8");
   expect_refused(ranks, {.struct_size = sizeof good, .collective = "neighbor_exchange", .destination_count = -1},
                  LSCHED_ERR_ARGUMENT, "");
 }
 
-// --- nothing of one's own ------------------------------------------------------------------------------------
+// --- ranks without data --------------------------------------------------------------------------------------
 
 lsched_schedule* created(lsched_world* runtime, const lsched_collective_desc& desc) {
   lsched_schedule* schedule = nullptr;
@@ -238,7 +238,7 @@ TEST(c_collective, a_rank_without_a_block_works_in_place_and_is_bound_to_other_m
 TEST(c_collective, a_rank_without_neighbors_needs_no_counts) {
   const threads ranks(3);
   ranks.each([](lsched_world* runtime, rank r) {
-    const std::int32_t peer = 1 - r;  // 0 and 1 send each other a number; 2 has nobody
+    const std::int32_t peer = 1 - r;  // ranks 0 and 1 exchange a number; rank 2 has no peer
     const std::uint64_t one = 1;
     numbers input{r + 5}, output{0};
     lsched_collective_desc desc{.struct_size = sizeof desc, .collective = "neighbor_exchange", .dtype = LSCHED_I64};
@@ -321,7 +321,7 @@ TEST(c_collective, adasum_is_a_sum_or_a_mean_of_each_tensor_by_itself) {
   }
 }
 
-// --- tensors that are spoilt ---------------------------------------------------------------------------------
+// --- non-finite tensors --------------------------------------------------------------------------------------
 
 using flags = std::vector<std::uint8_t>;
 using reals = std::vector<double>;
@@ -336,7 +336,8 @@ flags non_finite_by(const lsched_schedule* schedule, std::size_t tensors) {
   return found;
 }
 
-/// Of 40 elements a tensor: the first is sound, those at 40, 80 and 120 are spoilt by rank 1, the last is empty.
+/// Tensors of 40 elements. The first is finite, the next three are made non-finite by rank size / 2, and the last is
+/// empty.
 void expect_non_finite(lsched_world* runtime, rank r, rank size, lsched_dtype type, const char* algorithm) {
   constexpr double k_infinity = std::numeric_limits<double>::infinity();
   const lsched_tensor tensors[] = {{0, 40}, {40, 40}, {80, 40}, {120, 40}, {160, 0}};
@@ -363,7 +364,7 @@ void expect_non_finite(lsched_world* runtime, rank r, rank size, lsched_dtype ty
   given.assign(160, 2);
   give();
   EXPECT_EQ(lsched_run(schedule, k_limit_ns, nullptr), LSCHED_OK);
-  EXPECT_EQ(non_finite_by(schedule, 5), flags(5, 0)) << "the next round has a verdict of its own";
+  EXPECT_EQ(non_finite_by(schedule, 5), flags(5, 0)) << "the next round has its own flags";
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 }
 
@@ -378,7 +379,7 @@ TEST(c_collective, non_finite_tensors_are_told_on_all_ranks_alike) {
   }
 }
 
-/// Both elements of each rank's f16 vector, and what the adaptive sum makes of them.
+/// Returns the adaptive sum of the ranks' f16 vectors. `spoilt` receives the non-finite flag of the tensor.
 reals half_sum(lsched_world* runtime, reals vector, flags& spoilt) {
   std::uint16_t memory[2];
   lsched_schedule* schedule = created(runtime, {.struct_size = sizeof(lsched_collective_desc),
@@ -395,7 +396,7 @@ reals half_sum(lsched_world* runtime, reals vector, flags& spoilt) {
   return vector;
 }
 
-/// Orthogonal contributions of the first two ranks, which add up to 80000; all others give zeros.
+/// Orthogonal contributions of the first two ranks, with a sum of 80000. All other ranks contribute zeros.
 TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_its_tensor) {
   for (const rank size : {2, 3, 5}) {
     const threads ranks(size);
@@ -408,7 +409,7 @@ TEST(c_collective, an_adasum_of_f16_overflows_in_the_last_combination_or_spoils_
         EXPECT_EQ(sum, (reals{std::numeric_limits<double>::infinity(), 0}));
       else
         EXPECT_TRUE(std::isnan(sum[0]) && std::isnan(sum[1]));
-      EXPECT_EQ(half_sum(runtime, {x / 2, y / 2}, spoilt), (reals{40000, 0}));  // below 65504: by their norms, too
+      EXPECT_EQ(half_sum(runtime, {x / 2, y / 2}, spoilt), (reals{40000, 0}));  // the sum and the norms are below 65504
       EXPECT_EQ(spoilt[0], 0);
     });
   }
@@ -436,7 +437,7 @@ TEST(c_collective, non_finite_tensors_are_those_of_an_adasum_that_has_run) {
     EXPECT_EQ(asked(other, 1, one), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
     lsched_ticket ticket;
-    if (r == 0) {  // the other has not begun
+    if (r == 0) {  // before the other rank starts
       EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
       EXPECT_EQ(asked(sum, 1, one), LSCHED_ERR_STATE);
       EXPECT_EQ(lsched_run(other, k_limit_ns, nullptr), LSCHED_OK);
@@ -486,7 +487,7 @@ TEST(c_collective, a_partial_adasum_combines_who_is_there) {
     for (rank i = 0; i < 3; ++i) vector[static_cast<std::size_t>(i)] = i == r ? static_cast<float>(i + 1) : 0.0f;
     lsched_ticket ticket;
     lsched_report report{.struct_size = sizeof report};
-    if (r == 1) std::ranges::fill(vector, 0.0f);  // nothing to say
+    if (r == 1) std::ranges::fill(vector, 0.0f);  // no contribution to the sum
     EXPECT_EQ(lsched_offer(schedule, vector.data(), &ticket), LSCHED_OK);
     EXPECT_EQ(lsched_collect(ticket, result.data(), k_limit_ns, &report, &why), LSCHED_OK) << why.text;
     EXPECT_EQ(report.last.contributors, 3u);
@@ -590,7 +591,7 @@ TEST(c_collective, ranks_that_ask_for_different_things_learn_both) {
     diagnostic why;
     EXPECT_EQ(lsched_collective_create(runtime, &desc, &schedule, &why), LSCHED_ERR_MISMATCH);
     EXPECT_NE(std::string(why.text).find("segment 2"), std::string::npos) << why.text;
-    EXPECT_NE(std::string(why.text).find("give segment_bytes on all ranks"), std::string::npos) << why.text;
+    EXPECT_NE(std::string(why.text).find("set segment_bytes on all ranks"), std::string::npos) << why.text;
   });
 }
 

@@ -1,5 +1,5 @@
-// Sums of users' sparse vectors through the C interface, with threads as ranks: what comes out, what a round that is
-// not good is told, what is counted, and what a wrong desc is told.
+// Sums of users' sparse vectors through the C interface, with threads as ranks: results, errors of a bad round,
+// statistics, and errors of a wrong desc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct rank_memory {
   std::vector<float> dense = std::vector<float>(k_count, -1);
   std::uint64_t item_count = 0, out_count = 77;
 
-  /// Integers, in no order, with duplicates, other ones in each round.
+  /// Draws integers in no order, with duplicates, and different in each round.
   void draw(std::size_t rank, std::uint64_t round) {
     item_count = (rank * 17 + round * 5) % (k_room + 1);
     for (std::uint64_t i = 0; i < item_count; ++i) {
@@ -52,7 +52,7 @@ struct rank_memory {
   }
 };
 
-/// What ranks draw in a round, added up.
+/// Returns the sum of the items that all ranks draw in a round.
 std::map<std::uint64_t, float> expected(std::size_t ranks, std::uint64_t round) {
   std::map<std::uint64_t, float> all;
   rank_memory one;
@@ -84,7 +84,7 @@ TEST_P(c_coo, what_ranks_bring_is_added_up) {
   for (const std::int32_t size : {1, 2, 3, 5}) {
     std::vector<rank_memory> ranks(static_cast<std::size_t>(size));
     as_ranks(size, [&](lsched_world* runtime, std::size_t r) {
-      const bool has_dense = r != 1;  // each rank's own choice
+      const bool has_dense = r != 1;  // each rank may choose
       lsched_schedule* schedule = nullptr;
       diagnostic why;
       lsched_coo_desc desc = ranks[r].desc(has_dense);
@@ -103,7 +103,8 @@ TEST_P(c_coo, what_ranks_bring_is_added_up) {
       EXPECT_EQ(stats.other_bytes_sent, 20 * 8 * numbers * (ranks.size() - 1));
       void* residual = nullptr;
       lsched_dtype type = LSCHED_F32;
-      EXPECT_EQ(lsched_sparse_residual(schedule, &residual, &type), LSCHED_ERR_ARGUMENT) << "there is none";
+      EXPECT_EQ(lsched_sparse_residual(schedule, &residual, &type), LSCHED_ERR_ARGUMENT)
+          << "a sparse sum of given items has no residual";
       EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
     });
   }
@@ -142,14 +143,14 @@ TEST_P(c_coo, a_bad_round_is_bounds_everywhere_and_the_next_one_is_good) {
       EXPECT_EQ(mine.out_count, 2u);
       EXPECT_EQ(mine.out_values[1], 3);
       EXPECT_EQ(mine.dense[11], 3);
-      EXPECT_EQ(lsched_test(ticket), LSCHED_ERR_BOUNDS) << "it is still the last that was bad";
+      EXPECT_EQ(lsched_test(ticket), LSCHED_ERR_BOUNDS) << "the earlier failure is still reported";
     };
     bring(1, r == 2 ? k_count : 1);
     ASSERT_NO_FATAL_FAILURE(expect_bad(2, 0, "rank 2 has an index that is not below 500"));
     bring(r == 1 ? k_room + 1 : 3, 0);
-    ASSERT_NO_FATAL_FAILURE(expect_bad(1, 0, "rank 1 brings more than 60 items"));
+    ASSERT_NO_FATAL_FAILURE(expect_bad(1, 0, "rank 1 contributes more than 60 items"));
     bring(r == 0 ? 0 : 40, 40 * r);
-    ASSERT_NO_FATAL_FAILURE(expect_bad(-1, 80, "the result has 80 items, and there is room for 50"));
+    ASSERT_NO_FATAL_FAILURE(expect_bad(-1, 80, "the result has 80 items, but there is room for 50"));
     EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
   });
 }
@@ -172,13 +173,14 @@ TEST(c_coo_desc, other_memory_is_bound) {
     ASSERT_NO_FATAL_FAILURE(expect_sum(mine, expected(2, 2), true));
     ASSERT_NO_FATAL_FAILURE(expect_sum(ranks[r], expected(2, 1), true));
     std::ranges::fill(mine.dense, -1.0f);
-    ASSERT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK) << "the same again: all of the vector is written";
+    ASSERT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_OK)
+        << "the same buffers again: the whole vector is written";
     ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
     ASSERT_NO_FATAL_FAILURE(expect_sum(mine, expected(2, 2), true));
     outputs[1] = mine.values.data();
-    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output where an input is";
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output overlaps an input";
     outputs[1] = mine.out_indices.data() + 1;
-    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output in another one";
+    EXPECT_EQ(lsched_rebind(schedule, inputs, outputs), LSCHED_ERR_ARGUMENT) << "an output overlaps another output";
     EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
   });
 }

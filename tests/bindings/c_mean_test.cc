@@ -1,4 +1,5 @@
-// Means through the C interface: each is the sum divided by the divisor, rounded once, by whichever way the sum came.
+// Means through the C interface. Each mean is the sum divided by the divisor, rounded once, for every way to compute
+// the sum.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +33,7 @@ lsched_partial_desc described(lsched_dtype type, std::uint64_t count, lsched_div
           .divisor = by};
 }
 
-/// What rank 0 collects after so many calls of each rank.
+/// Returns the mean that rank 0 collects after `calls` calls of each rank.
 template <class T>
 std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype type, lsched_divisor by,
                        std::uint64_t count, const contribution<T>& offered) {
@@ -57,7 +58,7 @@ std::vector<T> mean_of(std::int32_t ranks, std::uint64_t calls, lsched_dtype typ
   return mean;
 }
 
-/// Of one number, that sums of all calls are divided by the offers in them.
+/// Returns the mean of one number: the sum over all calls, divided by the number of offers.
 std::int64_t mean_of_offers(std::int32_t ranks, std::uint64_t calls,
                             const std::function<std::int64_t(std::size_t rank, std::uint64_t call)>& offered) {
   return mean_of<std::int64_t>(ranks, calls, LSCHED_I64, LSCHED_DIVIDE_BY_OFFERS, 1,
@@ -112,7 +113,7 @@ TEST(c_mean, of_weights_is_the_same_division) {
   });
 }
 
-/// What `rank` of so many gets of a collective whose ranks r bring elements i of value (r + 1) * (i + 1).
+/// Checks the mean that each rank gets if ranks r contribute (r + 1) * (i + 1) as element i.
 void expect_mean(const char* collective, const char* algorithm, std::int32_t ranks, std::uint64_t count,
                  bool in_place) {
   const bool is_scattered = std::string_view(collective).starts_with("reduce_scatter");
@@ -177,9 +178,9 @@ TEST(c_mean, is_for_sums_of_collectives_that_have_means) {
       EXPECT_TRUE(why.says(word)) << why.text;
     };
     expect_refused("allreduce", LSCHED_MAX, LSCHED_DIVIDE_BY_RANKS, "only sums are divided");
-    expect_refused("allreduce", LSCHED_SUM, LSCHED_DIVIDE_BY_OFFERS, "no such divisor");
-    expect_refused("scan", LSCHED_SUM, LSCHED_DIVIDE_BY_RANKS, "is not divided");
-    expect_refused("allgather", lsched_reduction{}, LSCHED_DIVIDE_BY_RANKS, "is not divided");
+    expect_refused("allreduce", LSCHED_SUM, LSCHED_DIVIDE_BY_OFFERS, "does not support this divisor");
+    expect_refused("scan", LSCHED_SUM, LSCHED_DIVIDE_BY_RANKS, "cannot be divided");
+    expect_refused("allgather", lsched_reduction{}, LSCHED_DIVIDE_BY_RANKS, "cannot be divided");
   });
 }
 
@@ -200,7 +201,7 @@ TEST(c_mean, is_agreed_upon) {
   });
 }
 
-/// Small integers, as numbers of a type, whose sums are exact and not zero.
+/// Returns small integers as numbers of a type. Their sums are exact and not zero.
 template <class T>
 std::vector<T> drawn(std::size_t rank, std::uint64_t count, lsched_dtype type) {
   std::vector<double> numbers(count);
@@ -211,7 +212,7 @@ std::vector<T> drawn(std::size_t rank, std::uint64_t count, lsched_dtype type) {
   return elements;
 }
 
-/// Updates of sparse allreduces that leave nothing out.
+/// Checks the updates of sparse allreduces that leave nothing out.
 template <class T>
 void expect_sparse_mean(lsched_dtype type, const char* algorithm) {
   constexpr std::uint64_t count = 200;

@@ -1,5 +1,5 @@
-// Partial sparse allreduces through the C interface, with threads as ranks: nothing is lost, nobody is waited for, what
-// lives on can be looked at between rounds, and a wrong desc is told what is wrong. Every wait has a timeout.
+// Partial sparse allreduces through the C interface, with threads as ranks: no value is lost, no rank is waited for,
+// the state can be read between rounds, and a wrong desc is refused with the reason. Every wait has a timeout.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ constexpr std::uint64_t k_count = 300;
 
 using vector = std::vector<float>;
 
-/// Both descs, which point to each other.
+/// The desc of a partial schedule, and the sparse desc to which it points.
 struct request {
   explicit request(const char* algorithm, const char* activation, std::uint64_t k = 20) {
     sparse = {.struct_size = sizeof sparse, .count = k_count, .k = k, .dtype = LSCHED_F32, .algorithm = algorithm};
@@ -57,7 +57,7 @@ void destroy(lsched_schedule* schedule) {
   EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
 }
 
-/// Integers of different sizes.
+/// Returns integers of different sizes.
 vector drawn(std::size_t rank, std::uint64_t round) {
   vector gradient(k_count);
   for (std::size_t i = 0; i < k_count; ++i)
@@ -80,7 +80,7 @@ std::span<float> residual_of(lsched_schedule* schedule) {
 
 lsched_report empty_report() { return {.struct_size = sizeof(lsched_report)}; }
 
-/// What a rank has given and got.
+/// The gradients that a rank has given, the updates that it has taken, and the residual that it has kept.
 struct account {
   std::vector<double> given = std::vector<double>(k_count), taken = given, kept = given;
 };
@@ -94,7 +94,7 @@ void expect_nothing_lost(const std::vector<account>& all, const std::string& whe
   }
 }
 
-/// Every rank steps when it likes; some steps have no gradient in them.
+/// Ranks call at their own pace, so some rounds have no gradient of a rank.
 TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank", "auto"})
     for (const char* activation : {"solo", "majority+every(4)", "quorum(1)", "full"})
@@ -125,9 +125,9 @@ TEST(c_partial_sparse, what_is_offered_is_in_updates_or_residuals) {
           EXPECT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
           EXPECT_EQ(stats.rounds, report.round) << where;
           EXPECT_EQ(stats.item_bytes_sent > 0, size > 1) << where;
-          // A flush is a barrier: until all have looked, no round begins.
+          // A flush is a barrier: no round begins until all ranks have read their residuals.
           ASSERT_EQ(lsched_flush(schedule, nullptr, k_limit_ns, &report, &why), LSCHED_OK) << where << why.text;
-          EXPECT_EQ(report.has_result, 1) << "with no gradient at all";
+          EXPECT_EQ(report.has_result, 1) << "a round without gradients has a result";
           EXPECT_EQ(report.last.contributors, 0u);
           destroy(schedule);
         });
@@ -159,12 +159,14 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
       }
     }
     in_step.arrive_and_wait();
-    if (r != 0) {  // its first call finds ten rounds over, or the tenth not quite, and all that became of them
+    // The other ranks call after ten rounds, of which the tenth may not have ended yet. They collect the results of all
+    // ended rounds.
+    if (r != 0) {
       const auto limit = std::chrono::steady_clock::now() + std::chrono::nanoseconds(k_limit_ns);
       void* residual = nullptr;
       lsched_dtype type{};
       while (lsched_sparse_residual(schedule, &residual, &type) != LSCHED_OK)
-        ASSERT_LT(std::chrono::steady_clock::now(), limit) << "rounds that it has not called for are over, too";
+        ASSERT_LT(std::chrono::steady_clock::now(), limit) << "rounds without a call of this rank must end, too";
       const vector gradient = drawn(r, 1);
       ASSERT_EQ(lsched_offer(schedule, gradient.data(), &ticket), LSCHED_OK);
       add(all[r].given, gradient);
@@ -185,7 +187,7 @@ TEST(c_partial_sparse, who_sleeps_is_not_waited_for_and_not_counted) {
   expect_nothing_lost(all, "");
 }
 
-/// Two schedules in the same state give the same bits.
+/// Two schedules with equal state compute equal bits.
 TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   constexpr std::int32_t size = 3;
   std::barrier in_step(size);
@@ -219,12 +221,12 @@ TEST(c_partial_sparse, what_lives_on_is_saved_between_rounds_and_brought_back) {
   });
 }
 
-/// Rank 1 sleeps in the middle of a round: rank 0 waits for it, and may not look.
+/// Rank 1 makes no call in the middle of a round. Rank 0 waits for it, and may not read the state.
 TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   lsched_config config;
   lsched_config_init(&config);
   config.commit_timeout_ns = k_limit_ns;
-  config.progress = LSCHED_PROGRESS_CALLER;  // a rank that does not call sleeps
+  config.progress = LSCHED_PROGRESS_CALLER;  // a rank makes no progress between calls
   std::vector<lsched_world*> world(2);
   ASSERT_EQ(lsched_world_open_threads(2, &config, world.data(), nullptr), LSCHED_OK);
   std::vector<lsched_schedule*> its(2);
@@ -240,7 +242,8 @@ TEST(c_partial_sparse, while_a_round_is_under_way_nobody_looks) {
   std::size_t needed = 0;
   EXPECT_EQ(lsched_sparse_residual(its[0], &residual, &type), LSCHED_ERR_STATE);
   EXPECT_EQ(lsched_sparse_save(its[0], nullptr, 0, &needed), LSCHED_ERR_STATE);
-  EXPECT_EQ(lsched_sparse_residual(its[1], &residual, &type), LSCHED_OK) << "its part has not begun";
+  EXPECT_EQ(lsched_sparse_residual(its[1], &residual, &type), LSCHED_OK)
+      << "the part of this rank must not begin before its call";
   std::atomic<bool> is_over{false};
   {
     std::jthread other([&] {
@@ -275,10 +278,10 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     const lsched_tensor tensor{0, k_count};
     expect_refusal("struct_size", [](request& it) { it.partial.struct_size = 1; });
     expect_refusal("struct_size", [](request& it) { it.sparse.struct_size = 1; });
-    expect_refusal("\"adasum\" is no sparse_allreduce", [](request& it) { it.partial.collective = "adasum"; });
+    expect_refusal("\"adasum\" is not sparse_allreduce", [](request& it) { it.partial.collective = "adasum"; });
     expect_refusal("sparse_allreduce with a desc of its own", [](request& it) { it.partial.sparse = nullptr; });
-    expect_refusal("another count or dtype", [](request& it) { it.sparse.count = 1; });
-    expect_refusal("another count or dtype", [](request& it) { it.sparse.dtype = LSCHED_F64; });
+    expect_refusal("needs the count and dtype", [](request& it) { it.sparse.count = 1; });
+    expect_refusal("needs the count and dtype", [](request& it) { it.sparse.dtype = LSCHED_F64; });
     expect_refusal("owns its memory", [&](request& it) { it.sparse.gradient = &nobody; });
     expect_refusal("algorithm", [](request& it) { it.partial.algorithm = "oktopk"; });
     expect_refusal("LSCHED_SUM", [](request& it) { it.partial.reduction = LSCHED_MAX; });
@@ -287,7 +290,7 @@ TEST(c_partial_sparse, a_wrong_desc_is_told_what_is_wrong) {
     expect_refusal("tensors", [&](request& it) { it.partial.tensors = &tensor, it.partial.tensor_count = 1; });
     expect_refusal("LSCHED_NAN_ERROR", [](request& it) { it.sparse.nans = LSCHED_NAN_ERROR; });
     expect_refusal("averages", [](request& it) { it.partial.averages_weights = 1; });
-    expect_refusal("starts no rounds", [](request& it) { it.partial.activation = "alone"; });
+    expect_refusal("is not an activation policy", [](request& it) { it.partial.activation = "alone"; });
     expect_refusal("quorum(2) needs", [](request& it) { it.partial.activation = "quorum(2)"; });
     expect_refusal("only LSCHED_HISTORY has a history", [](request& it) { it.partial.history = 3; });
     expect_refusal("there is no sparse allreduce \"ring\"", [](request& it) { it.sparse.algorithm = "ring"; });

@@ -1,4 +1,5 @@
-// Simulations through lsched.h: equal to the engine's and the command's to the picosecond, and bad arguments.
+// Simulations through lsched.h equal those of the engine and of the command, to the picosecond. Bad arguments are
+// refused.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -116,7 +117,7 @@ TEST(c_simulate, a_partial_round_goes_by_its_callers) {
     const simulation what{.skew = {.kind = skew_kind::linear, .scale = 70'000'000}, .instance = 3, .initiator = 1};
     const answer it = ask(desc);
     expect_same(it, world_of(desc, starts), what);
-    EXPECT_LT(it.figures.active, ranks) << "some call after the round has taken their contribution";
+    EXPECT_LT(it.figures.active, ranks) << "some ranks must call after the capture";
   }
 }
 
@@ -157,7 +158,7 @@ TEST(c_simulate, a_sparse_allreduce_has_rounds_of_its_own) {
     expect_same(it, ranks, {.instance = round});
     messages[round - 1] = it.figures.messages;
   }
-  EXPECT_GT(messages[0], messages[1]) << "round 1 looks at the boundaries";
+  EXPECT_GT(messages[0], messages[1]) << "round 1 adjusts the boundaries";
 }
 
 TEST(c_simulate, the_machine_is_the_callers) {
@@ -177,7 +178,7 @@ std::string output_of(const std::string& command) {
   return all;
 }
 
-/// "finish_us" of the summary, in picoseconds.
+/// Returns "finish_us" of the summary in picoseconds.
 std::uint64_t told_by_command(const std::string& command) {
   const std::string out = output_of(command + " --json -");
   const std::string lines = out.substr(0, out.find_last_not_of('\n') + 1);
@@ -215,7 +216,7 @@ TEST(c_simulate, room_for_fewer_ranks_is_enough) {
 
 // --- bad arguments -----------------------------------------------------------------------------------------
 
-/// Refused with that code and those words, and nothing but the diagnostic is written.
+/// Checks that the request is refused with that status and those words, and that only the diagnostic is written.
 void expect_refused(lsched_status code, const lsched_simulate_desc& desc, const std::string& words) {
   const answer before, it = ask(desc);
   EXPECT_EQ(it.status, code) << words;
@@ -233,9 +234,9 @@ TEST(c_simulate, bad_requests_are_refused_and_nothing_is_written) {
   const lsched_sparse_desc sparse{.struct_size = sizeof sparse};
   desc.struct_size = 8, refuse(LSCHED_ERR_ARGUMENT, "struct_size");
   desc.reserved = 1, refuse(LSCHED_ERR_VERSION, "reserved");
-  desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "not exactly one");
-  desc.text = "", refuse(LSCHED_ERR_ARGUMENT, "not exactly one");
-  desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "not exactly one");
+  desc.collective = nullptr, refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
+  desc.text = "", refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
+  desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "set exactly one");
   desc.collective = nullptr, desc.sparse = &sparse, refuse(LSCHED_ERR_ARGUMENT, "dtype");
   desc.collective = "telepathy", refuse(LSCHED_ERR_ARGUMENT, "there is no collective \"telepathy\"");
   desc.algorithm = "magic", refuse(LSCHED_ERR_ARGUMENT, "no algorithm \"magic\"");

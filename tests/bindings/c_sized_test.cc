@@ -1,5 +1,5 @@
-// Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. Each such struct of
-// the header is in k_structs, with a call that it goes through.
+// Structs with `struct_size`: a caller may have been compiled against an older or a newer lsched.h. k_structs has each
+// such struct of the header, with a call that takes the struct.
 #include <gtest/gtest.h>
 #include <array>
 
@@ -18,7 +18,7 @@
 
 namespace lsched::testing {
 
-/// A struct of version 2: its last member was not there in version 1.
+/// A struct of version 2. Version 1 had no member `later`.
 struct grown {
   std::size_t struct_size;
   std::int64_t first;
@@ -31,7 +31,7 @@ namespace {
 
 constexpr std::uint64_t k_limit_ns = 30'000'000'000;
 
-/// A struct of a caller, in memory of so many bytes and no more, for ASan to see who leaves it.
+/// A caller's struct in a heap block of exactly `bytes` bytes, so that ASan sees accesses beyond its end.
 class caller_struct {
  public:
   template <class Struct>
@@ -56,7 +56,7 @@ class caller_struct {
   std::unique_ptr<void, freed> memory_;
 };
 
-/// A world of one rank with some of everything that structs are passed to.
+/// A world of one rank with objects and descs for the calls of k_structs.
 struct world_of_one {
   world_of_one() {
     lsched_config config;
@@ -110,7 +110,7 @@ struct world_of_one {
                                          .reduction = LSCHED_SUM,
                                          .activation = "full"};
 
-  /// What a create answers; what it has made is gone again.
+  /// Creates a schedule and destroys it. Returns the status of the create.
   template <class Desc>
   lsched_status create(lsched_status (*make)(lsched_world*, const Desc*, lsched_schedule**, lsched_diagnostic*),
                        const Desc* desc, lsched_diagnostic* why) const {
@@ -125,7 +125,7 @@ struct world_of_one {
 constexpr std::string_view k_text =
     "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
 
-/// A struct, and a call that takes one which a caller fills in, or fills it in.
+/// A struct and a call that takes it. Either the caller fills the struct in, or the call does (`is_filled_in`).
 struct sized_struct {
   published as;
   std::size_t bytes;
@@ -205,7 +205,7 @@ const sized_struct k_structs[] = {
             EXPECT_EQ(lsched_wait(ticket, k_limit_ns, why), LSCHED_OK);
           }
           EXPECT_EQ(lsched_schedule_destroy(made, k_limit_ns, nullptr), LSCHED_OK);
-          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // the call says no more
+          if (const auto read = read_struct(it); !read) (void)report(why, read.error());  // the call has no diagnostic
           return answer;
         }),
     passed_in<lsched_sparse_desc>([](in world) { return world.sparse_desc; },
@@ -332,9 +332,9 @@ TEST(c_sized, a_size_that_no_version_has_is_refused) {
       mine.set_size(size);
       const std::vector<unsigned char> before(mine.bytes().begin(), mine.bytes().end());
       diagnostic why;
-      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // below: left alone, so not readable here
+      if (size < it.as.least && it.as.name == "lsched_diagnostic") continue;  // left alone, so not readable
       EXPECT_EQ(it.use(world, mine, &why), LSCHED_ERR_ARGUMENT);
-      EXPECT_TRUE(std::ranges::equal(mine.bytes(), before)) << "it is left alone";
+      EXPECT_TRUE(std::ranges::equal(mine.bytes(), before)) << "a refused struct must not change";
       if (!it.is_filled_in) {
         EXPECT_TRUE(why.says(std::string(it.as.name) + ".struct_size is " + std::to_string(size))) << why.text;
       }
@@ -360,7 +360,7 @@ TEST(c_sized, members_that_are_not_known_must_be_zero_in_what_a_caller_fills_in)
       const lsched_status answer = it.use(world, mine, &why);
       if (it.is_filled_in) {
         EXPECT_EQ(answer, LSCHED_OK) << why.text;
-        EXPECT_EQ(mine.bytes()[at], 0) << "what the library does not know becomes zero";
+        EXPECT_EQ(mine.bytes()[at], 0) << "unknown members must become zero";
       } else {
         EXPECT_EQ(answer, LSCHED_ERR_VERSION) << why.text;
         EXPECT_TRUE(why.says(it.as.name)) << why.text;

@@ -1,5 +1,5 @@
-// Sparse allreduces through the C interface, with threads as ranks: what comes out, what is counted, what lives on, and
-// what a wrong desc is told.
+// Sparse allreduces through the C interface, with threads as ranks: results, statistics, state that is kept, and errors
+// of a wrong desc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct rank_memory {
   std::vector<float> gradient = std::vector<float>(k_count);
   std::vector<float> update = std::vector<float>(k_count, -1);
 
-  /// Integers, of different sizes, other ones in each round.
+  /// Draws integers of different sizes, different in each round.
   void draw(std::size_t rank, std::uint64_t round) {
     for (std::size_t i = 0; i < k_count; ++i) {
       const std::uint64_t hash = (i * 2654435761u + rank * 40503u + round * 9973u) % 2039;
@@ -108,7 +108,7 @@ TEST(c_sparse, deferring_keeps_within_the_bound_and_counts_it) {
       ASSERT_EQ(lsched_sparse_create(runtime, &desc, &schedule, &why), LSCHED_OK) << why.text;
       lsched_sparse_stats before{}, now{.struct_size = sizeof now};
       for (std::uint64_t round = 1; round <= 8; ++round) {
-        // All that is large lies in a tenth of the vector.
+        // All large elements lie in a tenth of the vector.
         for (std::size_t i = 0; i < k_count; ++i) ranks[r].gradient[i] = i < 50 ? static_cast<float>(900 + i) : 0.001f;
         ASSERT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << why.text;
         ASSERT_EQ(lsched_sparse_get_stats(schedule, &now), LSCHED_OK);
@@ -143,12 +143,12 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
     EXPECT_EQ(lsched_sparse_save(one, image.data(), needed - 1, nullptr), LSCHED_ERR_ARGUMENT);
     ASSERT_EQ(lsched_sparse_save(one, image.data(), needed, nullptr), LSCHED_OK);
     desc.image = image.data();
-    EXPECT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_ERR_ARGUMENT) << "no bytes";
+    EXPECT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_ERR_ARGUMENT) << "the image has no bytes";
     desc.image_bytes = needed - 1;
     EXPECT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_ERR_ARGUMENT) << why.text;
     desc.image_bytes = needed;
     ASSERT_EQ(lsched_sparse_create(runtime, &desc, &other, &why), LSCHED_OK) << why.text;
-    std::ranges::fill(image, std::byte{0});  // has been read
+    std::ranges::fill(image, std::byte{0});  // the image has been read
     const std::span<float> kept = residual_of(one), loaded = residual_of(other);
     EXPECT_TRUE(std::equal(kept.begin(), kept.end(), loaded.begin()));
     EXPECT_EQ(lsched_schedule_destroy(one, 0, nullptr), LSCHED_OK);
@@ -156,7 +156,8 @@ TEST(c_sparse, what_lives_on_is_saved_and_brought_back) {
   });
 }
 
-/// Published thresholds, taken up in the midst of their lives by a schedule whose rounds begin anew.
+/// Published thresholds are kept in an image. The second schedule loads the image in the middle of a period, although
+/// its own rounds begin at 1.
 TEST(c_sparse, thresholds_live_on_too) {
   std::vector<rank_memory> ranks(3), others(3);
   as_ranks(3, [&](lsched_world* runtime, std::size_t r) {
@@ -297,13 +298,13 @@ TEST(c_sparse, a_round_that_is_not_finite_is_refused_everywhere_and_the_next_one
             k_count - static_cast<std::uint64_t>(std::count(ranks[r].update.begin(), ranks[r].update.end(), 0.0f)), 0u);
         lsched_sparse_stats stats{.struct_size = sizeof stats};
         ASSERT_EQ(lsched_sparse_get_stats(schedule, &stats), LSCHED_OK);
-        EXPECT_EQ(stats.rounds, 4u) << "refused ones have ended, too";
+        EXPECT_EQ(stats.rounds, 4u) << "refused rounds count as ended";
         EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
       });
     }
 }
 
-/// 65504 is the largest number of f16. Two of them are too many for a sum; what is beyond it cannot be sent.
+/// 65504 is the largest f16 number. The sum of two such numbers overflows, and twice such a number cannot be sent.
 TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
   for (const char* algorithm : {"oktopk", "topka", "topkdsa", "gtopk", "gaussiank"})
     for (const double scale : {1.0, 2.0}) {
@@ -327,16 +328,16 @@ TEST(c_sparse, a_narrow_sum_overflows_and_stays_where_it_was) {
         EXPECT_EQ(residual_of(schedule)[k_bad], scale == 1 ? 65504.0f : 0.0f) << algorithm;
         gradient[k_bad] = 0;
         const lsched_status again = scale == 1 ? LSCHED_ERR_NOT_FINITE : LSCHED_OK;
-        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), again) << algorithm << ": it is there still";
+        EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), again) << algorithm << ": the value is still in the residual";
         for (float& it : residual_of(schedule)) it /= 4;
         EXPECT_EQ(lsched_run(schedule, k_limit_ns, &why), LSCHED_OK) << algorithm;
-        EXPECT_EQ(update[k_bad], scale == 1 ? 0x73FF : 0) << algorithm << ": a quarter of it";
+        EXPECT_EQ(update[k_bad], scale == 1 ? 0x73FF : 0) << algorithm << ": a quarter of the value";
         EXPECT_EQ(lsched_schedule_destroy(schedule, 0, nullptr), LSCHED_OK);
       });
     }
 }
 
-/// A number that no enum has, as only C can write it.
+/// Sets a value outside of the enum, which only C code can write.
 template <class Enum>
 void make_wrong(Enum& it) {
   const int none = 77;
@@ -416,8 +417,8 @@ TEST(c_sparse, ranks_that_ask_for_different_things_learn_it) {
   });
 }
 
-// Deferred elements depend on the number of the round, and regions on when one has last looked: with a period of 4 and
-// on seven ranks, wherever in it the image was taken.
+// Deferred elements depend on the number of the round, and regions on the last round that computed them. The image is
+// taken at different rounds of a period of 4, on seven ranks.
 TEST(c_sparse, goes_on_with_the_same_bits) {
   constexpr std::size_t size = 7;
   for (const std::uint64_t taken : {1u, 3u, 4u, 6u}) {

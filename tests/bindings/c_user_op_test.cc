@@ -1,5 +1,4 @@
-// Arithmetic of the application's own through the C interface: it keeps the order of ranks, whole units, and its
-// context.
+// User-defined arithmetic through the C interface keeps the order of ranks, whole units, and the context.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +74,8 @@ numbers input_of(rank r, std::uint64_t count) {
   return all;
 }
 
-/// The maps of those ranks that a range is promised of, one after the other.
+/// Compares a range of the output with the composed maps of its contributors, in their order. Returns the first wrong
+/// element, or an empty text.
 std::string broken(const promised_range& it, const std::vector<numbers>& inputs, const numbers& output) {
   std::vector<rank> among = it.among;
   for (rank r = 0; it.among.empty() && r < static_cast<rank>(inputs.size()); ++r) among.push_back(r);
@@ -97,7 +97,7 @@ struct memory_of_rank {
     outputs = both.output.value_or(0);
     is_shared = data.in_place && both.input && both.output;
     numbers in = input;
-    in.resize(std::max<std::uint64_t>(in.size(), outputs) + 1);  // no reduction lies at an offset
+    in.resize(std::max<std::uint64_t>(in.size(), outputs) + 1);  // a reduction in place has no offset
     first = std::move(in);
     second.resize(outputs + 1);
   }
@@ -161,7 +161,7 @@ TEST(c_user_op, every_algorithm_that_accepts_it_keeps_order_and_units) {
             expect_composed(it, size, units, in_place);
 }
 
-/// One that a generator could well have made.
+/// Returns an algorithm that changes the order of ranks, as a generator may.
 const algorithm& careless() {
   static algorithm it = *find("allreduce", "tree");
   it.needs.needs_commutative = true;
@@ -206,7 +206,7 @@ TEST(c_user_op, a_wrong_one_is_told_what_is_wrong) {
   expect_refused([](auto&, auto& op) { op.combine = nullptr; }, "has no function");
   expect_refused([](auto&, auto& op) { op.unit = 0; }, "unit is not from 1");
   expect_refused([](auto&, auto& op) { op.is_commutative = 7; }, "is_commutative is neither 0 nor 1");
-  expect_refused([](auto&, auto& op) { op.unit = 3; }, "no multiple of the unit of 3 elements");
+  expect_refused([](auto&, auto& op) { op.unit = 3; }, "not a multiple of the unit of 3 elements");
   expect_refused([](auto&, auto& op) { op.dtype = LSCHED_I64; }, "dtype is not that of user_op");
   expect_refused([](auto&, auto& op) { op.dtype = static_cast<lsched_dtype>(LSCHED_F64 + 1); }, "not an lsched_dtype");
   expect_refused([](auto& desc, auto&) { desc.reduction = LSCHED_SUM; }, "both reduction and user_op");
@@ -238,7 +238,7 @@ TEST(c_user_op, ranks_that_disagree_about_it_learn_both) {
 
 // --- schedules by hand -----------------------------------------------------------------------------------------------
 
-/// An inclusive scan: each rank combines what comes from below with its own, and passes it on.
+/// An inclusive scan. Each rank combines the value from below with its own value, and sends the result on.
 struct chain {
   chain(lsched_world* runtime, rank r, rank size, std::uint64_t count) {
     EXPECT_EQ(lsched_builder_create(runtime, "chain", &b), LSCHED_OK);
@@ -287,11 +287,11 @@ TEST(c_user_op, a_schedule_by_hand_calls_it) {
     EXPECT_EQ(std::string(text.data()).find(" = user b2[0 +6] b0[0 +6]") != std::string::npos, r != 0) << text.data();
     EXPECT_EQ(lsched_schedule_destroy(schedule, k_limit_ns, nullptr), LSCHED_OK);
 
-    // Text has nobody to call.
+    // A schedule from a text has no function to call.
     EXPECT_EQ(lsched_schedule_load(runtime, text.data(), std::strlen(text.data()), ins, outs, &schedule, &why),
               LSCHED_ERR_ARGUMENT);
     const std::string_view said = why.text;
-    EXPECT_NE(said.find("asks for user-defined arithmetic, but there is none"), said.npos) << said;
+    EXPECT_NE(said.find("needs user-defined arithmetic, but none is given"), said.npos) << said;
   });
 }
 
@@ -318,8 +318,8 @@ TEST(c_user_op, what_a_builder_cannot_do_with_it) {
     return lsched_add_user_reduce(b, op, {s, from, count}, {s, from, count}, {s, from, count}, nullptr);
   };
   expect_refused_by_hand([&](auto* b, auto s, auto&) { return reduce(b, s, nullptr, 0, 2); }, "user_op is null");
-  expect_refused_by_hand([&](auto* b, auto s, auto& op) { return reduce(b, s, &op, 1, 2); }, "cuts a unit");
-  expect_refused_by_hand([&](auto* b, auto s, auto& op) { return reduce(b, s, &op, 0, 3); }, "cuts a unit");
+  expect_refused_by_hand([&](auto* b, auto s, auto& op) { return reduce(b, s, &op, 1, 2); }, "is not whole units");
+  expect_refused_by_hand([&](auto* b, auto s, auto& op) { return reduce(b, s, &op, 0, 3); }, "is not whole units");
   expect_refused_by_hand([&](auto* b, auto s, auto& op) { return op.dtype = LSCHED_F32, reduce(b, s, &op, 0, 2); },
                          "has another dtype");
   expect_refused_by_hand(
@@ -328,7 +328,7 @@ TEST(c_user_op, what_a_builder_cannot_do_with_it) {
         op.unit = 1;
         return reduce(b, s, &op, 0, 2);
       },
-      "a schedule has one user_op");
+      "must use the same user_op");
   expect_refused_by_hand(
       [](auto* b, auto s, auto& op) {
         return lsched_add_user_reduce(b, &op, {s, 0, 2}, {s, 0, 4}, {s, 0, 2}, nullptr);

@@ -1,4 +1,4 @@
-// Proofs through lsched.h: what holds, every kind of finding on a planted fault, and bad arguments.
+// Proofs through lsched.h: worlds that hold, every kind of finding on a planted fault, and bad arguments.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return place == std::string::npos ? text : text.replace(place, from.size(), to);
 }
 
-/// What a rank does so that both hold the sum of two inputs of 6 elements.
+/// Returns the schedule of a rank. After the exchange, both ranks hold the sum of two inputs of 6 elements.
 std::string exchange(int self) {
   const std::string other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -51,7 +51,7 @@ std::string world_of(const header& of, const std::function<std::string(int self)
   return with_header(0, of, body(0)) + with_header(1, of, body(1));
 }
 
-/// The exchange with a slip at rank 1.
+/// Returns the exchange with a fault on rank 1.
 std::string slipped(const std::string& from, const std::string& to) {
   return world_of({}, [&](int self) { return self == 0 ? exchange(0) : replaced(exchange(1), from, to); });
 }
@@ -98,7 +98,7 @@ verdict ask(const lsched_verify_desc& desc) {
   return it;
 }
 
-// --- what holds --------------------------------------------------------------------------------------------
+// --- worlds that hold --------------------------------------------------------------------------------------
 
 TEST(c_verify, a_good_world_is_proved_with_its_figures) {
   const std::string text = world_of({}, exchange);
@@ -213,7 +213,7 @@ TEST(c_verify, a_verdict_needs_no_room_for_findings) {
   EXPECT_EQ(it.figures.findings, 0u);
 }
 
-// --- what does not -----------------------------------------------------------------------------------------
+// --- worlds that do not hold -------------------------------------------------------------------------------
 
 void expect_finding(const std::string& text, const char* property, const std::string& words) {
   const verdict it = ask(describe(text));
@@ -229,7 +229,9 @@ TEST(c_verify, form) {
                  "rank 1 declares another activation or synchronisation than rank 0");
 }
 
-TEST(c_verify, matching) { expect_finding(slipped("to 0 tag 1", "to 0 tag 7"), "matching", "tag 7, has no receive"); }
+TEST(c_verify, matching) {
+  expect_finding(slipped("to 0 tag 1", "to 0 tag 7"), "matching", "tag 7, has no matching receive");
+}
 
 TEST(c_verify, progress) {
   expect_finding(world_of({.flags = ""},
@@ -242,15 +244,16 @@ TEST(c_verify, progress) {
                                    "op 1 send f32 b0[0 +6] to " +
                                    other + " tag 1\nexit 1\n";
                           }),
-                 "progress", "which waits for rank 0 op 0 (recv from 1): a circle");
+                 "progress", "which waits for rank 0 op 0 (recv from 1): a cycle");
 }
 
 TEST(c_verify, holding) {
   expect_finding(world_of({}, [](int self) { return replaced(exchange(self), "then 3", "then 2 3"); }), "holding",
-                 "without holding payloads back it would complete");
+                 "without holding payloads back the round would complete");
 }
 
-/// Both ranks capture and exchange when either calls; `signal_after`: who tells the other rank of it.
+/// Both ranks capture and exchange when either rank calls. A rank signals the other rank after its own call if
+/// `signal_after` is 0, and after the signal of the other rank if `signal_after` is 1.
 std::string partial(int self, int signal_after) {
   const std::string me = std::to_string(self), other = std::to_string(1 - self);
   const std::string operands = self == 0 ? "b0[0 +6] b2[0 +6]" : "b2[0 +6] b0[0 +6]";
@@ -304,7 +307,7 @@ TEST(c_verify, contents_with_the_two_ways) {
                  return self == 1 ? exchange(1) : replaced(exchange(0), "b0[0 +6] b2[0 +6]", "b0[0 +6] b0[0 +6]");
                }),
       "contents",
-      "the contribution of rank 0 is in it 2 times, once as operand a of rank 0 op 2 (compute sum), and once "
+      "the contribution of rank 0 is contained 2 times, once as operand a of rank 0 op 2 (compute sum), and once "
       "as operand b of rank 0 op 2 (compute sum)");
 }
 
@@ -345,7 +348,7 @@ TEST(c_verify, in_place_is_another_question) {
 }
 
 TEST(c_verify, notes_come_after_findings) {
-  // Rank 0 writes its output, tells rank 1, hears back, and writes again.
+  // Rank 0 writes its output, signals rank 1, waits for a signal, and writes again.
   const std::string text = world_of({.name = "note", .flags = ""}, [](int self) -> std::string {
     if (self == 1) return "op 0 signal_recv from 0 tag 0 then 1\nop 1 signal_send to 0 tag 0\nexit 1\n";
     return "buffer 0 input host f32 6\nbuffer 1 output host f32 6\n"
@@ -362,7 +365,7 @@ TEST(c_verify, notes_come_after_findings) {
 
 // --- bad arguments -----------------------------------------------------------------------------------------
 
-/// Refused with that code and those words, and nothing but the diagnostic is written.
+/// Checks that the request is refused with that status and those words, and that only the diagnostic is written.
 void expect_refused(lsched_status code, const lsched_verify_desc& desc, const std::string& words) {
   const verdict before = empty_verdict();
   const verdict it = ask(desc);

@@ -1,5 +1,5 @@
-// Schedules that are given up, of ranks that talk through MPI: alone, and with shared memory inside emulated nodes
-// (docs/reference/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
+// Schedules that are cancelled, on ranks that communicate through MPI: only through MPI, and with shared memory inside
+// emulated nodes (docs/reference/cancel.md). Run as `mpiexec -n {2,3,5} bindings_cancel`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -20,7 +20,7 @@ namespace {
 using namespace std::chrono_literals;
 using lsched::testing::trial_end;
 
-constexpr std::size_t k_most_copied = 1500;  ///< elements of 8 bytes that are no memory of MPI's while they are sent
+constexpr std::size_t k_most_copied = 1500;  ///< largest message that MPI sends from a copy, in elements of 8 bytes
 
 lsched::world open_nodes_of(int ranks_per_node) {
   setenv("LSCHED_RANKS_PER_NODE", std::to_string(ranks_per_node).c_str(), 1);
@@ -44,7 +44,7 @@ lsched_status status_of(const Call& call) {
   }
 }
 
-/// The ranks' ends of one trial.
+/// The outcomes of one trial on all ranks.
 class gathered_ends {
  public:
   explicit gathered_ends(std::int32_t ranks) : all_(static_cast<std::size_t>(ranks)) {}
@@ -70,16 +70,17 @@ TEST(cancel_over_mpi, unwinding_leaves_nothing_behind) {
                                        {[&](std::uint64_t, trial_end mine_is) { ends.put(mine_is); },
                                         [&](std::uint64_t, std::int32_t other) { return ends.look(other); }});
     for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told})
-      EXPECT_GT(ends.times(one), 0u) << "trials do not come out in all ways";  // how often is the machine's
+      EXPECT_GT(ends.times(one), 0u)
+          << "the trials do not have all outcomes";  // their frequency depends on the machine
     mine.close();
   }
 }
 
-// MPI cannot be made to let go of a long message that is on its way: UNSUPPORTED, unless it has arrived by then.
+// MPI cannot cancel a long message in flight. Then the call returns UNSUPPORTED, unless the message has arrived.
 bool is_end(lsched_status answer) { return answer == LSCHED_OK || answer == LSCHED_ERR_UNSUPPORTED; }
 
 TEST(cancel_over_mpi, with_long_messages_on_their_way_ends_the_schedule_and_nothing_else) {
-  std::vector<double> large(100'000, 1.0);  // before the world, so it goes after that
+  std::vector<double> large(100'000, 1.0);  // outlives the world
   lsched::world mine = open_nodes_of(1);
   lsched::schedule sum = mine.allreduce<double>(large, LSCHED_SUM, "ring");
   lsched::schedule barrier = mine.barrier();

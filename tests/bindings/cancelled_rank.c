@@ -2,10 +2,10 @@
  * no cancellation point, so each call returns and the engine is free afterwards.
  *
  *   pending     a request is pending while the thread makes calls of each kind
- *   arithmetic  likewise, and the program's own arithmetic has a cancellation point
+ *   arithmetic  a request is pending, and the program's own arithmetic has a cancellation point
  *   waiting     the request comes while the thread waits for a late rank; another thread then waits with a time limit
  *
- * Compiled with OVER_MPI, the ranks open their world over MPI alone. */
+ * Compiled with OVER_MPI, the ranks open their world over MPI only. */
 #include <lsched.h>
 #include <pthread.h>
 #include <sched.h>
@@ -173,7 +173,7 @@ static int judge(const char* mode, pthread_t thread) {
   void* result = NULL;
   (void)pthread_join(thread, &result);
   if (atomic_load(&has_ended) && result == PTHREAD_CANCELED) return 0;
-  fprintf(stderr, "%s: the thread has ended at the call of line %d: %s\n", mode, atomic_load(&line), why.text);
+  fprintf(stderr, "%s: the thread ended at the call of line %d: %s\n", mode, atomic_load(&line), why.text);
   return 1;
 }
 
@@ -202,7 +202,7 @@ static void wait_beside_a_cancelled_thread(void) {
   (void)pthread_cancel(waiter);
   if (!is_last(world)) EXPECT(LSCHED_ERR_TIMEOUT, lsched_wait(ticket, k_short_ns, &why));
   EXPECT(LSCHED_OK, lsched_wait(ticket, k_limit_ns, &why));
-  while (!atomic_load(&has_ended)) sched_yield(); /* as long as the launcher's time limit allows */
+  while (!atomic_load(&has_ended)) sched_yield(); /* the launcher has a time limit */
   EXPECT(LSCHED_OK, lsched_schedule_destroy(sum, k_limit_ns, &why));
   EXPECT(LSCHED_OK, lsched_world_close(world));
 }

@@ -1,4 +1,5 @@
-// The C++ header, as a user sees it: this file includes nothing else of ours but how ranks are threads.
+// The C++ header, as a user sees it. This file includes no other header of the library but the helper for ranks as
+// threads.
 #include "bindings/cpp/lsched.hpp"
 
 #include <gtest/gtest.h>
@@ -331,7 +332,7 @@ TEST(CppHeader, a_rank_that_stays_away_is_a_timeout_not_a_hang) {
     const lsched::ticket round = barrier.start();
     EXPECT_THROW(round.wait(1ms), lsched::error);
     has_timed_out.count_down();
-    round.wait(k_limit);  // a timeout can be waited out
+    round.wait(k_limit);  // a wait may continue after a timeout
   });
 }
 

@@ -1,7 +1,7 @@
-// Ranks as processes, and what the others notice when one of them is killed at any moment.
+// Ranks as processes, of which one is killed at any moment.
 //
-// The victim is killed after a drawn number of its rounds and a drawn number of spins, so it dies in the middle of
-// anything. Every survivor has to get LSCHED_ERR_PEER, naming it, and then to end in good order.
+// The victim is killed after a drawn number of its rounds and a drawn number of spins, so it may die at any point of a
+// call. Every survivor must get LSCHED_ERR_PEER, which names the victim, and must then end in good order.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -42,7 +42,7 @@ constexpr double k_longest_notice_ms = 5000;  // 1 s is promised; machines that 
 enum class work : std::uint8_t { allreduce, solo, majority };
 constexpr std::array k_works{work::allreduce, work::solo, work::majority};
 
-/// What parent and children share.
+/// Memory that the parent and its children share.
 struct board {
   std::atomic<std::uint64_t> rounds[k_most_ranks];
   std::atomic<std::int64_t> noticed_at_ns[k_most_ranks];
@@ -53,7 +53,7 @@ std::int64_t now_ns() { return std::chrono::nanoseconds(clock::now().time_since_
 
 using shared_board = testing::shared_object<board>;
 
-/// As the local launcher does it.
+/// Opens a world as a rank of the local launcher.
 lsched_status join(const shm_segment& segment, rank self, lsched_world** runtime, lsched_diagnostic* why) {
   testing::be_launched(segment, self);
   return lsched_world_open(nullptr, runtime, why);
@@ -67,7 +67,7 @@ lsched_world* join(const shm_segment& segment, rank self) {
   return runtime;
 }
 
-/// The launcher as the process of a rank sees it.
+/// The launcher as a rank sees it: a pipe that sends SIGKILL to the rank once the launcher is gone.
 class fake_launcher {
  public:
   fake_launcher() {
@@ -79,7 +79,7 @@ class fake_launcher {
   fake_launcher& operator=(const fake_launcher&) = delete;
   ~fake_launcher() {
     unsetenv("LSCHED_RUN_LAUNCHER");
-    for (const int end : ends_) close(end);  // first the one that this process may own
+    for (const int end : ends_) close(end);  // first the read end, whose owner may be this process
   }
 
   void end() { close(std::exchange(ends_[1], -1)); }
@@ -93,7 +93,8 @@ TEST(death, a_process_that_has_opened_a_world_is_killed_once_its_launcher_is_gon
   const auto segment = *shm_segment::create(2, 1 << 20);
   fake_launcher launcher;
   testing::child_ranks children(1, [&](rank self) {
-    launcher.end();                                    // its copy, as an executed program has none
+    // The child closes its copy, which an executed program would not inherit.
+    launcher.end();
     return join(*segment, self) == nullptr ? 10 : 11;  // waits for rank 1
   });
   for (const auto end = clock::now() + std::chrono::seconds(20);
@@ -124,7 +125,7 @@ TEST(death, no_world_opens_where_the_launcher_is_gone_or_is_none) {
   EXPECT_EQ(children.wait(), "");
 }
 
-/// Findings, R9: children of ranks kept all ranks' memory.
+/// Child processes of ranks once kept the memory of all ranks.
 TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
   const auto segment = *shm_segment::create(1, 1 << 20);
   const int inherited = fcntl(segment->descriptor(), F_DUPFD, 0);  // as the launcher passes the descriptor on
@@ -146,7 +147,7 @@ TEST(death, programs_that_a_rank_executes_hold_nothing_of_the_world) {
   close(inherited);
 }
 
-constexpr std::size_t k_count = 2000;  // 16 kB: read in the sender's memory
+constexpr std::size_t k_count = 2000;  // 16 kB: receivers read this size in the sender's memory
 
 struct buffers {
   std::vector<double> input = std::vector<double>(k_count, 1), output = std::vector<double>(k_count);
@@ -178,28 +179,29 @@ lsched_status run_one(lsched_schedule* schedule, work what, buffers& memory, lsc
   if (what == work::allreduce) return lsched_run(schedule, k_limit_ns, why);
   lsched_ticket ticket{};
   const lsched_status answer = lsched_offer(schedule, memory.input.data(), &ticket);
-  if (answer == LSCHED_ERR_PEER) {  // noticed in the background: any wait says who
+  if (answer == LSCHED_ERR_PEER) {  // noticed in the background: any wait names the dead rank
     ticket = {schedule, UINT64_MAX};
     return lsched_wait(ticket, k_limit_ns, why);
   }
   return answer != LSCHED_OK ? answer : lsched_collect(ticket, memory.output.data(), k_limit_ns, nullptr, why);
 }
 
-/// How the victim ends.
+/// The way in which the victim ends.
 struct ending {
   int signal = SIGKILL;
-  std::size_t bytes = 0;  ///< its memory, beside the world's
-  std::string folder{};   ///< for its core; none is written if there is none
+  std::size_t bytes = 0;  ///< memory of the victim besides the world's
+  std::string folder{};   ///< for a core; if empty, no core is written
 };
 
-/// This process leaves a core in the folder, and nothing else is there.
+/// Makes this process leave a core in the folder, and empties the folder first.
 void leave_core_in(const std::string& folder) {
   for (const auto& earlier : std::filesystem::directory_iterator(folder)) std::filesystem::remove(earlier);
   const rlimit most{RLIM_INFINITY, RLIM_INFINITY};
   if (setrlimit(RLIMIT_CORE, &most) != 0 || chdir(folder.c_str()) != 0) std::abort();
 }
 
-/// A child's life: rounds without end. Survivors answer 0, and otherwise which expectation failed.
+/// The main function of a child: runs rounds until a round fails. Survivors return 0, or the number of the failed
+/// check.
 int live(const shm_segment& segment, rank self, work what, rank victim, shared_board& common, const ending& how) {
   const std::vector<std::byte> much(self == victim ? how.bytes : 0, std::byte{1});
   if (self == victim && !how.folder.empty()) leave_core_in(how.folder);
@@ -223,7 +225,7 @@ int live(const shm_segment& segment, rank self, work what, rank victim, shared_b
   return lsched_world_close(runtime) == LSCHED_OK ? 0 : 15;
 }
 
-/// Milliseconds until the last survivor knew, or a failure.
+/// Kills one rank. Returns the milliseconds until the last survivor noticed.
 double kill_one(work what, std::uint64_t seed, const ending& how) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % k_ranks);
@@ -233,7 +235,7 @@ double kill_one(work what, std::uint64_t seed, const ending& how) {
   testing::child_ranks children(k_ranks, [&](rank self) { return live(**segment, self, what, victim, common, how); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
   while (common->rounds[victim].load() < rounds && clock::now() < deadline) usleep(50);
-  EXPECT_GE(common->rounds[victim].load(), rounds) << "the world never got going";
+  EXPECT_GE(common->rounds[victim].load(), rounds) << "the world has not run its first rounds";
   for (std::uint64_t spins = (draw >> 16) % 20'000; spins > 0; --spins) (void)common->rounds[0].load();
   const std::int64_t killed_at = now_ns();
   children.kill(victim, how.signal);
@@ -265,7 +267,7 @@ TEST(death, every_survivor_learns_who_died_and_ends_in_good_order) {
 TEST(death_soak, every_survivor_learns_who_died_and_ends_in_good_order) { kill_many(900); }
 TEST(death_soak, a_rank_with_gigabytes_is_missed_as_soon) { kill_many(12, {.bytes = std::size_t{2} << 30}); }
 
-/// Where cores go to a file beside the process, as they do unless the machine is told otherwise.
+/// Kills ranks that leave a core. The core must be in the folder if the machine writes cores to the current directory.
 void dump_many(std::uint64_t points, std::size_t bytes) {
   std::array<char, 40> folder{"/tmp/lsched-core-XXXXXX"};
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
@@ -280,7 +282,7 @@ void dump_many(std::uint64_t points, std::size_t bytes) {
 TEST(death, a_rank_that_leaves_a_core_is_missed) { dump_many(2, std::size_t{64} << 20); }
 TEST(death_soak, a_rank_that_leaves_a_core_is_missed_as_soon) { dump_many(100, std::size_t{256} << 20); }
 
-/// A child's life as most programs live it: what goes wrong is noted, and the process ends as it is.
+/// The main function of a child that records the error of a round, and ends without destroying or closing anything.
 int live_and_return(const shm_segment& segment, rank self, shared_board& common) {
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
@@ -294,7 +296,7 @@ int live_and_return(const shm_segment& segment, rank self, shared_board& common)
   return why.status == LSCHED_ERR_PEER ? 0 : 12;
 }
 
-/// How many survivors named another rank than the one that was killed.
+/// Returns the number of survivors that named another rank than the killed rank.
 int count_false_names(rank ranks, std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   const auto victim = static_cast<rank>(draw % static_cast<std::uint64_t>(ranks));
@@ -324,11 +326,11 @@ TEST(death_soak, survivors_that_end_at_once_all_name_the_rank_that_was_killed) {
 
 // --- ranks that are stopped ------------------------------------------------------------------------------------------
 
-/// A family of schedules: one of each kind of graph.
+/// A kind of schedule. k_families has one of each kind of graph.
 struct family {
   const char* collective;
   const char* algorithm;
-  const char* activation = nullptr;  ///< of a partial collective
+  const char* activation = nullptr;  ///< null unless the collective is partial
 };
 constexpr std::array k_families{family{"allreduce", "recursive_doubling"},
                                 family{"allreduce", "ring"},
@@ -406,7 +408,7 @@ lsched_schedule* create(lsched_world* world, const family& what, family_buffers&
   return schedule;
 }
 
-/// Rounds until one times out. Answers 0 if the stopped rank is named.
+/// Runs rounds until a round times out. Returns 0 if the error names the stopped rank.
 int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family& what, rank stopped,
                             shared_board& common) {
   lsched_world* runtime = join(segment, self);
@@ -426,7 +428,7 @@ int wait_for_a_stopped_rank(const shm_segment& segment, rank self, const family&
     }
     common->rounds[self].fetch_add(1);
   }
-  common->noticed_at_ns[self].store(now_ns());  // nobody ends before all have noticed
+  common->noticed_at_ns[self].store(now_ns());  // no rank ends before all have noticed
   for (rank r = 0; r < segment.ranks(); ++r)
     for (int ms = 0; r != stopped && common->noticed_at_ns[r].load() == 0 && ms < 5000; ++ms) usleep(1000);
   if (why.status == LSCHED_ERR_TIMEOUT && why.rank == stopped &&
@@ -465,8 +467,8 @@ TEST(stop_soak, a_timeout_names_the_rank_that_is_stopped) { stop_many(1000, 1); 
 
 // --- deaths at any moment --------------------------------------------------------------------------------------------
 
-/// Opens, creates, runs, destroys and closes, and begins again to create. Answers 0 if all went well, or the rank that
-/// was killed is named; a rank that has come to its end knows of no death.
+/// Opens a world, creates, runs and destroys schedules, and closes the world. Returns 0 if all calls succeed, or if the
+/// error names the killed rank. A rank that ends early enough notices no death.
 int live_once(const shm_segment& segment, rank self, rank victim, shared_board& common) {
   common->rounds[self].fetch_add(1);
   buffers memory;
@@ -503,7 +505,7 @@ void kill_anywhere(std::uint64_t seed) {
   shared_board common;
   testing::child_ranks children(ranks, [&](rank self) { return live_once(**segment, self, victim, common); });
   const auto deadline = clock::now() + std::chrono::seconds(20);
-  // Before it has taken its place, nobody but its launcher knows of it.
+  // Until the victim has taken its place, only its launcher knows of it.
   while (((*segment)->page(victim).process.load().number == 0 || common->rounds[victim].load() < steps) &&
          clock::now() < deadline)
     sched_yield();
@@ -543,7 +545,7 @@ std::vector<std::int32_t> lost_in(const lsched_world* world) {
   return ranks;
 }
 
-// Ranks 0 and 2 have a world, and 3 and 1, in that order.
+// The split worlds have the ranks 2 and 0, and 3 and 1, in that order.
 TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
   auto segment = shm_segment::create(4, 64 << 20);
   testing::child_ranks children(4, [&](rank self) {
@@ -563,13 +565,14 @@ TEST(death, ranks_that_are_lost_are_listed_in_the_numbering_of_each_world) {
     if (lsched_world_lost(home, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 17;
     if (lsched_world_lost(nullptr, nullptr, &count) != LSCHED_ERR_ARGUMENT) return 18;
     if (lsched_world_lost(home, nullptr, nullptr) != LSCHED_ERR_ARGUMENT) return 19;
-    while (lost_in(home).size() < 2 && self != 0) usleep(1000);  // rank 0 ends without closing, and is the next
+    while (lost_in(home).size() < 2 && self != 0) usleep(1000);  // rank 0 ends without closing, so it is lost
     return self != 0 && lost_in(home).front() != 3 ? 20 : 0;
   });
   EXPECT_EQ(children.wait(), "rank 3 was ended by signal 9; ");
 }
 
-/// Rounds of an allreduce, with naps in which others ask what this process is doing. Answers 0 if all is well.
+/// Runs rounds of an allreduce, with pauses in which other ranks check whether this process is alive. Returns 0 on
+/// success.
 int sum_slowly(const shm_segment& segment, rank self, rank slow) {
   lsched_world* runtime = join(segment, self);
   if (runtime == nullptr) return 10;
@@ -592,7 +595,7 @@ TEST(death, a_rank_whose_first_thread_has_ended_is_alive) {
   testing::child_ranks children(3, [&](rank self) {
     if (self != 1) return sum_slowly(**segment, self, 1);
     std::thread([&] { _exit(sum_slowly(**segment, 1, 1)); }).detach();
-    syscall(SYS_exit, 0);  // this thread alone
+    syscall(SYS_exit, 0);  // ends only this thread
     return 20;
   });
   EXPECT_EQ(children.wait(), "");

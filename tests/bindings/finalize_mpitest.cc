@@ -1,5 +1,5 @@
-// Programs that call MPI_Finalize before they close their worlds: no call of MPI follows, and closing returns STATE if
-// ranks have talked through MPI. Run as `mpiexec -n {1,3,5} bindings_finalize`.
+// Programs that call MPI_Finalize before they close their worlds. No MPI call follows, and closing returns STATE if
+// ranks have communicated through MPI. Run as `mpiexec -n {1,3,5} bindings_finalize`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A world, the way between its ranks, and a schedule that is still there when MPI ends.
+/// A world, the transport between its ranks, and a schedule that still exists when MPI ends.
 struct late_world {
   const char* name;
   lsched_mpi_transport transport;

@@ -23,7 +23,8 @@ namespace {
 
 using floats = std::vector<float>;
 
-/// Sums of these differ in every mode: some are subnormal, some become so, and others are inexact.
+/// Returns a number. Sums of these numbers differ in every mode: some are subnormal, some become subnormal, and others
+/// are inexact.
 float awkward(rank r, std::size_t i) {
   const auto place = static_cast<float>(i + 1);
   const auto who = static_cast<float>(r + 1);
@@ -45,8 +46,8 @@ bool is_same(const floats& x, const floats& y) {
   return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
 }
 
-/// Calls `round` in each mode, on all ranks or on one. A round returns its result, which has to be `wanted` each time.
-/// All ranks call this.
+/// Calls `round` in each mode, on all ranks and on one rank. Each result must be `wanted`, and no round may change the
+/// mode. Returns the first difference. Collective.
 template <class Round>
 std::string first_difference(const floats& wanted, rank self, rank ranks, const Round& round) {
   std::string found;
@@ -68,7 +69,7 @@ bool combines(const algorithm& how) {
   return !how.of->activates && (how.of->reduces || how.of->adapts || how.of->has_owners);
 }
 
-/// A rank's rounds of one algorithm in every mode.
+/// Runs rounds of one algorithm in every mode.
 void expect_same_bits(lsched_world* runtime, world place, const algorithm& how, std::uint64_t count) {
   shape data = typical_shape(*how.of, place.size, count, dtype::f32, how.of->reduces ? kernel::sum : kernel::none);
   data.nodes = runtime->nodes();
@@ -156,8 +157,8 @@ TEST(float_mode, of_the_application_changes_no_bit_of_any_reduction) {
 
 // --- threads of the library's own ------------------------------------------------------------------------------------
 
-/// The sums of all ranks, one after the other, in a world that is opened and used in that mode; by a vector that is
-/// worth a job of the lane.
+/// Returns the sums of all ranks, in a world that is opened and used in the given mode. The vectors are long enough for
+/// jobs of the lane.
 std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, std::int32_t lane,
                                  std::uint64_t* lane_jobs) {
   constexpr std::uint64_t k_count = 300'001;
@@ -167,7 +168,7 @@ std::vector<floats> sums_in_mode(std::uint64_t control, const char* algorithm, s
   lsched_config config = test_config();
   config.region_bytes = 256 << 20;
   config.lane = lane;
-  const float_mode_of_caller here(control);  // which threads inherit that are made while the world is opened
+  const float_mode_of_caller here(control);  // inherited by threads that opening the world starts
   world_of_threads(k_ranks, config).each([&](lsched_world* runtime, rank self) {
     const float_mode_of_caller of_rank(control);
     const lsched_allreduce_desc desc{.struct_size = sizeof desc,
@@ -208,8 +209,8 @@ TEST(float_mode, that_workers_of_a_lane_inherit_changes_no_bit) { expect_same_su
 // --- arithmetic on the caller's thread -------------------------------------------------------------------------------
 
 // Rank 0 offers three times a round. Thus rank 0 has called ahead, and a round takes its contribution as soon as the
-// last round has ended. Later offers are merged on its own thread for the next round. A result is divided by the thread
-// that collects.
+// last round has ended. The calling thread merges the later offers for the next round. The thread that collects a
+// result divides it.
 TEST(float_mode, of_the_application_changes_no_bit_of_offers_that_are_merged) {
   constexpr std::uint64_t k_count = 100;
   std::vector<floats> gradients;
@@ -268,7 +269,7 @@ TEST(float_mode, of_the_application_changes_no_bit_of_a_conversion) {
 
 // --- the application's own arithmetic --------------------------------------------------------------------------------
 
-/// Adds, notes whether it was called in another mode than the default, and leaves another mode behind.
+/// Adds, records calls in another mode than the default, and leaves another mode behind.
 void add_carelessly(const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
   if (float_control::read() != float_control::k_default) *static_cast<bool*>(context) = true;
   for (std::uint64_t i = 0; i < count; ++i)

@@ -1,4 +1,4 @@
-// Plots: caveats below, keys beside, nothing dropped in silence.
+// Plots: the places of captions and keys, and warnings about points that a plot cannot show.
 #include "bindings/gnuplot.h"
 
 #include <gtest/gtest.h>

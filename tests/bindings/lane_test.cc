@@ -1,5 +1,4 @@
-// Ranks as processes, each with a lane of two workers although no core is free: results, and what happens to schedules
-// that go while a job is under way.
+// Sums of ranks that are processes, each with a lane of two workers although no core is free.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +24,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
   return 1;
 }
 
-/// A rank's allreduces, of every size around the one from which on there are jobs. What it answers is for exit().
+/// Runs allreduces with counts below and above the least count of a lane job. Returns an exit status.
 [[maybe_unused]] int live(const shm_segment& segment, rank self, const char* algorithm, bool is_caller_driven) {
   testing::be_launched(segment, self);
   setenv("LSCHED_LANE", "tbb:2", 1);
@@ -52,7 +51,7 @@ int blame(const char* what, const lsched_diagnostic& why) {
   }
   const std::uint64_t jobs = runtime->process.engine().counters().lane_jobs;
   if (lsched_world_close(runtime) != LSCHED_OK) return 3;
-  return self == 0 && jobs == 0 ? 4 : 0;  // a rank that is folded in combines nothing
+  return self == 0 && jobs == 0 ? 4 : 0;  // a rank that recursive doubling folds in combines nothing
 }
 
 #if LSCHED_HAVE_TBB

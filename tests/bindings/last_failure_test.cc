@@ -32,7 +32,7 @@ bool last_failure_says(const std::string& words) {
   EXPECT_EQ(lsched_last_failure()->status, code) << lsched_last_failure()->text; \
   EXPECT_TRUE(last_failure_says(words)) << "the text is: " << lsched_last_failure()->text
 
-/// A call of each function without a diagnostic parameter that must fail, by name.
+/// Returns a failing call of each function without a diagnostic parameter, by name.
 std::map<std::string, refused_call> calls_with_null() {
   return {
       {"lsched_node_of", [] { return lsched_node_of(nullptr, 0, nullptr); }},
@@ -92,7 +92,7 @@ std::map<std::string, refused_call> calls_with_null() {
   };
 }
 
-/// The functions of the public headers that return a status and have no diagnostic parameter.
+/// Returns the functions of the public headers that return a status and have no diagnostic parameter.
 std::set<std::string> functions_without_diagnostic() {
   std::stringstream text;
   for (const char* header : {"lsched.h", "lsched_cuda.h"})
@@ -177,7 +177,7 @@ TEST(last_failure, names_the_block_that_start_with_refuses) {
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "recv_counts[1] is 5");
     EXPECT_EQ(start(small, none), LSCHED_ERR_BOUNDS);
     EXPECT_LAST_FAILURE(LSCHED_ERR_BOUNDS, "block of this rank for itself");
-    if (rank != 0) has_tried_twice.wait();  // so that the round of rank 0 cannot end before the second start
+    if (rank != 0) has_tried_twice.wait();  // so the round of rank 0 cannot end before the second start
     EXPECT_EQ(start(small, small), LSCHED_OK);
     if (rank == 0) {
       EXPECT_EQ(start(small, small), LSCHED_ERR_STATE);

@@ -1,5 +1,5 @@
-// A wait whose time ends at the moment at which its round ends: the wait returns OK, or TIMEOUT with the number of that
-// round. A late peer is aimed at the end of each wait.
+// A wait whose timeout expires at the moment at which its round ends. The wait returns OK, or TIMEOUT with the number
+// of that round. A late peer acts near the end of each wait.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -25,16 +25,16 @@ class aim {
  public:
   explicit aim(std::int32_t ranks) : meeting_(ranks) {}
 
-  /// All ranks have finished the round before.
+  /// Waits until all ranks have finished the last round.
   void meet() { meeting_.arrive_and_wait(); }
 
-  /// This rank plays no more rounds.
+  /// Takes this rank out of the following rounds.
   void leave() { meeting_.arrive_and_drop(); }
 
-  /// By the first rank, just before its wait of k_short_wait_ns.
+  /// Called by the first rank, just before its wait of k_short_wait_ns.
   void wait_begins() { end_ns_.store(now_ns() + static_cast<std::int64_t>(k_short_wait_ns)); }
 
-  /// By the last rank: returns within 300 us of the end of that wait.
+  /// Called by the last rank. Returns within 300 us of the end of that wait.
   void delay() {
     std::int64_t end_ns = 0;
     while ((end_ns = end_ns_.exchange(0)) == 0 && !::testing::Test::HasFailure()) std::this_thread::yield();
@@ -52,7 +52,7 @@ class aim {
   std::uniform_int_distribution<std::int64_t> offset_ns_{-300'000, 300'000};
 };
 
-/// One rank's schedule, and the ways to run a round of it.
+/// The schedule of a rank, and functions that run its rounds.
 struct subject {
   explicit subject(lsched_world* in_world) : world(in_world) {}
   virtual ~subject() {
@@ -66,7 +66,7 @@ struct subject {
   virtual lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) {
     return lsched_wait(ticket, timeout_ns, why);
   }
-  /// The sum of all ranks' contributions of a round.
+  /// Returns the sum of all ranks' contributions of a round.
   virtual double result(std::uint64_t round) const = 0;
   virtual void contribute(std::uint64_t round) = 0;
 
@@ -106,7 +106,7 @@ struct run : started {
   lsched_status wait(std::uint64_t timeout_ns, lsched_diagnostic* why) override {
     if (std::exchange(is_started, true)) return lsched_wait(ticket, timeout_ns, why);
     const lsched_status answer = lsched_run(schedule, timeout_ns, why);
-    ticket = {schedule, why->round};  // of a TIMEOUT
+    ticket = {schedule, why->round};  // set by a TIMEOUT
     return answer;
   }
   bool is_started = false;
@@ -161,7 +161,7 @@ struct sparse : subject {
   double gradient[4] = {}, update[4] = {};
 };
 
-/// A round whose first wait is short on the early ranks. The late rank waits long.
+/// Runs a round. The first wait of early ranks is short; the late rank waits long.
 void play_round(subject& mine, aim& at, bool is_first, bool is_late, std::uint64_t round) {
   diagnostic why;
   mine.contribute(round);
@@ -179,7 +179,7 @@ void play_round(subject& mine, aim& at, bool is_first, bool is_late, std::uint64
   ASSERT_EQ(mine.result(round), static_cast<double>(round) * lsched_size(mine.world));
 }
 
-/// `rounds` rounds in worlds of 2 and 3 ranks; in full of 5, too.
+/// Runs `rounds` rounds in worlds of 2 and 3 ranks, and of 5 ranks in full runs.
 template <class Subject>
 void play(std::uint64_t rounds) {
   for (const std::int32_t ranks : {2, 3, 5}) {

@@ -1,6 +1,6 @@
-// lsched_world_open_mpi accepts the launcher of its own MPI, and refuses other launchers and a mixture of two MPIs. The
-// variables of another launcher play that launcher. Run as `mpiexec -n {1,3} bindings_launchers`; `lsched run` has a
-// test in tests/abi.
+// lsched_world_open_mpi accepts the launcher of its own MPI, and refuses other launchers and a mixture of two MPIs.
+// Environment variables imitate other launchers. Run as `mpiexec -n {1,3} bindings_launchers`; tests/abi has a test
+// with `lsched run`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 
 using variables = std::map<std::string, std::string>;
 
-/// The status of an opening under these variables; the text is the error, or the size of the world.
+/// Opens a world under these variables. Returns the status, and the error text or the size of the world.
 std::pair<lsched_status, std::string> open_under(const variables& set) {
   for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
   lsched_world* world = nullptr;

@@ -64,7 +64,7 @@ struct box {
   lsched_arrival what{.struct_size = sizeof(lsched_arrival)};
 };
 
-// What lies before it in the same direction, long and unwanted, is out of the way.
+// A long message that the receiver does not want yet does not block later messages in that direction.
 TEST(messages, behind_one_that_nobody_wants_yet_arrive) {
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
     box here(mine);
@@ -128,15 +128,15 @@ TEST(messages, that_do_not_come_are_named_and_can_be_given_up) {
     EXPECT_EQ(lsched_message_test(&some, nullptr), LSCHED_PENDING);
     EXPECT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT);
     EXPECT_EQ(here.why.rank, 2);
-    EXPECT_TRUE(here.why.says("rank 2 with tag 9 has not come")) << here.why.text;
+    EXPECT_TRUE(here.why.says("rank 2 with tag 9 did not arrive")) << here.why.text;
     EXPECT_EQ(lsched_mailbox_destroy(here.its), LSCHED_ERR_BUSY);
     EXPECT_EQ(lsched_message_cancel(&some), LSCHED_OK);
     EXPECT_EQ(some, nullptr);
   });
 }
 
-/// Waits shortly for a message, again and again, until that rank is named: what the other ranks wait for is known to
-/// this one only when they have waited for a while.
+/// Waits briefly for a message, again and again, until the error names that rank. A rank learns what other ranks wait
+/// for only after they have waited for a while.
 void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   for (int tries = 0; tries < 300; ++tries) {
     ASSERT_EQ(here.wait(some, k_soon_ns), LSCHED_ERR_TIMEOUT) << here.why.text;
@@ -145,7 +145,7 @@ void wait_until_named(box& here, lsched_message*& some, std::int32_t late) {
   FAIL() << "rank " << here.why.rank << " is named: " << here.why.text;
 }
 
-// Findings, R4: each rank waits for the next, and the last one computes.
+// Each rank waits for the next rank, and the last rank computes.
 TEST(messages, that_do_not_come_name_the_end_of_the_chain_of_waits) {
   std::latch is_named(1);
   as_ranks(5, [&](lsched_world* mine, std::int32_t r) {
@@ -178,7 +178,7 @@ TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
     if (r == 0) {
       lsched_message* any = here.receive(LSCHED_ANY_RANK, 0, &memory, sizeof memory);
       wait_until_named(here, any, 2);
-      EXPECT_TRUE(here.why.says("none was sent by ranks 1,2")) << here.why.text;
+      EXPECT_TRUE(here.why.says("no message was sent by ranks 1,2")) << here.why.text;
       is_named.count_down();
       EXPECT_EQ(here.wait(any), LSCHED_OK) << here.why.text;
       EXPECT_EQ(here.wait(here.send(1, 0, &memory, sizeof memory)), LSCHED_OK) << here.why.text;
@@ -192,7 +192,7 @@ TEST(messages, from_anybody_that_do_not_come_name_a_rank_that_could_send) {
   });
 }
 
-// Findings, R6.
+// The error names the rank in the numberings of the split world and of the opened world.
 TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
   as_ranks(5, [](lsched_world* mine, std::int32_t r) {
     lsched_world* others = nullptr;
@@ -213,7 +213,7 @@ TEST(messages, of_a_world_that_was_split_name_the_rank_in_both_numberings) {
   });
 }
 
-// Whoever gives up, at any moment, either has the message or finds it again.
+// A rank that gives up at any moment either has the message or can receive it later.
 TEST(messages, that_come_as_the_wait_for_them_ends_are_not_lost) {
   constexpr std::int32_t k_messages = 3000;
   as_ranks(2, [](lsched_world* mine, std::int32_t r) {
@@ -264,7 +264,7 @@ TEST(messages, that_are_meaningless_are_refused) {
   });
 }
 
-// A rank that has ended with its mailbox has sent what it wanted to send.
+// A rank that has ended with its mailbox has sent all its messages.
 TEST(messages, of_a_rank_that_has_left_still_arrive_and_who_wants_more_hears_of_it) {
   std::latch has_left(1);
   as_ranks(3, [&](lsched_world* mine, std::int32_t r) {
@@ -309,7 +309,7 @@ TEST(messages, may_be_posted_before_anybody_else_has_a_mailbox) {
   });
 }
 
-// Ranks of the world are not those of the process's own world.
+// The ranks of a split world have other numbers than in the opened world.
 TEST(messages, of_worlds_that_were_split_go_to_their_members) {
   as_ranks(5, [](lsched_world* mine, std::int32_t r) {
     lsched_world* others = nullptr;
@@ -366,7 +366,8 @@ TEST(messages, of_a_mailbox_that_the_ranks_do_not_agree_upon_end_with_the_reason
   });
 }
 
-// One of three processes is killed: whoever waits for it, or for anybody, hears its name; the others' messages move.
+// One of three processes is killed. A wait for this rank, or for any rank, ends with its name. The other ranks still
+// exchange messages.
 TEST(messages, of_a_rank_that_is_killed_end_with_its_name) {
   auto segment = shm_segment::create(3, 64 << 20);
   ASSERT_TRUE(segment);

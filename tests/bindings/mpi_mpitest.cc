@@ -1,9 +1,9 @@
-// mpi_check: the MPI endpoints, alone and under real engines. Run as `mpiexec -n {2,3,4,5} mpi_check`; an
-// argument keeps only the checks whose name contains it.
+// The MPI endpoints, alone and under real engines. Run as `mpiexec -n {2,3,5} bindings_mpi`. An argument selects the
+// checks whose name contains it.
 //
-// Every wait is bounded, and a watchdog ends a process that hangs all the same. The first failed check ends
-// the run: what follows it in another process would only wait for this one. LSCHED_TEST_FULL=1 runs 2000
-// rounds of everything, large vectors included.
+// Every wait is bounded, and a watchdog ends a process that hangs nevertheless. The first failed check ends the run,
+// because later checks of other processes would only wait for this process. LSCHED_TEST_FULL=1 runs 2000 rounds of
+// everything, with large vectors.
 #include <mpi.h>
 #include <sched.h>
 
@@ -38,8 +38,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-/// Whether MPI was initialised with MPI_THREAD_MULTIPLE: below it, only threads that the application itself sends into
-/// the library may call MPI.
+/// Returns true if MPI was initialised with MPI_THREAD_MULTIPLE. At a lower level, only threads that the application
+/// sends into the library may call MPI.
 bool mpi_allows_auxiliary_thread() {
   int level = MPI_THREAD_SINGLE;
   return MPI_Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE;
@@ -59,7 +59,7 @@ context g_run;
 
 // --- reporting ---------------------------------------------------------------------------------------------
 
-/// Waits for MPI, asleep: the ranks that we wait for may need the core.
+/// Waits for MPI. Sleeps in between, because the ranks that this rank waits for may need the core.
 bool settle(MPI_Request& request) {
   for (int is_done = 0;;) {
     if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
@@ -68,14 +68,14 @@ bool settle(MPI_Request& request) {
   }
 }
 
-/// By rank of the world of all.
+/// Returns the ranks of MPI_COMM_WORLD.
 std::vector<rank> everybody() {
   std::vector<rank> all(static_cast<std::size_t>(g_run.size));
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-/// All ranks tell each other where their ends of an instance are. Nothing: they did not in time.
+/// Exchanges the addresses of an instance's ends among all ranks. Returns nothing on a timeout or an error.
 std::optional<std::vector<member_address>> exchange_addresses(mpi_endpoint& net, board& home, std::uint32_t id) {
   const member_address mine = net.address_of(id);
   rank missing = k_no_rank;
@@ -91,7 +91,7 @@ std::optional<std::vector<member_address>> exchange_addresses(mpi_endpoint& net,
   return all;
 }
 
-/// Runs one check on every rank; it answers what is wrong, or nothing.
+/// Runs one check on every rank. `what` returns its error, or an empty text.
 template <class Check>
 void check(const std::string& name, Check&& what) {
   if (name.find(g_run.only) == std::string::npos) return;
@@ -111,7 +111,7 @@ void check(const std::string& name, Check&& what) {
   }
   if (g_run.self == 0) std::printf("%d passed, 1 failed\n", g_run.passed);
   std::fflush(stdout);
-  std::this_thread::sleep_for(200ms);  // lets the other ranks say what they saw
+  std::this_thread::sleep_for(200ms);  // lets other ranks print their errors
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
@@ -132,7 +132,7 @@ std::vector<mode> modes() {
 
 struct too_few_processes {};
 
-/// Each process is one rank; processes beyond the world asked for stay at the fences.
+/// Each process is one rank. Processes beyond the size of the world only take part in fences.
 class mpi_exam_world final : public exam::exam_world {
  public:
   mpi_exam_world(const mpi_options& options, bool is_one_node) : options_(options), is_one_node_(is_one_node) {}
@@ -171,7 +171,7 @@ class mpi_exam_world final : public exam::exam_world {
   bool sees_both_ends() const override { return is_one_node_; }
   bool settles_at_once() const override { return is_one_node_; }
 
-  /// Whether all peers drained in time.
+  /// Returns true if all peers drained in time.
   bool leave() {
     const clock::time_point begin = clock::now();
     mine_.reset();
@@ -196,14 +196,14 @@ std::string examine(const exam::question& question, const mpi_options& options) 
     if (!world.leave() && wrong.empty()) wrong = "the shutdown was cut short";
     return wrong;
   } catch (const too_few_processes&) {
-    return {};  // asked where there are enough
+    return {};  // runs with enough processes ask this question
   }
 }
 
 // --- questions to MPI in particular ------------------------------------------------------------------------
 
-/// Sizes around the limits of bounce buffers and chunks, in every kind of route, sent first and received
-/// first.
+/// Sends sizes around the limits of bounce buffers and chunks over every kind of route. Some messages are sent first,
+/// others are received first.
 void payloads_around_the_limits(exam::bench& b) {
   constexpr std::uint64_t k_bounce = mpi_edge::k_bounce_bytes;
   constexpr std::uint64_t k_chunk = 40000;
@@ -225,8 +225,8 @@ void payloads_around_the_limits(exam::bench& b) {
   }
 }
 
-/// More control edges than fit into one batch, raised again while earlier values are on their way; and the
-/// last values reach a peer though their instance has been detached by the time they leave.
+/// Raises more control edges than fit into one batch, again and again while earlier values are in flight. The last
+/// values reach a peer even if their instance is detached before they are sent.
 void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
   constexpr std::uint32_t k_edges = 150;
   b.start(2);
@@ -247,7 +247,7 @@ void crowds_of_signals_merge_and_outlive_their_instance(exam::bench& b) {
   }
 }
 
-/// Every rank sends to every other at once, with credits, more rounds than the credits allow unconsumed.
+/// Every rank sends to all other ranks at once, for more rounds than the credits allow without a receive.
 void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   const rank size = std::min<rank>(g_run.size, 5);
   b.start(size);
@@ -273,8 +273,8 @@ void everybody_sends_to_everybody(exam::bench& b, bool credits) {
   b.fence();
 }
 
-/// With credits, the message of round 3 does not leave before that of round 1 has been consumed: what has
-/// left would be known to its sender as done.
+/// With credits, the message of round 3 is not sent before the message of round 1 has been consumed. Otherwise the
+/// sender would see that send as complete.
 void a_sender_without_credit_waits(exam::bench& b) {
   for (const bool in_place : {false, true}) {
     b.start(2);
@@ -296,8 +296,8 @@ void a_sender_without_credit_waits(exam::bench& b) {
   }
 }
 
-/// Whatever an instance left unreceived, large payloads too, has gone with the world that it was sent in: the
-/// next one, for which MPI uses the same communicator number again, does not find it.
+/// Messages that an instance leaves unreceived, also large ones, disappear with their world. The next world, for which
+/// MPI reuses the communicator number, does not find them.
 void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   for (int repetition = 0; repetition < 5; ++repetition) {
     b.start(2);
@@ -313,15 +313,15 @@ void unreceived_messages_do_not_haunt_the_next_world(exam::bench& b) {
   }
 }
 
-/// Messages as large as a bounce buffer, sent three deep while the receiver looks away: none is overwritten
-/// by a later one that uses the same buffer.
+/// Sends three messages as large as a bounce buffer before the receiver posts a receive. No later message that uses the
+/// same buffer overwrites an earlier message.
 void bounce_buffers_are_not_overwritten(exam::bench& b) {
   constexpr std::uint64_t k_bytes = mpi_edge::k_bounce_bytes;
   b.start(2);
   b.connect({{.capacity = k_bytes}});
   for (round_no round = 1; round <= 60; round += 3) {
     for (round_no next = round; next < round + 3; ++next) {
-      b.await_sent(0);  // a bounce buffer that MPI has not given back yet delays even the first
+      b.await_sent(0);  // if MPI still holds a bounce buffer, even the first send waits
       b.post_send(0, next, {k_bytes, next});
     }
     for (round_no next = round; next < round + 3; ++next) {
@@ -333,7 +333,7 @@ void bounce_buffers_are_not_overwritten(exam::bench& b) {
   }
 }
 
-/// Of what other transports forbid: to send three deep, to leave while a message is under way.
+/// Questions that other transports forbid: three sends ahead of the receiver, and leaving while a message is in flight.
 constexpr exam::question k_mpi_only_questions[]{
     {"bounce_buffers_are_not_overwritten", bounce_buffers_are_not_overwritten},
     {"unreceived_messages_do_not_haunt_the_next_world", unreceived_messages_do_not_haunt_the_next_world},
@@ -347,8 +347,7 @@ constexpr exam::question k_mpi_questions[]{
     {"everybody_sends_to_everybody_with_credits", [](exam::bench& b) { everybody_sends_to_everybody(b, true); }},
 };
 
-/// The receiver has five tags: those of an instance that has ended are used again, those of one that was given up are
-/// not.
+/// The receiver has five tags. Tags of an ended instance are reused, but tags of a cancelled instance are not.
 std::string tags_are_used_again_unless_given_up() {
   auto opened = mpi_endpoint::open(MPI_COMM_WORLD, {.highest_tag = 6});
   if (!opened) return in_words(opened.error());
@@ -378,26 +377,28 @@ std::string tags_are_used_again_unless_given_up() {
   net.abandon(id);
   net.detach(id);
   if (receives && attach(2) != status::no_memory) return "tags of an instance that was given up are used again";
-  if (receives && attach(1) != status::ok) return "a tag is lost that was never used";
+  if (receives && attach(1) != status::ok) return "an unused tag is lost";
   return {};
 }
 
-/// How many ranks share memory with this one, itself included.
+/// Returns the number of ranks that share memory with this rank, including itself.
 rank sharing_ranks(const neighbourhood& info) {
   if (info.nodes.empty()) return g_run.size;
   return static_cast<rank>(std::ranges::count(info.nodes, info.nodes[static_cast<std::size_t>(g_run.self)]));
 }
 
-/// A node that cannot share memory uses MPI and says why; ranks that disagree are told.
+/// A node that cannot share memory uses MPI and reports the reason. Ranks with different options get an error.
 std::string a_node_that_cannot_share_says_why() {
   neighbourhood info;
   auto opened = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 60}, &info);
   if (!opened) return in_words(opened.error());
-  if ((*opened)->name() != "mpi") return "it shares more memory than there are addresses";
-  if (info.remark.find("cannot share memory") == std::string::npos) return "it does not say why: " + info.remark;
-  if (sharing_ranks(info) != 1 || info.ranks != static_cast<unsigned>(g_run.size)) return "it counts its ranks wrong";
+  if ((*opened)->name() != "mpi") return "the endpoint shares more memory than there are addresses";
+  if (info.remark.find("cannot share memory") == std::string::npos)
+    return "the remark does not give the reason: " + info.remark;
+  if (sharing_ranks(info) != 1 || info.ranks != static_cast<unsigned>(g_run.size))
+    return "the number of ranks is wrong";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.ranks_per_node = g_run.self == 0 ? 1 : 2});
-  if (opened || opened.error().code != status::mismatch) return "ranks disagreed and were not told";
+  if (opened || opened.error().code != status::mismatch) return "ranks disagreed without an error";
   opened = open_mpi_endpoint(MPI_COMM_WORLD, {.limits = {.chunk_bytes = 0}});
   if (opened || opened.error().code != status::argument) return "chunks without bytes were accepted";
   return {};
@@ -417,12 +418,12 @@ std::string the_endpoint_fits_the_node() {
     if (sharing_ranks(info) != expected) return std::string(it.name) + " shares with the wrong ranks: " + info.remark;
     if (((*opened)->name() == "shm+mpi") != (expected > 1))
       return std::string(it.name) + " is " + std::string((*opened)->name());
-    if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " does not know its place";
+    if ((*opened)->place() != world{g_run.self, g_run.size}) return std::string(it.name) + " has a wrong place";
     if (info.may_have_thread != (mpi_allows_auxiliary_thread() || expected == g_run.size))
       return "thread levels contradict each other";
     if (info.cores < 1 || (info.ranks == static_cast<unsigned>(g_run.size) &&
                            (info.ranks_per_core > 1) != (info.cores < static_cast<unsigned>(g_run.size))))
-      return "it miscounts its cores: " + std::to_string(info.cores);
+      return "the number of cores is wrong: " + std::to_string(info.cores);
   }
   return {};
 }
@@ -451,9 +452,10 @@ std::string open_ring(ring& it, const mpi_limits& limits) {
   return all && it.net->link(0, *all) == status::ok ? "" : "cannot link";
 }
 
-/// What no endpoint sends, on the tag of a payload edge: too short for a header, a header of another round,
-/// and longer than the receive. Each is a failure of the transport, and none is delivered. (The last is short enough to
-/// be sent eagerly: Open MPI 4.1 writes past the receive where it fetches a longer one.)
+/// Sends messages that no endpoint sends, on the tag of a payload edge: shorter than a header, with the header of
+/// another round, and longer than the receive. Each message is a transport error, and none is delivered. (The last
+/// message is short enough to be sent eagerly, because Open MPI 4.1 writes past the receive when it fetches a longer
+/// message.)
 std::string a_broken_message_is_noticed() {
   for (const std::size_t bytes : {std::size_t{7}, std::size_t{64}, std::size_t{1000}}) {
     ring it;
@@ -474,7 +476,7 @@ std::string a_broken_message_is_noticed() {
     if (!settle(request)) return "the message did not leave";
     if (is_delivered) return std::to_string(bytes) + " bytes of garbage were delivered";
     if (it.net->health() != status::transport) return std::to_string(bytes) + " bytes of garbage were not noticed";
-    if (it.net->poll(out) != 0) return "an ill endpoint has news";
+    if (it.net->poll(out) != 0) return "a failed endpoint completed an op";
   }
   return {};
 }
@@ -501,7 +503,7 @@ std::string a_shutdown_without_answer_is_bounded() {
 
 // --- real engines ------------------------------------------------------------------------------------------
 
-/// An endpoint, its engine and its driver. Checks that everything goes away in order.
+/// An endpoint with its engine and driver. Checks that all of them end in good order.
 class station {
  public:
   explicit station(const mpi_options& options) {
@@ -516,7 +518,7 @@ class station {
 
   driver& drive() { return *driver_; }
 
-  /// Lets the engine look at the instance's registers.
+  /// Makes the engine read the registers of the instance.
   void post(instance& it) {
     engine_->post(it);
     driver_->run_posted();
@@ -544,7 +546,7 @@ class station {
     exam::demand(answer == status::ok, "remove: ", name_of(answer));
   }
 
-  /// Everybody has to close; a shutdown that has to be cut short takes longer than this allows.
+  /// Must be called on all ranks. A shutdown that is cut short takes longer than k_hasty.
   void close() {
     exam::demand(engine_->instance_count() == 0, "instances remain");
     exam::demand(net_->health() == status::ok, "the endpoint is not in good health");
@@ -587,8 +589,8 @@ void run_allreduce(station& at, std::uint64_t count, int rounds) {
   at.remove(it);
 }
 
-/// Every offer's element k is 1 + k mod 3, so a result tells how many offers are in it. What was offered is
-/// found in the results, all of it, once: on every rank, after everybody has left.
+/// Element k of every offer is 1 + k mod 3, so a result shows how many offers it contains. After all ranks have left,
+/// the results on every rank contain each offer exactly once.
 void run_partial(station& at, activation_policy policy, std::uint64_t count, int rounds) {
   const world place = at.place();
   numbers gradient(count);
@@ -624,7 +626,7 @@ void run_partial(station& at, activation_policy policy, std::uint64_t count, int
   at.remove(it);
 }
 
-/// A schedule of signals only; nothing to compare, but every round must end.
+/// Runs a schedule of signals only. There are no values to compare, but every round must end.
 void run_barrier(station& at, int rounds) {
   instance& it = at.commit({"barrier", barrier_dissemination(at.place()), {}, {}});
   for (int round = 1; round <= rounds; ++round) {
@@ -634,7 +636,7 @@ void run_barrier(station& at, int rounds) {
   at.remove(it);
 }
 
-/// `job` on a new station, then the station is closed; with an auxiliary thread where asked for.
+/// Runs `job` on a new station and closes the station. If `has_auxiliary`, a progress thread runs meanwhile.
 template <class Job>
 std::string on_station(const mpi_options& options, bool has_auxiliary, Job&& job) {
   try {
@@ -702,7 +704,7 @@ void check_endpoints() {
     options.limits.chunk_bytes = 40000;
     const std::string prefix = std::string("exam.") + how.name + ".";
     for (const exam::question& it : k_mpi_questions) check(prefix + it.name, [&] { return examine(it, options); });
-    if (g_run.size > 3) continue;  // more ranks than any question of the exam is about
+    if (g_run.size > 3) continue;  // the exam needs at most three ranks
     for (const exam::question& it : exam::k_questions) check(prefix + it.name, [&] { return examine(it, options); });
   }
 }
@@ -726,7 +728,7 @@ int main(int argc, char** argv) {
   check("broken", a_broken_message_is_noticed);
   check("shutdown", a_shutdown_without_answer_is_bounded);
 
-  // An application may finalise MPI first; what it closes afterwards must not call it.
+  // An application may finalise MPI first. Objects that are closed afterwards must not call MPI.
   auto survivor = open_mpi_endpoint(MPI_COMM_WORLD, {.region_bytes = std::uint64_t{1} << 20});
   MPI_Finalize();
   if (!survivor) return 1;

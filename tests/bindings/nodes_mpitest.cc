@@ -1,9 +1,10 @@
-// Nodes that are emulated (LSCHED_RANKS_PER_NODE) under real MPI ranks: every collective through the C interface,
-// shared memory inside a node and MPI between nodes, against what it promises. Run as `mpiexec -n {3,5,6,7,8}
+// Emulated nodes (LSCHED_RANKS_PER_NODE) with real MPI ranks: every collective through the C interface, with shared
+// memory inside a node and MPI between nodes, compared with its postcondition. Run as `mpiexec -n {3,5,6,7,8}
 // bindings_nodes`.
 //
-// "auto" of every collective, and what knows nodes by name; LSCHED_TEST_FULL=1: every algorithm by name, and large
-// counts. Every wait is bounded, and a watchdog ends a process that hangs all the same. The first fault ends the run.
+// Tests "auto" of every collective, and algorithms that depend on nodes by name. LSCHED_TEST_FULL=1 adds every
+// algorithm by name, and large counts. Every wait is bounded, and a watchdog ends a process that hangs nevertheless.
+// The first error ends the run.
 #include <mpi.h>
 
 #include <algorithm>
@@ -42,7 +43,7 @@ context g_run;
   std::fprintf(stderr, "FAILED rank %d of %d, nodes of %d, %s: %s\n", g_run.self, g_run.size, g_run.ranks_per_node,
                where.c_str(), why.c_str());
   std::fflush(stderr);
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // lets the other ranks say what they saw
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // lets other ranks print their errors
   MPI_Abort(MPI_COMM_WORLD, 1);
   std::abort();
 }
@@ -72,7 +73,7 @@ struct exercise {
   }
 };
 
-/// This rank's memory: input and output apart, or one within the other.
+/// The memory of this rank: input and output are separate, or one lies within the other.
 class arena {
  public:
   explicit arena(const exercise& what) {
@@ -100,7 +101,7 @@ class arena {
   numbers memory_;
 };
 
-/// What every rank gives in a round.
+/// Returns the inputs of all ranks in a round.
 std::vector<numbers> inputs_of(const exercise& what, int round) {
   std::vector<numbers> all;
   for (rank r = 0; r < g_run.size; ++r) {
@@ -110,7 +111,7 @@ std::vector<numbers> inputs_of(const exercise& what, int round) {
   return all;
 }
 
-/// What is promised to this rank.
+/// Returns the part of the postcondition that concerns this rank.
 postcondition promise_to_me(const exercise& what) {
   postcondition promise = what.of.contents_of(g_run.size, what.data);
   std::erase_if(promise.ranges, [](const promised_range& it) { return it.holder != g_run.self; });
@@ -146,7 +147,7 @@ struct candidate_name {
   bool can_be_in_place = false;
 };
 
-/// Those that are asked for by name, and "auto".
+/// Returns the algorithms that are requested by name, and "auto".
 std::vector<candidate_name> names_for(const collective& of) {
   std::vector<candidate_name> names{{"auto"}};
   for (const algorithm& it : algorithms()) {
@@ -160,7 +161,7 @@ std::vector<candidate_name> names_for(const collective& of) {
 void run_all(lsched_world* runtime) {
   for (const collective* of : collectives()) {
     if (of->activates || of->adapts || of->has_owners)
-      continue;  // not a matter of lsched_collective_create, or not of integers
+      continue;  // no collective of lsched_collective_create, or not of integers
     for (const candidate_name& name : names_for(*of))
       for (const std::uint64_t count : {0u, 1u, 1000u, 100'000u})
         for (const bool in_place : {false, true}) {
@@ -173,14 +174,14 @@ void run_all(lsched_world* runtime) {
   }
 }
 
-/// The ranks of a node share memory, and the others talk through MPI.
+/// The ranks of a node share memory, and communicate with other ranks through MPI.
 void expect_nodes(lsched_world* runtime) {
   char text[512];
   expected("describe")(lsched_world_describe(runtime, text, sizeof text));
   const rank first = g_run.self / g_run.ranks_per_node * g_run.ranks_per_node;
   const rank here = std::min(g_run.ranks_per_node, g_run.size - first);
   const auto in_words = [](rank count) { return std::to_string(count) + (count == 1 ? " rank" : " ranks"); };
-  std::string wanted = "MPI with everybody";
+  std::string wanted = "MPI with all ranks";
   if (here > 1) wanted = "shared memory with " + in_words(here - 1) + ", MPI with " + in_words(g_run.size - here);
   if (std::string(text).find(wanted) == std::string::npos) give_up("describe", std::string(text) + ", not " + wanted);
 }
@@ -200,7 +201,8 @@ void run_nodes_of(rank ranks_per_node) {
   expected("close")(lsched_world_close(runtime));
 }
 
-/// One rank's environment is wrong: it is told why, the others that it is that rank, and nobody waits.
+/// One rank has a wrong environment. Its error names the variable, the errors of the other ranks name this rank, and no
+/// rank waits.
 void refuse_one_bad_environment(const char* variable, const char* value) {
   const rank bad = g_run.size - 1;
   if (g_run.self == bad) setenv(variable, value, 1);

@@ -53,7 +53,7 @@ struct sum_of_one {
   }
 };
 
-/// Calls `what` of every rank as it does, in worlds whose creates do not wait.
+/// Calls `what` on every rank, in worlds with non-blocking creates.
 template <class What>
 void of_ranks(std::int32_t ranks, const What& what) {
   world_of_threads(ranks).each([&](lsched_world* mine, std::int32_t r) {
@@ -67,7 +67,7 @@ TEST(nonblocking_creates, return_and_start_while_nobody_else_has_come) {
     std::latch first_is_done(1);
     of_ranks(ranks, [&](lsched_world* mine, std::int32_t r) {
       if (r != 0) first_is_done.wait();
-      std::vector<sum_of_one> all(20);  // a queue of them
+      std::vector<sum_of_one> all(20);  // creates queue up
       for (std::size_t i = 0; i < all.size(); ++i) all[i].create_and_start(mine, r + static_cast<std::int64_t>(i));
       if (r == 0) first_is_done.count_down();
       for (std::size_t i = 0; i < all.size(); ++i)
@@ -97,7 +97,7 @@ TEST(nonblocking_creates, tell_of_a_disagreement_when_they_are_waited_for) {
     sum_of_one odd, even;
     diagnostic why;
     ASSERT_EQ(odd.create(mine, why, r == 2 ? LSCHED_MAX : LSCHED_SUM), LSCHED_OK) << why.text;
-    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // it may be known by now
+    const lsched_status started = lsched_start(odd.schedule, &odd.ticket);  // the error may be known by now
     EXPECT_TRUE(started == LSCHED_OK || started == LSCHED_ERR_MISMATCH);
     even.create_and_start(mine, 7);
     EXPECT_EQ(lsched_create_wait(odd.schedule, k_limit_ns, &why), LSCHED_ERR_MISMATCH);
@@ -138,7 +138,7 @@ TEST(nonblocking_creates, name_who_has_not_come_and_go_on_when_it_has) {
     if (r != 1) {
       EXPECT_EQ(lsched_wait(late.ticket, k_soon_ns, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(why.rank, 1) << why.text;
-      EXPECT_TRUE(why.says("rank 1 has not come to commit 0")) << why.text;
+      EXPECT_TRUE(why.says("rank 1 is not yet at commit 0")) << why.text;
       EXPECT_EQ(lsched_create_wait(late.schedule, 0, &why), LSCHED_ERR_TIMEOUT);
       EXPECT_EQ(lsched_schedule_destroy(late.schedule, 0, &why), LSCHED_ERR_TIMEOUT);
       std::int32_t blamed = -1;

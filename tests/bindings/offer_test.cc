@@ -1,4 +1,4 @@
-// Contributions that are none, that come bucket by bucket, and that outlive their process as an image.
+// Null contributions, contributions that are offered bucket by bucket, and contributions that are saved as an image.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,8 @@ lsched_partial_desc desc_of(std::uint64_t count) {
           .lag = LSCHED_ACCUMULATE};
 }
 
-/// Schedules of a world whose ranks are threads of this process; made without waiting, by this thread alone.
+/// Partial schedules of a world whose ranks are threads of this process. One thread creates all of them, in
+/// non-blocking mode.
 class partial_world {
  public:
   partial_world(int ranks, const lsched_partial_desc& desc)
@@ -93,7 +94,7 @@ TEST(offer, of_nobody_has_no_result) {
   }
 }
 
-/// All ranks end their loops with the same round, and each contribution is in one result.
+/// All ranks end their loops with the same round, and each contribution is in exactly one result.
 TEST(offer, after_skips_calls_for_the_open_round) {
   constexpr std::uint64_t k_final = 40;
   for (const int ranks : {3, 5, 2, 1}) {
@@ -228,7 +229,7 @@ TEST(offer, that_is_pending_outlives_its_schedule_as_an_image) {
   {
     partial_world world(2, desc_of(2));
     (void)offer(world.its[0], &ones);
-    (void)offer(world.its[0], &tens);  // the first is in the round that waits for rank 1
+    (void)offer(world.its[0], &tens);  // the first offer is in the round that waits for rank 1
     (void)offer(world.its[0], &tens);
     image = image_of(world.its[0]);
     const auto nothing = image_of(world.its[1]);

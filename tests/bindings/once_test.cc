@@ -58,7 +58,7 @@ TEST(once, a_bad_argument_of_a_rank_is_an_error_on_all_ranks_and_the_next_call_i
   });
 }
 
-// Rank 2 runs no round, so that the others time out and cancel. The world goes on.
+// Rank 2 runs no round, so the others time out and cancel. The world stays usable.
 TEST(once, a_timeout_gives_the_memory_back_and_the_world_goes_on) {
   std::latch have_returned(2);
   as_ranks(3, [&](lsched_world* world, std::int32_t rank) {

@@ -1,4 +1,5 @@
-// Worlds that are opened by an exchange of the caller's, as under torchrun, and launchers whose variables are known.
+// Worlds that are opened with an exchange function of the caller, as under torchrun, and launchers that are recognised
+// by their variables.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -32,7 +33,7 @@ bool computes(lsched_world* world) {
          lsched_schedule_destroy(schedule, k_limit_ns, nullptr) == LSCHED_OK;
 }
 
-/// How an end of it may change what comes.
+/// The client of a rank, which may change the gathered data.
 struct tampering_client {
   tcp_store::client good;
   std::function<int(std::byte* all, std::uint64_t bytes)> change;
@@ -44,7 +45,7 @@ struct tampering_client {
   }
 };
 
-/// What each rank does, in a process of its own, with its end of the store. Answers 0 if all is well.
+/// Runs `life` in one process for each rank. Returns an empty text if all processes return 0.
 std::string of_processes(rank ranks, const std::function<int(rank self, const tcp_store& store)>& life) {
   const tcp_store store(ranks);
   child_ranks children(ranks, [&](rank self) { return life(self, store); });
@@ -93,7 +94,7 @@ TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
     const char* words;
     std::function<int(std::byte*, std::uint64_t)> change;
   };
-  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // where an introduction has them
+  constexpr std::uint64_t k_build = 0, k_size = 32, k_machine = 40;  // offsets in an introduction
   const auto put = [](std::uint64_t place, const char* text) {
     return [=](std::byte* all, std::uint64_t bytes) { return std::memcpy(all + bytes + place, text, 5), 0; };
   };
@@ -101,7 +102,7 @@ TEST(open_with, ranks_that_disagree_or_are_elsewhere_learn_it) {
       {LSCHED_ERR_MISMATCH, "different builds", put(k_build, "other")},
       {LSCHED_ERR_MISMATCH, "the size of the world", put(k_size, "\3\0\0\0")},
       {LSCHED_ERR_UNSUPPORTED, "connects processes of one user on one host", put(k_machine, "other")},
-      {LSCHED_ERR_TRANSPORT, "answered 7", [](std::byte*, std::uint64_t) { return 7; }}};
+      {LSCHED_ERR_TRANSPORT, "returned 7", [](std::byte*, std::uint64_t) { return 7; }}};
   for (const odd_world& each : all)
     EXPECT_EQ(of_processes(2,
                            [&](rank self, const tcp_store& store) {
@@ -156,7 +157,7 @@ TEST(open_with, refuses_bad_arguments) {
 
 using variables = std::map<std::string, std::string>;
 
-/// What opening answers under these variables; of OK the size of the world.
+/// Opens a world under these variables. Returns the status, and the error text or the size of the world.
 std::pair<lsched_status, std::string> open_under(const variables& set) {
   for (const auto& [name, value] : set) setenv(name.c_str(), value.c_str(), 1);
   lsched_world* world = nullptr;
@@ -178,7 +179,7 @@ TEST(launchers, that_start_several_are_never_worlds_of_one) {
       {{{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "0"}}, "one of 3 started by torchrun (WORLD_SIZE)"},
       {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "lsched_world_open_with"},
       {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "one of 4 started by srun (SLURM_STEP_NUM_TASKS)"},
-      // Several at a time: the innermost that is known.
+      // With several launchers, the innermost known launcher counts.
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "3"}, {"RANK", "0"}, {"WORLD_SIZE", "2"}}, "(PMI_SIZE, as of MPICH)"},
       {{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}, "(WORLD_SIZE)"}};
   for (const auto& [set, words] : all) {
@@ -195,9 +196,9 @@ TEST(launchers, that_start_one_are_worlds_of_one) {
   const variables all[] = {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}},
                            {{"OMPI_COMM_WORLD_SIZE", "1"}, {"PMIX_RANK", "0"}},
                            {{"RANK", "0"}, {"WORLD_SIZE", "1"}},
-                           {{"WORLD_SIZE", "8"}},  // of somebody else
+                           {{"WORLD_SIZE", "8"}},  // set by another program
                            {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}},
-                           // A batch script: its job has asked for several.
+                           // In a batch script, only the job has several tasks.
                            {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}, {"SLURM_NPROCS", "8"}}};
   for (const variables& set : all) EXPECT_EQ(open_under(set), std::pair(LSCHED_OK, std::string("1")));
   EXPECT_EQ(open_under({{"LSCHED_WORLD", "own"}}).first, LSCHED_ERR_ARGUMENT);

@@ -1,4 +1,4 @@
-// The progress line as a terminal, and as a file, gets it.
+// The output of the progress line to a terminal and to a file.
 #include "bindings/progress_line.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ std::size_t count_of(const std::string& text, std::string_view part) {
   return count;
 }
 
-/// Shows ever new lines for so long. Answers how many times the texts were asked for.
+/// Shows new lines for the given time. Returns the number of texts that the line asked for.
 int show_for(progress_line& line, clock::duration time) {
   int asked = 0;
   for (const auto end = clock::now() + time; clock::now() < end; std::this_thread::yield())

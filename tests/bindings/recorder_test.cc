@@ -1,4 +1,4 @@
-// What ranks have on record while their applications wait (docs/reference/recorder.md). Ranks are processes.
+// The records of ranks whose applications wait (docs/reference/recorder.md). Ranks are processes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ struct sum {
   lsched_status run() const { return lsched_run(schedule, k_limit_ns, nullptr); }
 };
 
-/// Whether the rank comes to wait for an op of that peer, within 20 s.
+/// Returns true if the rank waits for an op of that peer within 20 s.
 bool comes_to_wait_for(const shm_record& who, rank peer) {
   for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end; usleep(200))
     if (const wait_note it = who.wait(); it.round != 0 && it.peer == peer) return true;
@@ -65,7 +65,7 @@ TEST_P(recorder, follows_a_wait_that_moves_on) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-// Whichever of a rank's threads has driven the engine meanwhile.
+// Any thread of a rank may have driven the engine.
 TEST(recorder, has_no_wait_of_a_round_that_is_over) {
   const auto segment = *shm_segment::create(2, std::size_t{64} << 20);
   testing::child_ranks ranks(2, [&](rank self) {

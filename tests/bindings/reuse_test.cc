@@ -1,5 +1,5 @@
-// A wait that has returned PEER or CANCELLED has given the buffers back: no rank reads them any more, though others may
-// still finish the round. Every collective and algorithm, buffers of the library and of the program.
+// Once a wait has returned PEER or CANCELLED, no rank reads the buffers any more, although others may still finish the
+// round. Tests every collective and algorithm, with buffers of the library and of the program.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -17,7 +17,7 @@ void try_cancels(std::uint64_t cancels) {
     EXPECT_EQ(complaints, "") << ranks << " ranks, " << finished << " finished rounds, " << ended << " that failed";
     failed += ended;
   }
-  EXPECT_GT(failed, cancels / 4) << "few ranks hear of a cancel in a round";
+  EXPECT_GT(failed, cancels / 4) << "too few ranks learn of a cancel during a round";
 }
 
 void try_deaths(std::uint64_t worlds) {
@@ -28,7 +28,7 @@ void try_deaths(std::uint64_t worlds) {
     EXPECT_EQ(complaints, "") << "seed " << seed << ", " << finished << " finished rounds, " << ended << " that failed";
     failed += ended;
   }
-  EXPECT_GT(failed, worlds) << "few ranks hear of a death in a round";
+  EXPECT_GT(failed, worlds) << "too few ranks learn of a death during a round";
 }
 
 TEST(reuse, a_late_reader_gets_what_was_sent_or_an_error) { EXPECT_EQ(testing::reuse_before_a_late_reader(), ""); }

@@ -1,4 +1,4 @@
-// Rounds with memory and counts of their own, several at a time.
+// Rounds with their own memory and counts, several in flight.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,7 +21,7 @@ TEST(counts_of_a_round, reach_whoever_does_not_know_them_among_processes) {
   run_as_processes(perform_list_program, 1, full() ? 400 : 12);
 }
 
-// Where no rank may read another's process, what is long is copied to memory that grows.
+// If ranks may not read each other's memory, long messages are copied to memory that grows.
 TEST(counts_of_a_round, reach_processes_that_cannot_be_read) {
   setenv("LSCHED_READ_PEERS", "no", 1);
   run_as_processes(perform_list_program, 1001, full() ? 1200 : 1006);
@@ -93,7 +93,7 @@ TEST(counts_of_a_round, that_are_wrong_start_nothing) {
 
 TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the_sender) {
   for (const std::uint64_t length : {2u, 5000u, 100'000u}) {
-    // A cancel before the start of another rank would fail that start: three ranks start, and rank 2 sees the error.
+    // A cancel would fail a later start of another rank, so ranks cancel after three starts and the error of rank 2.
     std::latch may_cancel(4);
     as_ranks(3, [&may_cancel, length](lsched_world* mine, std::int32_t r) {
       exchange some(mine);
@@ -115,7 +115,7 @@ TEST(counts_of_a_round, that_find_no_room_end_it_at_the_receiver_which_names_the
   }
 }
 
-// The own block is where it belongs, and stays there.
+// In place, the root's own block stays where it is.
 TEST(counts_of_a_round, may_be_in_place_at_any_rank_by_itself) {
   as_ranks(3, [](lsched_world* mine, std::int32_t r) {
     diagnostic why;
@@ -218,7 +218,7 @@ TEST(rounds_in_flight, keep_a_schedule_from_being_destroyed_and_end_with_a_cance
       const lsched_ticket first = some.ticket;
       ASSERT_EQ(some.start(), LSCHED_OK);
       ASSERT_EQ(some.start(), LSCHED_OK);
-      EXPECT_EQ(some.start(), LSCHED_ERR_STATE);  // the other rank has not come to any
+      EXPECT_EQ(some.start(), LSCHED_ERR_STATE);  // the other rank has started no round
       EXPECT_EQ(lsched_schedule_destroy(some.schedule, k_limit_ns, &some.why), LSCHED_ERR_BUSY);
       EXPECT_EQ(lsched_test(first), LSCHED_PENDING);
       EXPECT_EQ(lsched_cancel(some.schedule, &some.why), LSCHED_OK) << some.why.text;

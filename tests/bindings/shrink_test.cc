@@ -1,4 +1,4 @@
-// Going on after a death (docs/reference/shrink.md): who is left, and what a partial schedule has left.
+// Recovery from a death (docs/reference/shrink.md): the surviving ranks, and the state of a partial schedule.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class threads_world {
 
   lsched_world*& operator[](std::size_t rank) { return worlds_[rank]; }
 
-  /// Each of the ranks does it, at the same time.
+  /// Calls `act` for each of the ranks at the same time.
   template <class Act>
   void by(std::initializer_list<std::size_t> ranks, const Act& act) {
     std::vector<std::thread> threads;
@@ -41,7 +41,7 @@ class threads_world {
     for (std::thread& one : threads) one.join();
   }
 
-  /// It is not there any more.
+  /// Closes the world of a rank, so that the rank is missing from then on.
   void leave(std::size_t rank) { EXPECT_EQ(lsched_world_close(std::exchange(worlds_[rank], nullptr)), LSCHED_OK); }
 
  private:
@@ -142,7 +142,7 @@ TEST(shrink, bad_arguments_change_nothing) {
   EXPECT_EQ(sum_over(all[0], 1), 1);
 }
 
-// --- what a partial schedule has left --------------------------------------------------------------------------------
+// --- state of a partial schedule -------------------------------------------------------------------------------------
 
 lsched_partial_desc desc_of(const char* collective, const char* activation) {
   return {.struct_size = sizeof(lsched_partial_desc),
@@ -259,7 +259,7 @@ TEST(carry, what_cannot_go_on_says_so) {
   });
 }
 
-/// Rank 2 has closed its world. One of the two that are left has ended rounds alone, before that.
+/// Rank 2 has closed its world. Before that, rank 0 has ended rounds alone.
 TEST(carry, rounds_that_wait_for_all_come_as_often_as_before) {
   threads_world all(3);
   std::array<carried, 3> its;
@@ -305,7 +305,7 @@ TEST(carry, schedules_go_in_the_same_order_or_not_at_all) {
   });
 }
 
-/// Patience ends at the very moment at which the last one comes.
+/// The timeout of the first ranks expires at the moment at which the last rank calls.
 TEST(shrink, is_answered_alike_on_all_ranks) {
   threads_world all(3);
   for (int again = 0; again < (testing::sampled() ? 100 : 1000); ++again) {
@@ -319,7 +319,7 @@ TEST(shrink, is_answered_alike_on_all_ranks) {
       if (answers[r] == LSCHED_ERR_TIMEOUT) {
         EXPECT_NE(why.rank, static_cast<int>(r)) << why.text;
       }
-      while (answers[r] == LSCHED_ERR_TIMEOUT)  // again, where another one's patience ends
+      while (answers[r] == LSCHED_ERR_TIMEOUT)  // again, if another rank has timed out
         answers[r] = lsched_shrink(w, k_limit_ns, &same, nullptr);
       EXPECT_EQ(lsched_world_close(same), LSCHED_OK);
     });
@@ -349,7 +349,7 @@ TEST(carry, a_quorum_becomes_as_many_as_there_are) {
 
 // --- ranks that are killed -------------------------------------------------------------------------------------------
 
-constexpr double k_longest_gap_ms = 5000;  // half of them; 1 s is promised; machines that run tests stall
+constexpr double k_longest_gap_ms = 5000;  // for half of the gaps; 1 s is promised, but test machines stall
 
 constexpr std::array k_activations{"solo", "majority", "full", "quorum(5)", "first_of(3)+every(4)"};
 
@@ -366,7 +366,7 @@ testing::shrink_trial deaths_in_training(std::uint64_t seed) {
           .averages = (draw >> 16) % 4 == 0};
 }
 
-/// Two schedules are in flight. The second death, and perhaps a third one, hits a shrink or a carry.
+/// One or two schedules are in flight. The second death, and perhaps a third, hits a shrink or a carry.
 testing::shrink_trial deaths_in_recovery(std::uint64_t seed) {
   const std::uint64_t draw = mix(seed);
   const rank ranks = std::array<rank, 6>{3, 5, 6, 7, 4, 8}[seed % 6];
@@ -394,8 +394,9 @@ void kill_ranks(testing::shrink_trial (*trial_of)(std::uint64_t), std::uint64_t 
     deaths_in_recovery += result.deaths_in_recovery;
     repeated_rounds += result.repeated_rounds;
   }
-  std::printf("%llu runs, %d deaths, %d of them in a recovery; %d rounds that a dead rank had ended otherwise\n",
-              static_cast<unsigned long long>(trials), deaths, deaths_in_recovery, repeated_rounds);
+  std::printf(
+      "%llu runs, %d deaths, %d of them in a recovery; %d rounds that a dead rank had ended with another result\n",
+      static_cast<unsigned long long>(trials), deaths, deaths_in_recovery, repeated_rounds);
   std::ranges::sort(gaps);
   if (gaps.empty()) return;
   EXPECT_LT(gaps[gaps.size() / 2], k_longest_gap_ms);

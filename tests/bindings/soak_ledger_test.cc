@@ -1,5 +1,5 @@
-// The ledger of `lsched soak` must stay silent over a correct run, and object to every way of being wrong.
-#include "tests/soak/soak_ledger.h"
+// The ledger of `lsched soak` accepts a correct run, and reports every kind of error.
+#include "microbench/soak/soak_ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t k_count = 7;
 
-/// Three ledgers, and by hand what a partial allreduce between them would deliver.
+/// Three ledgers, and the results that a partial allreduce would deliver to them.
 struct books {
   explicit books(bool is_full = false) : books(is_full ? "full" : "solo", UINT64_MAX) {}
   books(const char* policy, std::uint64_t together) {
@@ -29,8 +29,7 @@ struct books {
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += more[j];
   }
 
-  /// What rank 0 would be told of the round in which `offers` calls have come together, `mine` of them its
-  /// own.
+  /// Returns the report of rank 0 for a round with `offers` offers, of which `mine` are rank 0's.
   lsched_report next_report(std::uint64_t offers, std::uint64_t mine) {
     lsched_report report{};
     report.struct_size = sizeof report;
@@ -44,7 +43,7 @@ struct books {
     return report;
   }
 
-  /// Delivers `pending` to rank 0 with a report that a saboteur has touched.
+  /// Delivers `pending` to rank 0 with a report that a test may have changed.
   void deliver(lsched_report report, std::uint64_t round = 1) {
     std::uint64_t* result = ranks[0].result();
     if (report.has_result != 0) std::copy(pending.begin(), pending.end(), result);
@@ -67,7 +66,7 @@ TEST(Ledger, objects_to_rounds_of_too_few_and_to_offers_that_are_too_old) {
     return it.complaints;
   };
   EXPECT_EQ(complaints_about("quorum(2)", 9, 2, 0), "");
-  EXPECT_EQ(complaints_about("quorum(3)", 0, 2, 7), "") << "somebody may have left";
+  EXPECT_EQ(complaints_about("quorum(3)", 0, 2, 7), "") << "a rank may have left";
   EXPECT_EQ(complaints_about("quorum(3)", 9, 2, 0), "fewer contributors than it takes to start a round (2, not 3)\n");
   EXPECT_EQ(complaints_about("solo+every(1)", 9, 2, 0),
             "fewer contributors than it takes to start a round (2, not 3)\n");
@@ -93,7 +92,7 @@ TEST(Ledger, has_nothing_to_say_about_a_correct_run) {
   EXPECT_EQ(it.ranks[0].mean_contributors(), 3.0);
 }
 
-/// One way to be wrong: what is done to the report or the result of an otherwise correct round.
+/// A planted error: a change of the report or of the result of a correct round.
 struct sabotage {
   const char* name;
   std::function<void(books&, lsched_report&)> act;

@@ -1,4 +1,4 @@
-// Traces of real runs through the C interface, and put together by the command.
+// Traces of real runs through the C interface, merged by the command.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -22,7 +22,7 @@ using nlohmann::json;
 
 using lsched::testing::k_limit_ns;
 
-/// A folder that is gone when the test is.
+/// A temporary folder that exists as long as this object.
 class scratch_folder {
  public:
   scratch_folder() {
@@ -49,7 +49,7 @@ std::multiset<std::string> arrows(const json& all, std::string_view phase) {
   return ids;
 }
 
-/// Some barriers on every rank, and around them whatever a test does with its runtime.
+/// Runs barriers on every rank, and calls `around` before and after them.
 void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool is_before)>& around) {
   lsched::testing::as_ranks(ranks, [&](lsched_world* mine, std::int32_t) {
     around(mine, true);
@@ -61,7 +61,7 @@ void run_world(std::int32_t ranks, const std::function<void(lsched_world*, bool 
   });
 }
 
-/// What four barriers of `ranks` ranks look like when the parts are seen as one.
+/// Checks that the parts together are a trace of four barriers.
 void expect_barriers(const std::vector<json>& parts) {
   std::multiset<std::string> starts;
   std::multiset<std::string> ends;
@@ -151,14 +151,16 @@ TEST(Trace, invalid_files_are_refused_before_anything_is_written) {
       {"{\"traceEvents\":[\n" + name + ",\n" + deep + "]}", "line 3, column ", "nested too deep"},
       {"{\"traceEvents\":[\n" + name + ",\n[" + name + "]]}", "line 3, column ", "not an event: not an object"},
       {"{\"traceEvents\":[\n" + name + ",\n8\n,9]}", "line 3, column ", "not an event: not an object"},
-      {"{\"traceEvents\":[\n" + name + ",\n{}]}", "line 3, column 2: ", "not an event: no \"ph\", or no word"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"tid":"main"}]})", "line 2, column ", "no \"tid\", or no whole number"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":"now"}]})", "line 2, column ", "no \"ts\", or no number"},
+      {"{\"traceEvents\":[\n" + name + ",\n{}]}",
+       "line 3, column 2: ", "not an event: \"ph\" is missing or not a word"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"tid":"main"}]})", "line 2, column ",
+       "\"tid\" is missing or not a whole number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"ts":"now"}]})", "line 2, column ", "\"ts\" is missing or not a number"},
       {"{\"traceEvents\":[\n{" + slice + R"(,"ts":1e300}]})", "line 2, column ", "\"ts\" is not between"},
       {"{\"traceEvents\":[\n{" + slice + R"(,"dur":-9e18}]})", "line 2, column ", "\"dur\" is not between"},
-      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":null}]})", "line 2, column ", "no \"dur\", or no number"},
+      {"{\"traceEvents\":[\n{" + slice + R"(,"dur":null}]})", "line 2, column ", "\"dur\" is missing or not a number"},
       {R"({"ph":"X","traceEvents":[{"ph":"s","pid":0,"tid":0,"ts":3}]})", "line 1, column ",
-       "no \"name\", or no word"}};
+       "\"name\" is missing or not a word"}};
   for (const auto& [text, where, reason] : mistakes) {
     std::ofstream(folder.file("good")) << "{\"traceEvents\":[\n" << name << ",\n{" << slice << "}]}";
     std::ofstream(folder.file("bad")) << text;
@@ -202,8 +204,8 @@ TEST(Trace, objects_to_calls_that_do_not_fit) {
     EXPECT_EQ(lsched_trace_write(mine, nullptr, nullptr), LSCHED_ERR_ARGUMENT);
     EXPECT_EQ(lsched_trace_write(mine, folder.file("no/such").c_str(), &why), LSCHED_ERR_ARGUMENT);
     EXPECT_NE(std::string(why.text).find("no/such cannot be created: No such file"), std::string::npos) << why.text;
-    EXPECT_EQ(lsched_trace_write(mine, folder.file("a").c_str(), nullptr), LSCHED_OK) << "it went on";
-    EXPECT_EQ(lsched_trace_start(mine, 100), LSCHED_OK) << "left running, for close to end";
+    EXPECT_EQ(lsched_trace_write(mine, folder.file("a").c_str(), nullptr), LSCHED_OK) << "the trace must still run";
+    EXPECT_EQ(lsched_trace_start(mine, 100), LSCHED_OK) << "the trace still runs, so that close ends it";
   });
 }
 

@@ -1,7 +1,7 @@
-/* A program that loads the library, lets two ranks reduce what the workers of their lanes help with, and unloads the
- * library again, three times. oneTBB's workers are still about then, in code that must not go away under them.
+/* Loads the library, lets two ranks reduce with the help of their lanes' workers, and unloads the library, three times.
+ * oneTBB's workers still run at that time, so their code must stay in memory.
  *
- * Run as `unload LIBRARY`: 0 if all went well. */
+ * Run as `unload LIBRARY`. The exit status is 0 on success. */
 #include <dlfcn.h>
 #include <lsched.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ static const uint64_t k_limit_ns = UINT64_C(20000000000);
 
 static void* library;
 
-/* Function pointers from dlsym, as POSIX has them. */
+/* Loads a function pointer with dlsym, in the form that POSIX recommends. */
 #define LOAD(name)           \
   __typeof__(name)* name##_; \
   *(void**)&name##_ = dlsym(library, #name)
@@ -49,7 +49,7 @@ static void* live(void* argument) {
   return failed ? &said_so : NULL;
 }
 
-/* Answers whether all went well. */
+/* Returns 0 on success. */
 static int use_library(const char* path) {
   library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) return complain("dlopen", dlerror());
@@ -78,7 +78,7 @@ int main(int count, char** words) {
   alarm(50);
   for (int times = 0; times < 3; ++times) {
     if (use_library(words[1]) != 0) return 1;
-    const struct timespec nap = {.tv_nsec = 200000000}; /* workers look around, and find nothing to do */
+    const struct timespec nap = {.tv_nsec = 200000000}; /* workers wake up, and find no work */
     nanosleep(&nap, NULL);
   }
   return 0;

@@ -1,4 +1,5 @@
-// Schedules that are proved when they are committed: a fault is refused on all ranks, and what holds is committed.
+// Schedules that are proved when they are committed: a faulty schedule is refused on all ranks, and a correct schedule
+// is committed.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -59,13 +60,13 @@ void shift(rank_builder& to) {
   to.recv(to.left(), 0, to.out);
 }
 
-/// Each rank sends what it has received, so that all wait.
+/// Each rank sends the elements that it has received, so all ranks wait.
 void wait_in_a_cycle(rank_builder& to) {
   const lsched_op receive = to.recv(to.left(), 0, to.out);
   to.dep(receive, to.send(to.right(), 0, to.out));
 }
 
-/// Rank 0 alone has the fault: two messages arrive in the same elements.
+/// Only rank 0 has the fault: two messages arrive in the same elements.
 void race_at_rank_0(rank_builder& to) {
   to.send(to.right(), 0, to.in);
   to.send(to.right(), 1, to.in);
@@ -78,7 +79,7 @@ void leave_a_send_unmatched(rank_builder& to) {
   if (to.self == 0) to.send(to.right(), 9, to.in);
 }
 
-/// "allreduce/…" by name, but every rank has its own input.
+/// The name claims to be an allreduce, but the output of every rank is its own input.
 void copy_as_an_allreduce(rank_builder& to) { EXPECT_EQ(lsched_add_copy(to.b, to.in, to.out, nullptr), LSCHED_OK); }
 
 struct outcome {
@@ -86,7 +87,7 @@ struct outcome {
   diagnostic why{};
 };
 
-/// Commits what `write` makes on one rank, and destroys a schedule that stands.
+/// Commits the schedule that `write` builds on one rank. If the commit succeeds, destroys the schedule.
 outcome commit(lsched_world* world, const writer& write, const char* name = "planted") {
   outcome answer;
   std::vector<std::int64_t> input(k_count), output(k_count);
@@ -101,7 +102,7 @@ outcome commit(lsched_world* world, const writer& write, const char* name = "pla
   return answer;
 }
 
-/// The world still pairs its creates, and rounds give the right numbers.
+/// Checks that the world still pairs its creates, and that rounds give the right numbers.
 void expect_usable(lsched_world* world) {
   std::vector<std::int64_t> input(k_count, lsched_rank(world) + 1), output(k_count, -1);
   diagnostic why;
@@ -181,7 +182,7 @@ TEST(verify_at_commit, is_asked_for_by_the_environment_when_a_world_is_opened) {
       lsched_world* half = nullptr;
       diagnostic why;
       ASSERT_EQ(lsched_split(mine, 0, -r, &half, &why), LSCHED_OK) << why.text;
-      EXPECT_EQ(commit(half, wait_in_a_cycle).code, wanted);  // a world that is split begins as its parent is
+      EXPECT_EQ(commit(half, wait_in_a_cycle).code, wanted);  // a split world inherits the setting of its parent
       EXPECT_EQ(lsched_world_close(half), LSCHED_OK);
     });
   }
@@ -253,7 +254,7 @@ TEST(verify_at_commit, refuses_texts_above_its_limit_on_all_ranks) {
       for (int i = 0; i < 400'000 && r == 1; ++i) (void)lsched_add_copy(to.b, to.in, to.out, nullptr);
     });
     EXPECT_EQ(refused.code, LSCHED_ERR_UNSUPPORTED) << refused.why.text;
-    EXPECT_TRUE(refused.why.says("more than 16777216")) << refused.why.text;
+    EXPECT_TRUE(refused.why.says("at most 16777216")) << refused.why.text;
     expect_usable(mine);
   });
 }
@@ -267,7 +268,7 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
       rank_builder to(mine, "planted");
       const lsched_op sent = to.send(to.right(), 0, to.in);
       const lsched_op received = to.recv(to.left(), 0, to.out);
-      if (r == 1 && !is_faulty) to.dep(sent, received);  // in place the message must not arrive before
+      if (r == 1 && !is_faulty) to.dep(sent, received);  // in place, the message must arrive after the send
       lsched_schedule* made = nullptr;
       const lsched_status code = to.commit(memory.data(), memory.data() + (r == 1 ? 0 : k_count), &made, why);
       EXPECT_EQ(code, is_faulty ? LSCHED_ERR_ARGUMENT : LSCHED_OK) << why.text;
@@ -280,9 +281,9 @@ TEST(verify_at_commit, proves_a_schedule_that_is_in_place_on_some_ranks) {
     });
 }
 
-// --- what the library makes itself ---------------------------------------------------------------------------
+// --- schedules of the library --------------------------------------------------------------------------------
 
-/// Creates one, expects a proof, and destroys the schedule.
+/// Creates a schedule, expects a proof, and destroys the schedule.
 void expect_proved(const std::function<lsched_status(lsched_schedule**, lsched_diagnostic*)>& create) {
   diagnostic why;
   lsched_schedule* made = nullptr;

@@ -1,5 +1,5 @@
-// Worlds that are split from worlds, of ranks that talk through MPI: alone, and with shared memory inside emulated
-// nodes. Run as `mpiexec -n {2,3,5} bindings_worlds`.
+// Worlds that are split from worlds whose ranks communicate through MPI: only through MPI, and with shared memory
+// inside emulated nodes. Run as `mpiexec -n {2,3,5} bindings_worlds`.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -58,8 +58,8 @@ TEST(worlds_over_mpi, messages_arrive_once_and_in_order) {
   }
 }
 
-// Who gives up returns before the first rank has said how that was settled. Where the first rank is late itself, the
-// commit may have come to stand there; then it is cancelled.
+// A rank that gives up returns before rank 0 has announced the outcome. If rank 0 itself is late, the commit may
+// succeed there, and is then cancelled.
 TEST(worlds_over_mpi, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   lsched_world* const world = open_nodes_of(1, 100'000'000);
   const std::int32_t self = lsched_rank(world), size = lsched_size(world);

@@ -1,4 +1,4 @@
-// Worlds that are split from worlds: random programs, and what must stay apart.
+// Worlds that are split from worlds: random programs, and independence of worlds.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -62,9 +62,9 @@ void run_as_processes(std::uint64_t first, std::uint64_t last) {
 TEST(worlds, random_programs_of_threads_compute_what_they_promise) { run_as_threads(1, full() ? 1000 : 24); }
 TEST(worlds, random_programs_of_processes_compute_what_they_promise) { run_as_processes(1, full() ? 200 : 6); }
 
-// --- what must stay apart ----------------------------------------------------------------------------------
+// --- independence of worlds --------------------------------------------------------------------------------
 
-/// A sum over the world of each member's rank plus one.
+/// Returns the sum of rank + 1 over the members of the world.
 std::int64_t sum_of_ranks(lsched_world* world, diagnostic& why) {
   const std::int64_t mine = lsched_rank(world) + 1;
   std::int64_t sum = -1;
@@ -143,7 +143,7 @@ TEST(worlds, a_commit_that_times_out_does_so_for_all_and_the_world_goes_on) {
   config.commit_timeout_ns = 50'000'000;
   const world_of_threads ranks(3, config);
   for (const std::int32_t late : {2, 0, 1}) {
-    std::latch others(2);  // that have given up
+    std::latch others(2);  // the ranks that give up
     std::vector<std::jthread> threads;
     for (std::int32_t r = 0; r < 3; ++r)
       threads.emplace_back([&, r] {
@@ -180,7 +180,7 @@ TEST(worlds, that_were_closed_are_missed_by_their_members_alone) {
   });
 }
 
-/// A number of /proc/self/status; of memory in KiB.
+/// Returns a number of /proc/self/status. Amounts of memory are in KiB.
 std::uint64_t status_of_process(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
@@ -189,7 +189,7 @@ std::uint64_t status_of_process(const std::string& name) {
   return 0;
 }
 
-// Shared pages are counted: VmRSS has them.
+// VmRSS includes shared pages.
 TEST(worlds, cost_little_memory_and_no_thread) {
   constexpr std::size_t k_worlds = 1000;
   const world_of_threads opened(4);
@@ -215,7 +215,7 @@ TEST(worlds, cost_little_memory_and_no_thread) {
   });
 }
 
-/// Runs a barrier until it fails: of what, and of whom in that world.
+/// Runs a barrier until it fails. Returns the status, and the failed rank in the numbering of the world.
 std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_schedule* barrier) {
   diagnostic why;
   lsched_status answer = LSCHED_OK;
@@ -224,7 +224,7 @@ std::pair<lsched_status, std::int32_t> fail_in(lsched_world* world, lsched_sched
   return {answer, why.rank};
 }
 
-// Rank 3 is killed, then rank 1; of 4. Worlds: {0, 1, 2} in the order 2, 1, 0; and {3, 2}.
+// Four ranks, of which rank 3 is killed, and then rank 1. The worlds are (2, 1, 0), in this order, and (3, 2).
 int outlive(lsched_world* opened) {
   const std::int32_t self = lsched_rank(opened);
   diagnostic why;
@@ -265,7 +265,7 @@ TEST(worlds, hear_of_the_deaths_of_their_own_members_alone) {
   }
 }
 
-// --- worlds whose members alone know of them ----------------------------------------------------------------
+// --- worlds of listed ranks ---------------------------------------------------------------------------------
 
 TEST(worlds, of_listed_ranks_are_made_by_these_alone) {
   world_of_threads(5).each([](lsched_world* mine, std::int32_t r) {
@@ -295,7 +295,7 @@ TEST(worlds, of_the_same_ranks_are_told_apart_by_tags) {
     constexpr std::int32_t all[] = {0, 1, 2};
     std::vector<lsched_world*> made(12);
     {
-      std::vector<std::jthread> threads;  // more at a time than a rank has places for
+      std::vector<std::jthread> threads;  // more at a time than a rank has slots for
       for (std::size_t tag = 0; tag < made.size(); ++tag)
         threads.emplace_back([&, tag] {
           diagnostic why;
@@ -337,7 +337,7 @@ TEST(worlds, of_listed_ranks_name_who_does_not_call_and_may_be_made_later) {
         if (r == late) return others.wait();
         EXPECT_EQ(lsched_split_ranks(ranks.at(r), all, 3, 0, &made, &why), LSCHED_ERR_TIMEOUT) << "rank " << r;
         EXPECT_EQ(why.rank, late) << why.text;
-        EXPECT_TRUE(why.says("rank " + std::to_string(late) + " has not called")) << why.text;
+        EXPECT_TRUE(why.says("rank " + std::to_string(late) + " did not call")) << why.text;
         EXPECT_EQ(made, nullptr);
         others.count_down();
       });
@@ -384,11 +384,11 @@ TEST(worlds, of_listed_ranks_refuse_lists_that_are_none) {
     EXPECT_TRUE(why.says(word)) << why.text;
     EXPECT_EQ(made, nullptr);
   };
-  refuses({0, 1, 0}, "rank 0 is there more than once");
-  refuses({0, 2}, "not 0 to 1");
-  refuses({-1, 0}, "not 0 to 1");
-  refuses({1}, "not among them");
-  refuses({}, "not among them");
+  refuses({0, 1, 0}, "rank 0 is listed more than once");
+  refuses({0, 2}, "not from 0 to 1");
+  refuses({-1, 0}, "not from 0 to 1");
+  refuses({1}, "is not listed");
+  refuses({}, "is not listed");
   EXPECT_EQ(lsched_split_ranks(nullptr, nullptr, 0, 0, &made, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_split_ranks(two.at(0), nullptr, 1, 0, &made, &why), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(lsched_split_ranks(two.at(0), nullptr, 0, 0, nullptr, &why), LSCHED_ERR_ARGUMENT);

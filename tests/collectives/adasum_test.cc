@@ -1,5 +1,5 @@
-// Adaptive sums: every algorithm against its tree in double precision, what the operator promises, and that wrong sums
-// are found by proof.
+// Tests of adaptive sums. Every algorithm is compared with its tree in double precision. The operator's properties are
+// checked, and the proof must reject wrong sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ constexpr dtype k_type_of = sizeof(T) == 4 ? dtype::f32 : dtype::f64;
 template <class T>
 using vectors = std::vector<std::vector<T>>;  ///< by rank
 
-/// Runs one round over the in-process transport. Every rank's output.
+/// Runs one round over the in-process transport. Returns every rank's output, or nothing if the round fails.
 template <class T>
 vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs, std::uint64_t seed = 1) {
   const auto size = static_cast<rank>(inputs.size());
@@ -59,7 +59,7 @@ vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs
   });
   if (its.empty() || !world.run_round(its)) return {};
   world.remove(its);
-  for (std::size_t r = 0; r < inputs.size() && data.count != 0; ++r)  // bits, since some are no numbers
+  for (std::size_t r = 0; r < inputs.size() && data.count != 0; ++r)  // compares bits, because some values are NaN
     EXPECT_EQ(std::memcmp(sources[r].data(), inputs[r].data(), data.count * sizeof(T)), 0) << "inputs were written";
   return outputs;
 }
@@ -68,7 +68,7 @@ vectors<T> run(const algorithm& how, const shape& data, const vectors<T>& inputs
 
 using numbers = std::vector<double>;
 
-/// The operator as it is written down: spec in docs/reference/adasum.md.
+/// Computes the operator as docs/reference/adasum.md defines it.
 numbers adaptive_sum(const numbers& x, const numbers& y) {
   const auto dot = [](const numbers& a, const numbers& b) {
     long double sum = 0;
@@ -83,7 +83,7 @@ numbers adaptive_sum(const numbers& x, const numbers& y) {
   return sum;
 }
 
-/// What is combined: contributions, or the means of nodes, in the order of their first ranks.
+/// Returns the leaves of the tree: the contributions, or the means of the nodes in the order of the nodes' first ranks.
 std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vector<numbers> contributions) {
   if (!how.combines_means) return contributions;
   std::vector<numbers> means;
@@ -107,7 +107,7 @@ std::vector<numbers> leaves_of(const algorithm& how, const shape& data, std::vec
 
 using combiner_of_leaves = std::function<numbers(const numbers&, const numbers&)>;
 
-/// The leaves combined as the algorithm says, whatever a combination is.
+/// Combines the leaves in the order of the algorithm. `join` combines two of them.
 numbers combined(const algorithm& how, std::vector<numbers> leaves, const combiner_of_leaves& join) {
   if (how.name == "linear") {
     numbers all = leaves.front();
@@ -150,7 +150,8 @@ double distance(const numbers& x, const numbers& y) {
   return norm(difference);
 }
 
-/// Rounding at each of log2 P levels, and of the coefficients, by what has been combined: far below a wrong sum.
+/// Bound of the rounding errors of log2 P levels and of the coefficients, relative to the longest input. The error of a
+/// wrong sum is far larger.
 template <class T>
 constexpr double k_tolerance = 40 * static_cast<double>(std::numeric_limits<T>::epsilon());
 
@@ -172,7 +173,7 @@ void expect_oracle(const algorithm& how, const shape& data, const vectors<T>& in
   }
 }
 
-// --- what is summed ------------------------------------------------------------------------------------------
+// --- inputs --------------------------------------------------------------------------------------------------
 
 template <class T>
 vectors<T> normal_vectors(rank size, std::uint64_t count, std::uint64_t seed) {
@@ -184,7 +185,7 @@ vectors<T> normal_vectors(rank size, std::uint64_t count, std::uint64_t seed) {
   return all;
 }
 
-/// Cuts, gaps and empty tensors, drawn.
+/// Returns random tensors. Some are empty, and some have gaps between them.
 std::vector<tensor> drawn_tensors(std::uint64_t count, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   std::vector<tensor> all;
@@ -206,7 +207,7 @@ std::vector<algorithm> adasum_algorithms() {
   return all;
 }
 
-/// Which ranks share a node.
+/// Distributions of ranks over nodes.
 enum class layout { one_node, of_1, of_2, of_3, of_4, dealt, unequal };
 
 std::vector<rank> nodes_in(layout how, rank size) {
@@ -286,8 +287,8 @@ TEST_P(Adasum, of_orthogonal_vectors_is_their_sum_or_that_of_means) {
   }
 }
 
-/// Each leaf weighs 2^-depth, whatever its sign and length. A short vector's rounding errors, which are not parallel,
-/// grow with the length of what it is combined with: on a line, from rank to rank.
+/// Each leaf has the weight 2^-depth, independent of its sign and length. Rounding errors are not parallel to the
+/// vectors. In the linear algorithm they grow from rank to rank with the length of the other operand.
 TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   const combiner_of_leaves mean = [](const numbers& x, const numbers& y) {
     numbers all;
@@ -309,7 +310,8 @@ TEST_P(Adasum, of_parallel_vectors_is_the_closed_form_of_the_tree) {
   }
 }
 
-/// Vectors of a world of a power of two whose norms differ by up to 1e40, and denormal ones, have their mean.
+/// Parallel vectors of 2^n ranks result in their mean. The vectors are denormal, or their norms differ by a factor of
+/// up to 1e40.
 TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
   const layout where = GetParam().where;
   if (how().name == "linear" || where == layout::of_3 || where >= layout::dealt) return;
@@ -337,9 +339,9 @@ TEST_P(Adasum, survives_denormals_and_norm_ratios_of_1e40) {
     }
 }
 
-/// Where two cancel each other to a billionth, what is left of them counts as much as any other vector. Ranks 0 and 1
-/// are combined first in every algorithm; of an odd number of ranks all tensors but one reach into several ranks'
-/// blocks.
+/// Two vectors cancel each other except for a remainder, which counts as much as any other vector. Every algorithm
+/// combines ranks 0 and 1 first. If the number of ranks is odd, all tensors but one extend over the blocks of several
+/// ranks.
 TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
   for (const rank size : sizes())
     for (const double left : {1e-6, 1e-9, 0.0}) {
@@ -352,7 +354,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
       ASSERT_EQ(found.size(), inputs.size());
       for (const tensor& it : data.tensors) {
         const numbers oracle = wanted(how(), data, it, inputs);
-        // What is left is off by a rounding of what it is left of, by that much the more the shorter it is.
+        // The remainder has the absolute rounding error of its operands. A shorter remainder has a larger relative
+        // error.
         const double least = size > 2 || left == 0 ? 1 : left * norm(part_of(inputs[0], it));
         const double bound = left == 0 ? 1e-14 : 1e-15 / left;
         EXPECT_LE(distance(part_of(found[0], it), oracle), bound * std::max(norm(oracle), least))
@@ -361,7 +364,8 @@ TEST_P(Adasum, keeps_the_digits_of_what_cancels) {
     }
 }
 
-/// A tensor that is not finite somewhere is NaN everywhere, and nothing else changes by a bit. A mean has no tensors.
+/// A tensor with a non-finite element becomes NaN in all elements, and no bit of another tensor changes. A mean does
+/// not depend on tensors, so that only the element itself becomes non-finite.
 TEST_P(Adasum, isolates_what_is_not_finite) {
   for (const rank size : {2, 3, 5, 8})
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -412,7 +416,7 @@ TEST_P(Adasum, fused_tensors_are_what_they_are_alone) {
   }
 }
 
-/// Along a line each rank keeps its own.
+/// In the linear algorithm each rank keeps its own elements.
 TEST_P(Adasum, elements_of_no_tensor_are_some_ranks_and_the_same_everywhere) {
   for (const rank size : sizes()) {
     shape data = request(size, 60, dtype::f32);
@@ -455,9 +459,9 @@ TEST_P(Adasum, schedules_survive_their_text_form) {
   }
 }
 
-// --- where ranks are absent or late ---------------------------------------------------------------------------
+// --- absent and late ranks ------------------------------------------------------------------------------------
 
-/// A partial adaptive sum of two tensors, of f64, whose rounds one rank's call starts.
+/// A partial adaptive sum of two f64 tensors. The first call starts a round.
 class partial_world {
  public:
   static constexpr std::uint64_t k_count = 40;
@@ -476,7 +480,7 @@ class partial_world {
     its_[index(r)]->offers->offer(reinterpret_cast<const std::byte*>(gradient.data()));
   }
 
-  /// What every rank has collected of the next round.
+  /// Runs a round that `caller` starts. Returns the result that each rank collects.
   vectors<double> round(rank caller) {
     ++round_;
     its_[index(caller)]->called.store(round_);
@@ -507,7 +511,7 @@ class partial_world {
   round_no round_ = 0;
 };
 
-/// They count as zeros, and of zeros nothing is taken.
+/// Null contributions count as zeros, which do not change the sum.
 TEST(adasum_partial, ranks_that_offer_nothing_are_left_out) {
   for (const std::string_view name : {"recursive_doubling", "halving"})
     for (const rank size : {1, 2, 3, 5, 6, 8})
@@ -567,9 +571,9 @@ TEST(adasum_partial, what_it_cannot_do_is_refused) {
   EXPECT_NE(refusal(data).find("floating types only"), std::string::npos);
 }
 
-// --- wrong sums are found ------------------------------------------------------------------------------------
+// --- detection of wrong sums ---------------------------------------------------------------------------------
 
-/// A world whose rank 1 has one op changed.
+/// Returns the world after `change` has altered rank 1. Calls `change` for each op until it returns true.
 std::vector<schedule_ptr> world_with(const algorithm& how, rank size, const shape& data,
                                      const std::function<bool(draft&, op_id)>& change) {
   auto programs = whole_world(size, [&](world place) { return how.generate(place, data, {}); });
@@ -599,7 +603,7 @@ TEST(adasum_proof, finds_sums_that_are_not_complete) {
     it.count = it.count - 1;
     return true;
   });
-  EXPECT_NE(verdict(how, partial, k_two_tensors).find("another shape than the one promised"), std::string::npos);
+  EXPECT_NE(verdict(how, partial, k_two_tensors).find("another tree than promised"), std::string::npos);
 }
 
 TEST(adasum_proof, finds_sums_that_are_added_twice_or_not_at_all) {
@@ -677,13 +681,13 @@ TEST(adasum_proof, finds_means_by_a_wrong_number_of_ranks_or_of_a_part_of_the_no
   EXPECT_NE(verdict(how, undivided, k_nodes_of_two), "");
 }
 
-/// The tensors go over the border of the two blocks: an owner's sums of its own block alone are not enough.
+/// The tensors extend over both blocks, so that an owner needs the sums of both blocks.
 TEST(adasum_proof, finds_sums_that_lack_another_block) {
   const algorithm& how = *find("adasum", "two_level");
   const auto alone = world_with(how, 4, k_nodes_of_two, [](draft& in, op_id id) {
     op& it = in.head.ops[id];
     if (it.kind != op_kind::compute || it.what != kernel::sum || it.type != dtype::f64) return false;
-    for (op_id from = 0; from < id; ++from) {  // what came from the node's other owner
+    for (op_id from = 0; from < id; ++from) {  // the receive from the node's other owner
       const op& other = in.head.ops[from];
       const bool is_near = other.kind == op_kind::recv && other.peer == 0 && other.type == dtype::f64;
       if (is_near && other.c.buffer() == it.a.buffer()) return it.a = it.b, true;
@@ -694,7 +698,8 @@ TEST(adasum_proof, finds_sums_that_lack_another_block) {
   EXPECT_NE(verdict(how, alone, k_nodes_of_two), "");
 }
 
-/// So many tensors of one element, all in one rank's block, and empty ones.
+/// Returns a shape with `tensors` tensors of one element, all in one rank's block, and `empty` tensors without
+/// elements.
 shape with_tensors(std::size_t tensors, std::size_t empty = 0) {
   shape data{.count = 8 * tensors, .type = dtype::f32};
   for (std::size_t i = 0; i < tensors; ++i) data.tensors.push_back({i, 1});
@@ -702,7 +707,7 @@ shape with_tensors(std::size_t tensors, std::size_t empty = 0) {
   return data;
 }
 
-/// linear has buffers for each, of which a schedule has only so many.
+/// The linear algorithm needs buffers for each tensor, and a schedule has a limited number of buffers.
 TEST(adasum, is_refused_by_algorithms_that_have_no_buffers_for_so_many_tensors) {
   const algorithm& how = *find("adasum", "linear");
   for (rank r = 0; r < 3; ++r) EXPECT_TRUE(how.generate({r, 3}, with_tensors(32'766, 1000), {}));
@@ -729,10 +734,10 @@ TEST(adasum, says_loudly_that_on_one_node_it_is_the_mean) {
   EXPECT_EQ(name({}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 4}, 3), "adasum/two_level, of one node: the mean");
   EXPECT_EQ(name({4, 4, 5}, 3), "adasum/two_level");
-  EXPECT_EQ(name({}, 1), "adasum/two_level");  // its contribution, as ever
+  EXPECT_EQ(name({}, 1), "adasum/two_level");  // a single rank keeps its contribution
 }
 
-/// The explorer of all orders knows sums exactly, element by element.
+/// `play` explores all orders and knows sums exactly, element by element.
 TEST(adasum_proof, all_orders_agree_with_the_proof) {
   for (const auto& [how, where] : flavours())
     for (const rank size : {1, 2, 3}) {

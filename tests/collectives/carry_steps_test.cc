@@ -1,4 +1,4 @@
-// Partial schedules that survivors carry into smaller worlds while a second rank dies, between any two steps
+// Tests of partial schedules that survivors carry into smaller worlds while a second rank dies, between any two steps
 // (docs/reference/shrink.md).
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 namespace lsched {
 namespace {
 
-/// Explores the recovery of each seed: first without a second death, then with a second death after each step of it, or
-/// after `points` drawn steps.
+/// Results of the recoveries of several seeds. A seed runs first without a second death. Then it runs with a second
+/// death after each step of the recovery, or after `points` drawn steps.
 struct explored {
   std::uint64_t runs = 0, faults = 0, adopted = 0, repeated = 0;
   std::string first_fault;
@@ -41,8 +41,8 @@ void explore_second_deaths(std::uint64_t seeds, std::uint64_t points) {
   explored all;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) all.explore(seed, points);
   EXPECT_EQ(all.first_fault, "") << all.faults << " of " << all.runs;
-  EXPECT_GT(all.adopted, all.runs / 10) << "few ranks were a round behind";
-  std::printf("%llu runs, %llu adopted results, %llu runs in which a dead rank had ended a round otherwise\n",
+  EXPECT_GT(all.adopted, all.runs / 10) << "too few ranks were a round behind";
+  std::printf("%llu runs, %llu adopted results, %llu runs in which a dead rank had ended a round with another result\n",
               static_cast<unsigned long long>(all.runs), static_cast<unsigned long long>(all.adopted),
               static_cast<unsigned long long>(all.repeated));
 }

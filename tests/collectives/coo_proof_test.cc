@@ -1,4 +1,4 @@
-// The schedules of sums of users' sparse vectors, by proof: every output is made of every rank's items, in rank order.
+// Proofs of the schedules that sum users' sparse vectors: every output holds the items of every rank, in rank order.
 #include <gtest/gtest.h>
 
 #include "bindings/requests/sparse_promises.h"
@@ -60,12 +60,12 @@ TEST(CooProof, all_types) {
     }
 }
 
-/// Of the faults of a world, those that cannot be harmless.
+/// The proof must reject every mutant that cannot be harmless.
 TEST(CooProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
-    // Numbers that only steer may be made by any function, as long as all ranks have the same.
+    // A number that only controls other ops may come from any function, if all ranks have the same number.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || (all.how(k) == mutation::shift_offset && moves) ||
            (all.how(k) == mutation::change_kernel && !is_by_function);

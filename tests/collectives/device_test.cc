@@ -1,5 +1,5 @@
-// Schedules over device memory, run: worlds in which some ranks use a device, some of their buffers or none, end with
-// the bits of a world that uses none. The device's memory is one that the host cannot touch.
+// Runs of schedules over device memory. Worlds in which ranks have all, some or none of their buffers in device memory
+// must have the bits of a world in host memory. The host cannot access the device memory of these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,14 +17,14 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// The buffers of a rank: in host memory, and where the schedule finds them.
+/// The buffers of a rank in host memory, and the addresses that the schedule uses.
 struct rank_memory {
   std::vector<bytes> inputs, outputs;
   binding bound;
   caller_spaces spaces;
 };
 
-/// One world of a generator's schedules.
+/// A world that runs the schedules of one generator.
 class device_world {
  public:
   enum class places : std::uint8_t { host, device, mixed };
@@ -44,7 +44,7 @@ class device_world {
 
   bool run() { return !its_.empty() && world_.run_round(its_); }
 
-  /// What the outputs hold, by rank and number.
+  /// Returns the contents of the outputs, ordered by rank and number.
   std::vector<bytes> results() const {
     std::vector<bytes> all;
     for (std::size_t r = 0; r < memory_.size(); ++r)
@@ -67,7 +67,8 @@ class device_world {
  private:
   rank_memory& at(rank r) { return memory_[static_cast<std::size_t>(r)]; }
 
-  /// Mixed: ranks in turns have all, their outputs, their inputs, or nothing in device memory.
+  /// Returns whether a buffer is in device memory. In a mixed world, ranks in turn have all buffers, the outputs, the
+  /// inputs, or none there.
   static bool is_on_device(places where, rank r, bool is_input) {
     if (where != places::mixed) return where == places::device;
     return r % 4 == 0 || (is_input ? r % 4 == 2 : r % 4 == 1);
@@ -91,7 +92,7 @@ class device_world {
     return mine.spaces;
   }
 
-  /// Numbers of a few bits, so that products and sums stay finite.
+  /// Fills the buffer with numbers of a few bits, so that products and sums stay finite.
   static void fill(bytes& into, std::uint64_t seed) {
     for (std::size_t i = 0; i + sizeof(float) <= into.size(); i += sizeof(float)) {
       const float value = static_cast<float>(mix(seed + i) % 1000) / 64 - 7;
@@ -109,7 +110,7 @@ class device_world {
 
   lockstep_world world_;
   std::vector<rank_memory> memory_;
-  std::vector<stepped_device*> devices_;  ///< by rank; null: it has none
+  std::vector<stepped_device*> devices_;  ///< Devices by rank. Null if a rank has no device.
   std::vector<instance*> its_;
 };
 
@@ -123,7 +124,7 @@ TEST_P(DeviceRounds, have_the_bits_of_host_memory) {
     for (const std::uint64_t count : counts)
       for (std::uint64_t seed = 1; seed <= (sampled() ? 1u : 3u); ++seed) {
         const shape data = typical_shape(*it.of, size, count, dtype::f32, kernel::sum);
-        if (data.room != 0) GTEST_SKIP() << "lists are in host memory";
+        if (data.room != 0) GTEST_SKIP() << "lists must be in host memory";
         device_world host(it, size, data, device_world::places::host, seed);
         ASSERT_TRUE(host.run());
         for (const auto where : {device_world::places::device, device_world::places::mixed}) {
@@ -165,7 +166,7 @@ TEST(DeviceFailure, ends_the_schedules_that_it_has_a_part_in_and_no_others) {
   ASSERT_TRUE(world.run_until([&] { return it.verdict.load() != status::ok; }));
   EXPECT_EQ(it.verdict.load(), status::device);
   EXPECT_EQ(it.jobs, 0u);
-  EXPECT_TRUE(world.run_round(others)) << "host memory is none of the device's";
+  EXPECT_TRUE(world.run_round(others)) << "the failed device has no part in host memory";
   world.remove(others);
   for (rank r = 0; r < 3; ++r) world.at(r).cancel(*failing.its()[static_cast<std::size_t>(r)]);
   for (rank r = 0; r < 3; ++r) failing.device_of(r).hold(false);
@@ -209,18 +210,19 @@ TEST(Placed, says_what_cannot_be_in_device_memory) {
   const failure partial = refusal(find("partial_allreduce", "recursive_doubling")
                                       ->generate({0, 3}, thousand_floats(), {.policy = activation_policy::solo}));
   EXPECT_EQ(arithmetic.code, status::unsupported);
-  EXPECT_NE(arithmetic.text.find("the application's arithmetic"), std::string::npos) << arithmetic.text;
+  EXPECT_NE(arithmetic.text.find("user-defined arithmetic"), std::string::npos) << arithmetic.text;
   EXPECT_EQ(partial.code, status::unsupported);
   EXPECT_NE(partial.text.find("partial"), std::string::npos) << partial.text;
 
   const auto program = recursive_doubling().generate({0, 3}, thousand_floats(), {});
   const schedule_ptr once = *placed(*program, on_device);
-  EXPECT_EQ(*placed(once, on_device), once) << "it is placed already";
+  EXPECT_EQ(*placed(once, on_device), once) << "the schedule is already placed";
   const auto read = parse_schedule(to_text(*once));
   ASSERT_TRUE(read) << read.error().text;
-  EXPECT_EQ(**read, *once) << "its text says all of it";
+  EXPECT_EQ(**read, *once) << "the text must contain the placement";
   EXPECT_EQ(placed(once, {{memory_space::host}, {memory_space::device}}).error().code, status::argument);
-  EXPECT_EQ(*placed(*program, {{memory_space::host}, {memory_space::host}}), *program) << "there is nothing to do";
+  EXPECT_EQ(*placed(*program, {{memory_space::host}, {memory_space::host}}), *program)
+      << "all buffers are in host memory already";
 }
 
 std::vector<algorithm> placeable() {

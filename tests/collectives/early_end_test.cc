@@ -1,6 +1,6 @@
-// Rounds that a death or a cancel ends on some ranks while others finish them. A rank that sees the verdict uses its
-// buffers for something else at once, and the rounds of the others must be right all the same. Real engines over the
-// inproc transport, whose payloads are read late; orders are drawn from a seed.
+// Tests of rounds that a death or a cancel ends on some ranks while other ranks finish them. A rank whose round has
+// failed reuses its buffers at once, and the results of the other ranks must still be correct. The tests run real
+// engines over the inproc transport, which reads payloads late. A seed determines the order of events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::exact_algorithms;
 using testing::lockstep_world;
 using testing::numbers;
 
-/// One round of one algorithm, and how it ends.
+/// One round of one algorithm, which a death or a cancel ends on some ranks.
 class early_end {
  public:
   early_end(const algorithm& what, std::uint64_t seed, bool stays_open)
@@ -83,7 +83,7 @@ class early_end {
     for (; steps > 0; --steps) world_.step(), look();
   }
 
-  /// The survivors hear of it one after the other.
+  /// Kills a rank. The survivors learn of the death one after the other, with steps in between.
   void kill(rank culprit) {
     look();
     has_ended_[index(culprit)] = true;
@@ -96,7 +96,7 @@ class early_end {
     }
   }
 
-  /// Finished rounds are checked, and those that have failed leave their buffers to other numbers.
+  /// Checks the rounds that have finished, and overwrites the buffers of rounds that have failed.
   void look() {
     for (rank r = 0; r < size_; ++r) {
       if (has_ended_[index(r)]) continue;
@@ -124,16 +124,16 @@ class early_end {
   const rank size_;
   shape data_{};
   postcondition promise_{};
-  std::vector<numbers> inputs_;  ///< what was sent
+  std::vector<numbers> inputs_;  ///< The contributions, which never change.
   std::vector<numbers> memory_, outputs_;
-  lockstep_world world_;  ///< which uses the memory until it ends
+  lockstep_world world_;  ///< The world, which uses the buffers above until its destruction.
   std::vector<instance*> its_;
   std::vector<bool> has_ended_;
   std::uint64_t finished_ = 0, failed_ = 0;
   std::string fault_;
 };
 
-/// Returns how many seeds have found a fault.
+/// Returns the number of runs with a fault.
 std::uint64_t run_seeds(std::uint64_t seeds, bool stays_open) {
   std::uint64_t faults = 0, finished = 0, failed = 0;
   for (const algorithm* const what : exact_algorithms())

@@ -1,4 +1,5 @@
-// Which ranks share a node; and what owners do, one on each node: means inside it, adaptive sums between them.
+// Tests of the nodes of a world, and of collectives with an owner on each node: means within nodes, adaptive sums
+// between owners.
 #include "bindings/requests/requests.h"
 #include "collectives/algorithm/nodes.h"
 
@@ -21,7 +22,7 @@ std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
 using vectors = std::vector<std::vector<double>>;  ///< by rank
 
-/// Nodes of one world, and its ranks.
+/// The node of each rank of one world.
 struct layout {
   const char* name;
   std::vector<rank> nodes;
@@ -57,8 +58,8 @@ vectors drawn(rank size, std::uint64_t count) {
   return all;
 }
 
-/// What every rank has in its output after a round, -77 where it was not written or there is none. In place, one vector
-/// is both.
+/// Runs a round. Returns every rank's output, with -77 in elements that were not written or do not exist. In place, one
+/// vector is input and output.
 vectors run(const collective& of, const shape& data, const vectors& inputs) {
   const auto size = static_cast<rank>(inputs.size());
   vectors sources = inputs, outputs(inputs.size(), std::vector<double>(data.count, -77));
@@ -139,7 +140,7 @@ TEST(node_adasum, of_owners_is_the_adasum_of_a_world_of_owners_at_all_ranks) {
         }
 }
 
-/// Together they are the adaptive sum by nodes, which cuts the vector into blocks where they do not.
+/// node_mean and node_adasum together compute adasum/two_level. Only the latter cuts the vector into blocks.
 TEST(node_adasum, of_means_is_the_two_level_adasum) {
   for (const layout& where : k_layouts)
     for (const rank root : roots_of(where)) {
@@ -203,7 +204,7 @@ TEST_P(Owners, all_orders_agree_with_the_proof) {
   }
 }
 
-/// No mutant of a division or of a sum is overlooked.
+/// The proof rejects every mutant of a division or of a sum.
 TEST_P(Owners, another_kernel_or_divisor_is_found) {
   const shape data = request(k_layouts[2], 1, 40);
   const mutant_list mutants(whole_world(4, [&](world place) { return how().generate(place, data, {}); }));
@@ -222,12 +223,13 @@ TEST_P(Owners, a_place_that_not_every_node_has_is_refused) {
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, status::argument);
   EXPECT_EQ(made.error().text,
-            "root 2 is the place of an owner on every node, and the smallest has 2 ranks: use 0 to 1");
+            "root 2 is the place of an owner on every node, but the smallest node has 2 ranks: use 0 to 1");
   for (const rank root : {-1, 9}) {
     data.root = root;
     const auto none = how().generate({0, 9}, data, {});
     ASSERT_FALSE(none);
-    EXPECT_NE(none.error().text.find("the smallest has 2 ranks: use 0 to 1"), std::string::npos) << none.error().text;
+    EXPECT_NE(none.error().text.find("the smallest node has 2 ranks: use 0 to 1"), std::string::npos)
+        << none.error().text;
   }
   data.root = 0, data.type = dtype::i32;
   EXPECT_NE(how().generate({0, 9}, data, {}).error().text.find("floating types only"), std::string::npos);

@@ -1,5 +1,6 @@
-// What proofs of contents and totals do not say: who talks to whom, and how much at once. A variant that is right but
-// slow (a bottleneck, a detour, messages of the wrong size) has the same result and sometimes the same totals.
+// Tests of properties that proofs of contents and totals do not cover: which ranks exchange messages, and how much is
+// in flight at once. A correct but slow variant (a bottleneck, a detour, messages of the wrong size) has the same
+// result and sometimes the same totals.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ TEST(pattern, no_rank_of_a_scattering_broadcast_sends_more_than_the_vector) {
   }
 }
 
-/// So that a transport that copies the region once has it for all of them.
+/// A transport can then copy a region once for all receivers.
 TEST(pattern, a_flat_broadcast_sends_one_region_to_all_before_the_next) {
   const auto world = world_of("bcast", "flat", 4, {.count = 9, .root = 2, .segment = 3});
   const auto sends = ops_of(*world[2], op_kind::send);
@@ -81,7 +82,7 @@ TEST(pattern, everybody_begins_with_another_peer) {
   }
 }
 
-/// Ops that fire when a round begins, before anything has arrived.
+/// Returns the number of sends that fire when a round begins, before any message has arrived.
 std::size_t sends_at_once(const schedule& program) {
   return static_cast<std::size_t>(
       std::ranges::count_if(program.ops(), [](const op& it) { return it.kind == op_kind::send && it.need == 0; }));
@@ -97,7 +98,7 @@ TEST(pattern, a_pairwise_alltoallv_is_throttled) {
   }
 }
 
-/// The arithmetic is spread, and the root is no detour's victim.
+/// Every rank reduces one block, and no rank sends more than the vector.
 TEST(pattern, a_reduce_by_blocks_spreads_the_arithmetic) {
   for (const schedule_ptr& it : world_of("reduce", "direct", 5, {.count = 500, .what = kernel::sum, .root = 3})) {
     std::uint64_t combined = 0;
@@ -120,7 +121,7 @@ TEST(pattern, nothing_is_copied_on_the_way_of_these) {
     }
 }
 
-/// A payload that is combined may be read where the sender has it.
+/// A receive whose payload is only combined permits the transport to read the payload in the sender's memory.
 TEST(pattern, what_is_combined_is_read_in_place) {
   for (const auto& [collective, name] : std::vector<std::pair<const char*, const char*>>{
            {"reduce", "flat"}, {"reduce", "binomial"}, {"scan", "chain"}, {"scan", "recursive_doubling"}})

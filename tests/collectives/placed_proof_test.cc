@@ -1,5 +1,5 @@
-// Every generator's schedule, placed where some buffers or all of them are in device memory, keeps the generator's
-// promise, by proof; and no op of the host touches device memory, which the form of a schedule includes.
+// Proofs that every generator's schedule keeps the generator's promise if some or all buffers are in device memory. The
+// proof of a schedule's form includes that no host op accesses device memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,13 +15,14 @@
 namespace lsched::testing {
 namespace {
 
-/// Who has what in device memory.
+/// Placements of buffers in device memory.
 enum class places : std::uint8_t { all_device, all_read_peers, mixed };
 constexpr std::array k_all_places{places::all_device, places::all_read_peers, places::mixed};
 
 memory_space space_if(bool is_device) { return is_device ? memory_space::device : memory_space::host; }
 
-/// Mixed: by rank in turns the outputs, everything, the inputs and nothing. In place both are the same.
+/// Returns the placement of a rank's buffers. In a mixed world, ranks in turn have the outputs, all buffers, the inputs
+/// or none in device memory. In place, input and output have the same placement.
 caller_spaces spaces_of(const schedule& program, places which, bool in_place) {
   const rank turn = which != places::mixed ? 1 : in_place ? program.place().self % 2 : program.place().self % 4;
   return {.inputs = std::vector(count_of(program, buffer_role::input), space_if(turn == 1 || turn == 2)),
@@ -58,7 +59,7 @@ std::string first_words(const verification& answer) {
 
 class PlacedProof : public ::testing::TestWithParam<algorithm> {};
 
-/// Lists, and what is partial, stay in host memory: all that can be refused is.
+/// Returns whether a placement was refused. Schedules with lists and partial schedules must stay in host memory.
 bool is_refused(const result<schedule_ptr>& answer) {
   return !answer && answer.error().code == status::unsupported && !answer.error().text.empty();
 }

@@ -106,7 +106,7 @@ TEST(promise, is_of_what_the_caller_asked) {
     EXPECT_EQ(promise_for(world, wrong).error().code, status::argument) << wrong.collective;
 }
 
-/// A partial round leaves out ranks that have not called.
+/// A partial round leaves out ranks that did not call.
 TEST(promise, partial_schedules_are_no_ordinary_collective) {
   const algorithm& how = *find("partial_allreduce", "tree");
   const shape data{.count = 4, .type = dtype::f32, .what = kernel::sum};
@@ -131,7 +131,7 @@ struct heading {
   std::string activation = "none seed 0";
 };
 
-/// The world whose rank r has body[r].
+/// Parses the world in which rank r has the buffers and ops of body[r].
 std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const heading& of) {
   std::string text;
   for (std::size_t r = 0; r < body.size(); ++r)
@@ -142,7 +142,7 @@ std::vector<schedule_ptr> read_world(const std::vector<std::string>& body, const
   return world ? *std::move(world) : std::vector<schedule_ptr>();
 }
 
-/// All findings, one line each.
+/// Verifies the world. Returns the findings, one a line.
 std::string findings_of(const std::vector<schedule_ptr>& world, std::string_view collective = {}) {
   std::string text;
   const verification answer = verify(world, promise_for(world, {.collective = collective})->what);
@@ -159,7 +159,7 @@ std::string buffers(int input, int output) {
          "\nbuffer 2 scratch host i64 " + std::to_string(input) + "\n";
 }
 
-/// Rank `self` of two exchanges so many elements with the other, in rank order.
+/// Returns the ops by which rank `self` of two exchanges `count` elements and adds them in rank order.
 std::string exchange(int self, int count) {
   const std::string other = std::to_string(1 - self), part = "[0 +" + std::to_string(count) + "]";
   return "op 0 send i64 b0" + part + " to " + other + " tag 1 then 3\nop 1 recv i64 b2" + part + " from " + other +
@@ -172,14 +172,14 @@ const std::string k_nop = "op 0 nop\nexit 0\n";
 TEST(promise, every_rank_has_the_data_that_is_promised) {
   EXPECT_EQ(findings_of(read_world({buffers(6, 6) + exchange(0, 6), buffers(6, 6) + exchange(1, 6)}, {})), "");
   expect_words(findings_of(read_world({buffers(1, 1) + exchange(0, 1), buffers(6, 6) + exchange(1, 1)}, {})),
-               "form: rank 1 has 6 x i64 as its input, but 1 x i64 are promised of every rank");
+               "form: rank 1 has 6 x i64 as its input, but 1 x i64 are promised for every rank");
   expect_words(findings_of(read_world({buffers(0, 0) + k_nop, buffers(6, 6) + k_nop}, {})),
-               "form: rank 1 has 6 x i64 as its output, but 0 x i64 are promised of every rank");
+               "form: rank 1 has 6 x i64 as its output, but 0 x i64 are promised for every rank");
   expect_words(findings_of(read_world({"buffer 0 output host i64 6\n" + k_nop, buffers(6, 6) + k_nop}, {})),
-               "form: rank 0 has no input, but 6 x i64 are promised of every rank");
+               "form: rank 0 has no input, but 6 x i64 are promised for every rank");
   const std::string longer = buffers(3, 6) + "op 0 compute i64 b1[0 +3] = copy b0[0 +3]\nexit 0\n";
   expect_words(findings_of(read_world({longer}, {})),
-               "form: rank 0 has 6 x i64 as its output, but 3 x i64 are promised of every rank");
+               "form: rank 0 has 6 x i64 as its output, but 3 x i64 are promised for every rank");
   expect_words(findings_of(read_world({buffers(1, 1) + exchange(0, 1), buffers(6, 6) + exchange(1, 1)},
                                       {.name = "allreduce/recursive_doubling"})),
                "form: rank 1 has 6 x i64 as its input");
@@ -188,7 +188,7 @@ TEST(promise, every_rank_has_the_data_that_is_promised) {
 TEST(promise, of_owners_cannot_be_read_off_schedules) {
   const auto made = promise_for(world_named("mine"), {.collective = "node_mean"});
   ASSERT_FALSE(made);
-  EXPECT_EQ(made.error().text, "node_mean: which ranks share a node cannot be read off schedules");
+  EXPECT_EQ(made.error().text, "node_mean: the nodes of the ranks cannot be derived from schedules");
 }
 
 TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {
@@ -205,7 +205,7 @@ TEST(promise, a_barrier_lets_nobody_go_before_all_have_come) {
 
 // --- operands in any order ---------------------------------------------------------------------------------
 
-/// Around a ring of three, two elements a step: sums on the way, then results.
+/// Returns rank `self` of an allreduce over a ring of three ranks, with two elements a step: sums first, then results.
 std::string ring(int self) {
   const auto part = [&](int step) { return std::to_string((self - step + 6) % 3 * 2) + " +2]"; };
   const std::string next = std::to_string((self + 1) % 3), last = std::to_string((self + 2) % 3);
@@ -241,7 +241,8 @@ TEST(promise, operands_come_in_any_order_where_nothing_but_the_contents_is_promi
 
 // --- partial rounds ----------------------------------------------------------------------------------------
 
-/// Rank `self` of two wakes by `start`, ops 0 to 2, and exchanges what op 3 has captured.
+/// Returns rank `self` of a partial allreduce of two ranks. `start` holds ops 0 to 2, which wake the rank. Op 3
+/// captures the contribution that the ranks exchange.
 std::string partial(int self, const std::string& start, const std::string& merge = "sum") {
   const std::string other = std::to_string(1 - self);
   return buffers(6, 6) + start + "op 3 capture i64 b0[0 +6] merge " + merge +
@@ -256,7 +257,7 @@ std::string call(int self, const std::string& then) {
   return "op 0 signal_recv from " + std::to_string(self) + " tag 0" + then + "\n";
 }
 
-/// The call of either wakes both.
+/// Returns ops 0 to 2 of a schedule in which a call of either rank wakes both ranks.
 std::string woken(int self) {
   const std::string other = std::to_string(1 - self);
   return call(self, " then 2 3") + "op 1 signal_recv from " + other + " tag 0 then 3\nop 2 signal_send to " + other +
@@ -272,18 +273,18 @@ TEST(promise, nobody_wakes_if_nobody_calls) {
   EXPECT_EQ(wake_findings([](int self) { return partial(self, woken(self)); }), "");
   expect_words(
       wake_findings([](int self) { return partial(self, call(self, " then 2 3") + "op 1 nop then 3\nop 2 nop\n"); }),
-      "activation: rank 0 op 3 (capture) fires though nobody calls");
+      "activation: rank 0 op 3 (capture) fires although no rank calls");
   expect_words(wake_findings([](int self) {
                  const std::string other = std::to_string(1 - self);
                  return partial(self, call(self, " then 3") + "op 1 signal_recv from " + other +
                                           " tag 0 then 3\nop 2 signal_send to " + other + " tag 0\n");
                }),
-               "activation: rank 0 op 2 (signal_send to 1) fires though nobody calls");
+               "activation: rank 0 op 2 (signal_send to 1) fires although no rank calls");
   expect_words(wake_findings([](int self) {
                  std::string text = partial(self, call(self, "") + "op 1 nop\nop 2 nop\n");
                  return text.erase(text.find(" need 1"), 7);
                }),
-               "activation: rank 0 op 3 (capture) fires though nobody calls");
+               "activation: rank 0 op 3 (capture) fires although no rank calls");
 }
 
 TEST(promise, a_call_wakes_the_others_with_one_signal_each) {

@@ -1,5 +1,5 @@
-// Every registered generator keeps its promise, by proof: all orders of arrival, all initiators. `lsched verify --all`
-// does the same for all sizes that count.
+// Proofs that every registered generator keeps its promise, for all orders of arrival and all initiators. `lsched
+// verify --all` proves the same for all sizes that matter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 namespace lsched::testing {
 namespace {
 
-/// One of each kind of ops; a sample does without those that have an op less than another.
+/// Returns an activation for each combination of op kinds. A sampled run omits activations that lack one op of another
+/// activation.
 std::vector<activation> activations_for(const algorithm& it, rank size) {
   if (!it.of->activates) return {{}};
   const auto ranks = static_cast<std::uint32_t>(size);
@@ -30,7 +31,7 @@ std::vector<activation> activations_for(const algorithm& it, rank size) {
   return all;
 }
 
-/// Above 33 ranks in a soak only, and by `lsched verify --all`.
+/// Returns the sizes to prove. Sizes above 33 are proved only in soaks and by `lsched verify --all`.
 std::vector<rank> sizes_of() {
   std::vector<rank> sizes{1, 2, 3, 5, 6, 7, 8, 13, 16, 33, 64, 100};
   const rank most = sampled() ? 13 : full() ? 100 : 33;
@@ -77,7 +78,7 @@ TEST_P(Proof, the_generator_keeps_its_promise) {
       }
 }
 
-/// Counts are units of three elements.
+/// Returns the shape with three times as many elements, in units of three.
 shape in_threes(shape data) {
   data.unit = 3;
   data.count *= 3;
@@ -85,7 +86,7 @@ shape in_threes(shape data) {
   return data;
 }
 
-/// The first op that reduces a part of a unit, or k_no_op.
+/// Returns the first op that reduces a part of a unit, or k_no_op.
 op_id cut_in(const schedule& program, std::uint64_t unit) {
   for (op_id id = 0; id < program.ops().size(); ++id) {
     const op& it = program.ops()[id];
@@ -112,7 +113,7 @@ TEST_P(Proof, user_defined_arithmetic_keeps_its_order_and_its_units) {
     }
 }
 
-/// The largest power of two, the sizes next to it, and an odd one in between.
+/// A power of two, the sizes next to it, and a size between two powers of two.
 TEST_P(Proof, soak_large_worlds) {
   const algorithm& it = GetParam();
   for (const rank size : {255, 256, 257, 1000}) {

@@ -14,7 +14,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A request that the algorithm serves.
+/// Returns a request that the algorithm accepts.
 shape data_for(const algorithm& it, rank size, std::uint64_t count) {
   return typical_shape(*it.of, size, count, dtype::f64, kernel::sum);
 }
@@ -26,7 +26,7 @@ std::vector<activation> starts_for(const algorithm& it) {
           {.policy = activation_policy::majority, .seed = 5}};
 }
 
-/// With those that take more than one rank.
+/// Adds the activations that wait for several ranks, if the world is large enough.
 std::vector<activation> starts_for(const algorithm& it, rank size) {
   auto all = starts_for(it);
   if (!it.of->activates) return all;
@@ -77,7 +77,7 @@ TEST(registry, a_collectives_algorithms_stand_together) {
 TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
   for (const algorithm& it : algorithms()) {
     shape data = data_for(it, 3, 1);
-    if (it.of->adapts && it.looks_at.nodes) data.nodes = {0, 0, 1}, data.root = 0;  // on one node the name says more
+    if (it.of->adapts && it.looks_at.nodes) data.nodes = {0, 0, 1}, data.root = 0;  // on one node the name is longer
     for (const schedule_ptr& program : worlds_of(it, 3, data, starts_for(it).front()))
       EXPECT_EQ(program->name(), std::string(it.of->name) + "/" + std::string(it.name));
   }
@@ -85,7 +85,7 @@ TEST(registry, schedules_are_named_after_their_algorithm_on_every_rank) {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// All that a symbolic_world can play.
+/// Returns whether every op uses whole buffers. A symbolic_world can play only such schedules.
 bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   for (const schedule_ptr& program : programs)
     for (const op& it : program->ops())
@@ -94,7 +94,7 @@ bool uses_whole_buffers(const std::vector<schedule_ptr>& programs) {
   return true;
 }
 
-/// All ranks of a small world; of a larger one the ends, the middle, and what lies beside them.
+/// Returns all ranks of a small world. For a large world, returns the ranks at and next to the ends and the middle.
 std::set<std::size_t> first_callers(std::size_t size) {
   if (size > 33) return {0, 1, 2, size / 2 - 1, size / 2, size / 2 + 1, size - 2, size - 1};
   std::set<std::size_t> all;
@@ -102,7 +102,7 @@ std::set<std::size_t> first_callers(std::size_t size) {
   return all;
 }
 
-/// The worst round of as many callers as it takes, and the sum of what it moved.
+/// Returns the most signals and the most hops of rounds that have just enough callers.
 tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
   tally worst;
   const auto size = static_cast<rank>(programs.size());
@@ -120,7 +120,8 @@ tally worst_of_few_callers(const std::vector<schedule_ptr>& programs) {
 
 TEST(registry, declared_costs_are_the_counted_ones) {
   for (const algorithm& it : algorithms()) {
-    if (!uses_whole_buffers(worlds_of(it, 3, data_for(it, 3, 11), starts_for(it).front()))) continue;  // for proof_test
+    // proof_test covers these
+    if (!uses_whole_buffers(worlds_of(it, 3, data_for(it, 3, 11), starts_for(it).front()))) continue;
     for (const rank size : world_sizes())
       for (const activation& starts : starts_for(it, size)) {
         const shape data = data_for(it, size, 11);
@@ -169,7 +170,7 @@ TEST(registry, declared_order_of_operands_is_kept) {
     for (const rank size : {3, 6, 7, 8}) {
       const std::vector<bool> everybody(static_cast<std::size_t>(size), true);
       const auto programs = worlds_of(it, size, data_for(it, size, 1), starts_for(it).front());
-      if (!uses_whole_buffers(programs)) continue;  // proof_test looks at these
+      if (!uses_whole_buffers(programs)) continue;  // proof_test covers these
       symbolic_world all(programs, {.seed = 2});
       ASSERT_EQ(all.run(), "");
       EXPECT_EQ(all.allreduce_fault(0, everybody), "") << it.of->name;
@@ -189,7 +190,7 @@ TEST(registry, a_declared_constraint_is_a_refusal_and_nothing_else_is) {
   }
 }
 
-/// The names that a refusal offers, in the order of the table.
+/// Returns the names as an error text lists them, in the order of the table.
 std::string offered(const std::vector<std::string_view>& names) {
   std::string list;
   for (const std::string_view name : names) list += (list.empty() ? "\"" : ", \"") + std::string(name) + "\"";
@@ -220,15 +221,16 @@ TEST(registry, bad_requests_say_what_to_change) {
 
 TEST(registry, a_vector_that_is_too_large_is_said_to_be_as_large_as_it_is) {
   shape data{.count = k_max_count};
-  EXPECT_EQ(refusal("gather", "auto", {0, 3}, data),
-            "LSCHED_ERR_ARGUMENT: a vector of 3 x 281474976710655 elements is above the largest, of 281474976710655");
+  EXPECT_EQ(
+      refusal("gather", "auto", {0, 3}, data),
+      "LSCHED_ERR_ARGUMENT: a vector of 3 x 281474976710655 elements exceeds the largest vector, of 281474976710655");
   EXPECT_EQ(refusal("gather", "auto", {0, 1}, data), "accepted");
   ++data.count;
   EXPECT_EQ(refusal("bcast", "auto", {0, 1}, data),
-            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements is above the largest, of 281474976710655");
+            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements exceeds the largest vector, of 281474976710655");
   data.counts = {k_max_count, 1, 0}, data.count = 0;
   EXPECT_EQ(refusal("allgatherv", "auto", {0, 3}, data),
-            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements is above the largest, of 281474976710655");
+            "LSCHED_ERR_ARGUMENT: a vector of 281474976710656 elements exceeds the largest vector, of 281474976710655");
 }
 
 }  // namespace

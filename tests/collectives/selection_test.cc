@@ -60,7 +60,7 @@ TEST(selection, with_a_core_for_each_rank_auto_takes_the_fastest_however_near_th
       const auto made = choose("allreduce", "auto", {0, size}, sum_of(count), {});
       EXPECT_EQ(*made, least->how) << size << " ranks, " << count << ": " << (*made)->name;
     }
-  EXPECT_GT(near, 0u) << "nothing here that the other rule would decide otherwise";
+  EXPECT_GT(near, 0u) << "no case distinguishes the two rules";
 }
 
 TEST(selection, an_algorithm_that_the_environment_names_and_cannot_serve_is_said_to_be_its) {
@@ -71,7 +71,7 @@ TEST(selection, an_algorithm_that_the_environment_names_and_cannot_serve_is_said
   data.commutes = false;
   const auto made = select("allreduce", "auto", {0, 3}, data, {}, by);
   ASSERT_FALSE(made);
-  EXPECT_NE(made.error().text.find("LSCHED_ALGORITHM asks for allreduce=circulant: "), std::string::npos);
+  EXPECT_NE(made.error().text.find("LSCHED_ALGORITHM names allreduce=circulant: "), std::string::npos);
 }
 
 TEST(selection, all_ranks_choose_the_same) {
@@ -176,10 +176,10 @@ TEST(tuning_table, other_text_is_refused_with_its_line) {
   refused(title + "wire near 1 2\n", "line 2: \"\" is not a number of nanoseconds");
   refused(title + "wire sideways 1 2 3\n", "near or far");
   refused(title + "turn -1\n", "nanoseconds");
-  refused(title + "turn 1 2\n", "\"2\" is one word too many");
+  refused(title + "turn 1 2\n", "\"2\" is not expected here");
   refused(title + "allreduce 2\n", "\"ranks\" is missing");
-  refused(title + "allreduce ranks 0 near roomy bytes 0 1 tree\n", "\"0\" is not a whole number from 1 on");
-  refused(title + "allreduce ranks 2 near roomy bytes 5 4 tree\n", "\"4\" is not a whole number from 5 on");
+  refused(title + "allreduce ranks 0 near roomy bytes 0 1 tree\n", "\"0\" is not a valid whole number from 1 on");
+  refused(title + "allreduce ranks 2 near roomy bytes 5 4 tree\n", "\"4\" is not a valid whole number from 5 on");
   refused(title + "allreduce ranks 2 near roomy bytes 0 1\n", "no algorithm");
   refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree size 3\n", "neither segment nor radix");
   refused(title + "allreduce ranks 2 near roomy bytes 0 1 tree radix 1\n", "\"1\" is not");
@@ -213,7 +213,7 @@ TEST(schedule_cache, forgets_what_was_asked_for_longest_ago) {
   for (std::uint64_t count = 2; count < schedule_cache::k_most_entries; ++count)
     (void)cache.get("allreduce", "tree", sum_of(count));
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
-  (void)cache.get("allreduce", "tree", sum_of(1000));  // one too many
+  (void)cache.get("allreduce", "tree", sum_of(1000));  // exceeds the capacity
   EXPECT_EQ(cache.get("allreduce", "tree", sum_of(0))->program, first);
   EXPECT_NE(cache.get("allreduce", "tree", sum_of(1))->program, second);
 }

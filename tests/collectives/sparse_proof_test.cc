@@ -1,5 +1,5 @@
-// The schedules of sparse allreduces, by proof: every sum holds every rank's part, in rank order, and every result all
-// of them.
+// Proofs of the schedules of sparse allreduces: every sum holds every rank's part, in rank order, and every result
+// holds all sums.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ bool leads_to(const schedule& it, op_id from, op_id to) {
   return false;
 }
 
-/// A list leaves once those of all buckets before have come, and no others.
+/// A list is sent once the lists of all earlier buckets have arrived. It does not wait for other lists.
 TEST(SparseProof, buckets_are_sent_one_after_the_other) {
   for (const std::uint32_t bucket : {0u, 1u, 2u, 3u, 5u, 6u}) {
     const auto world = world_of(oktopk(), {.count = 100, .k = 7, .bucket = bucket}, 7);
@@ -112,7 +112,7 @@ TEST(SparseProof, buckets_are_sent_one_after_the_other) {
   }
 }
 
-/// The vectors of all ranks, or of some, are in device memory: lists, messages and promises stay as they are.
+/// The vectors of all ranks or of some ranks are in device memory. Lists and promises are unchanged.
 TEST(SparseProof, over_device_memory) {
   for (const rank size : {1, 2, 3, 5, 8, 13, 33}) {
     if (sampled() && size > 8) continue;
@@ -196,7 +196,7 @@ TEST(SparseProof, whoever_starts_a_round_all_are_in_it_and_are_counted_once) {
     }
 }
 
-/// Where the function that makes the result goes by something else, or by nothing.
+/// Removes the operand from which the result takes its contributor count. The proof must reject the schedules.
 TEST(SparseProof, counts_of_others_are_seen) {
   const sparse_problem problem{.count = 100, .k = 9, .place = {0, 3}, .period = 3};
   const activation starts{.policy = activation_policy::solo};
@@ -214,17 +214,18 @@ TEST(SparseProof, counts_of_others_are_seen) {
     }
     const verification answer = verify(world, promise_of_partial_sparse(problem, starts));
     ASSERT_FALSE(answer.holds());
-    EXPECT_NE(first_words(answer).find("those who are counted are others"), std::string::npos) << first_words(answer);
+    EXPECT_NE(first_words(answer).find("the recorded contributors are not the ranks"), std::string::npos)
+        << first_words(answer);
   }
 }
 
-/// Of the faults of a world, those that cannot be harmless.
+/// The proof must reject every mutant that cannot be harmless.
 TEST(SparseProof, no_message_goes_astray_unseen) {
   const auto is_grave = [](const mutant_list& all, std::size_t k) {
     const std::string name = all.name(k);
     const bool moves = name.find("(send") != std::string::npos || name.find("(recv") != std::string::npos;
     const bool shifts = all.how(k) == mutation::shift_offset && moves;
-    // Numbers that only steer may be made by any function, as long as all ranks have the same.
+    // A number that only controls other ops may come from any function, if all ranks have the same number.
     const bool is_by_function = name.find(" is a ") != std::string::npos;
     return all.how(k) == mutation::swap_peers || shifts || (all.how(k) == mutation::change_kernel && !is_by_function);
   };
@@ -243,7 +244,7 @@ TEST(SparseProof, no_message_goes_astray_unseen) {
     }
   };
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name.starts_with("gtopk")) continue;  // all children get the same, and bitmaps are nobody's contribution
+    if (how.name.starts_with("gtopk")) continue;  // all children receive the same, and bitmaps are not contributions
     expect_seen(how, {.count = 100, .k = 9, .period = 3});
   }
   expect_seen(oktopk(), {.count = 100, .k = 9, .period = 3, .selection = selection_rule::reused, .bucket = 1});
@@ -257,7 +258,7 @@ TEST(SparseProof, its_text_is_read_back) {
   }
 }
 
-/// The gate and the contributor count aside, ops are those of the body, with their guards.
+/// Except for the gate and the contributor count, a partial schedule has the ops of its body, with their guards.
 TEST(SparseProof, a_partial_one_has_its_body_in_it) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
     const sparse_problem problem{.count = 100, .k = 7, .period = 3};
@@ -294,7 +295,6 @@ TEST(SparseProof, a_partial_one_without_a_policy_is_refused) {
   EXPECT_FALSE(partial_sparse_allreduce(oktopk(), problem, {.policy = activation_policy::quorum, .number = 3}));
 }
 
-/// A problem that cannot be.
 TEST(SparseProof, what_cannot_be_is_refused) {
   const auto refusal = [](const sparse_problem& problem) {
     const auto made = oktopk().generate(problem);

@@ -1,4 +1,4 @@
-// The typical lengths of the lists of sparse allreduces: what models of time take for what is sent.
+// Tests of the typical list lengths of sparse allreduces. Time models use them as the lengths of messages.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -19,7 +19,7 @@ sparse_problem asked(rank size, std::uint64_t count, std::uint64_t k) {
   return {.count = count, .k = k, .place = {0, size}, .period = 64};
 }
 
-/// Bytes that a rank sends, in the mean, in a round that does not look at the boundaries.
+/// Returns the mean number of bytes that a rank sends in a round that keeps its boundaries.
 double bytes_of(std::string_view algorithm, sparse_problem problem) {
   const rank size = problem.place.size;
   std::vector<schedule_ptr> ranks;
@@ -48,14 +48,15 @@ TEST(SparseTypical, shares_are_of_something) {
   EXPECT_EQ(typical_share(asked(3, 9, 1), 4), 2u);
 }
 
-/// Of oktopk: an allreduce of each pass's counters, and what every owner keeps. A fold takes a step more.
+/// Returns a bound of the counter bytes of oktopk: an allreduce of each pass's counters, and the number of items that
+/// each owner keeps. A fold needs one more step.
 double counter_bytes(const sparse_problem& problem) {
   std::uint64_t counters = drift_bins(problem);
   for (unsigned pass = 0; pass < threshold_passes(problem.type); ++pass) counters += threshold_bins(problem.type, pass);
   return 8.0 * static_cast<double>(counters) * (ceil_log2(problem.place.size) + 1) + 16.0 * problem.place.size;
 }
 
-// Counters and lengths come on top of items.
+// Counters and lengths are sent in addition to items.
 TEST(SparseTypical, every_rank_sends_its_share_of_what_there_is) {
   constexpr std::uint64_t k_count = 1'000'000, k = 10'000;
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 33, 64}) {
@@ -81,7 +82,7 @@ TEST(SparseTypical, few_items_are_not_nothing) {
     EXPECT_GE(bytes_of(algorithm, problem), 10.0 * k_item_bytes) << algorithm;
 }
 
-/// Up log2 P steps, and down as many: who has most below it is served first.
+/// The tree has log2 P steps up and log2 P steps down. The child with the largest subtree is served first.
 TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
   constexpr std::uint64_t k = 10'000;
   for (const rank size : {2, 4, 8, 64}) {
@@ -101,7 +102,7 @@ TEST(SparseTypical, a_tree_is_as_slow_as_it_is_deep) {
   }
 }
 
-/// Of what it has selected, and of the sum of what all have.
+/// An owner counts in the list of its selected items and in the sum of all ranks' items.
 TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   constexpr std::uint64_t k = 10'000;
   const sparse_problem problem = asked(8, 100'000, k);
@@ -113,7 +114,7 @@ TEST(SparseTypical, owners_count_in_lists_as_long_as_they_are) {
   EXPECT_EQ(read, (std::set{k * k_item_bytes, sum * k_item_bytes}));
 }
 
-/// Equal regions need no balancing: no rank sends pieces.
+/// Equal regions need no balancing, so that no rank sends pieces.
 TEST(SparseTypical, owners_have_equal_shares) {
   for (const rank size : {3, 8}) {
     std::uint64_t number = 0;

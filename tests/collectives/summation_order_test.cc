@@ -34,7 +34,7 @@ std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
 // --- expressions -----------------------------------------------------------------------------------------------------
 
-/// Sums by number. Operands may change places, as they may in IEEE 754 addition.
+/// A table of sums, each with a number. Operands commute, as in IEEE 754 addition.
 class expressions {
  public:
   using number = std::uint64_t;
@@ -50,7 +50,7 @@ class expressions {
     return place->second;
   }
 
-  /// "((0+1)+2)", the operand that holds the lowest rank first.
+  /// Returns a text such as "((0+1)+2)". The operand with the lowest rank comes first.
   std::string text(number of) const {
     if (of < k_first_sum) return std::to_string(of - 1);
     auto [x, y] = sums_[of - k_first_sum];
@@ -58,7 +58,7 @@ class expressions {
     return "(" + text(x) + "+" + text(y) + ")";
   }
 
-  /// With these numbers for the leaves.
+  /// Evaluates an expression with these values of the leaves.
   double value(number of, const std::vector<double>& leaves) const {
     if (of < k_first_sum) return leaves[of - 1];
     const auto [x, y] = sums_[of - k_first_sum];
@@ -83,7 +83,8 @@ expressions& all_expressions() {
   return all;
 }
 
-/// Elements that follow each other have the same operands as a rule.
+/// Adds expressions element by element. The last sum is reused, because adjacent elements usually have the same
+/// operands.
 void add_expressions(const void* lower, const void* higher, void* target, std::uint64_t count, void*) {
   const auto* x = static_cast<const expressions::number*>(lower);
   const auto* y = static_cast<const expressions::number*>(higher);
@@ -98,7 +99,7 @@ void add_expressions(const void* lower, const void* higher, void* target, std::u
   }
 }
 
-/// The schedule with another arithmetic: sums of expressions, of which no mean is taken.
+/// Returns the schedule with sums of expressions in place of numbers, and without the division of a mean.
 schedule_ptr symbolic(const schedule& program) {
   schedule::parts content = program.content();
   for (op& o : content.ops) {
@@ -108,7 +109,7 @@ schedule_ptr symbolic(const schedule& program) {
   return std::make_shared<const schedule>(std::move(content));
 }
 
-// --- a round of them -------------------------------------------------------------------------------------------------
+// --- a round of expressions ------------------------------------------------------------------------------------------
 
 using trees = std::vector<expressions::number>;
 
@@ -117,10 +118,10 @@ struct request {
   const algorithm* how;
   rank size;
   shape data;
-  rank absent = k_no_rank;  ///< contributes nothing
+  rank absent = k_no_rank;  ///< A rank that contributes nothing.
 };
 
-/// One rank's buffers, which share memory in place.
+/// One rank's buffers. In place, input and output share memory.
 struct buffers_of_rank {
   buffers_of_rank(const request& of, rank r) {
     const world place{r, of.size};
@@ -151,14 +152,14 @@ struct buffers_of_rank {
   binding memory;
 };
 
-/// The sums that are promised. Each is a whole output.
+/// Returns the promised sums. Each is a whole output.
 std::vector<promised_range> sums_of(const request& of) {
   std::vector<promised_range> all = of.how->of->contents_of(of.size, of.data).ranges;
   std::erase_if(all, [](const promised_range& one) { return one.what != promised_content::reduced; });
   return all;
 }
 
-/// The trees of the sums that ranks get, by rank; of ranks that get none, nothing.
+/// Runs a round. Returns the trees of the sums by rank. Ranks that get no sum have an empty list.
 std::vector<trees> play(const request& of, std::uint64_t seed = 5) {
   std::vector<std::unique_ptr<buffers_of_rank>> ranks;
   for (rank r = 0; r < of.size; ++r) ranks.push_back(std::make_unique<buffers_of_rank>(of, r));
@@ -187,20 +188,20 @@ bool can(const request& of) { return !validate(*of.how, {0, of.size}, of.data); 
 
 // --- real numbers ----------------------------------------------------------------------------------------------------
 
-/// Numbers whose sum has other bits in every other order.
+/// Returns numbers whose sum has different bits in every other order.
 double awkward(rank r, std::uint64_t i) {
   const double sign = r % 2 == 0 ? 1 : -1;
   return sign * static_cast<double>(2 * r + 1) * static_cast<double>(i + 1) / 3.0 + 1e-3 / static_cast<double>(r + 7);
 }
 
-/// Returns the sum of that element of the inputs.
+/// Returns the sum of one element of all inputs, in the order of the tree.
 double value_of(expressions::number tree, rank size, std::uint64_t element) {
   std::vector<double> leaves;
   for (rank r = 0; r < size; ++r) leaves.push_back(awkward(r, element));
   return all_expressions().value(tree, leaves);
 }
 
-/// The outputs of a round of engines that compute by themselves, or by a lane.
+/// Returns the outputs of a round whose arithmetic runs in the engines or on lanes.
 std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const request& of) {
   std::vector<std::vector<double>> inputs, outputs;
   for (rank r = 0; r < of.size; ++r) {
@@ -222,7 +223,7 @@ std::vector<std::vector<double>> sums_by(lockstep_world::lanes lanes, const requ
   return outputs;
 }
 
-/// Compares rounds of engines that compute by themselves with rounds that a lane computes in pieces.
+/// Returns whether the sums of engines that compute by themselves differ from sums that a lane computes in pieces.
 bool depends_on_cores(const algorithm& how, rank size) {
   request one{&how, size, shape_of(how, size, k_count)};
   one.data.type = dtype::f64;
@@ -231,7 +232,7 @@ bool depends_on_cores(const algorithm& how, rank size) {
 
 // --- cells -----------------------------------------------------------------------------------------------------------
 
-/// Compares the sums that both have.
+/// Returns whether any sum that both x and y have differs.
 bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   for (std::size_t r = 0; r < std::min(x.size(), y.size()); ++r)
     for (std::size_t i = 0; i < std::min(x[r].size(), y[r].size()); ++i)
@@ -239,7 +240,8 @@ bool differ(const std::vector<trees>& x, const std::vector<trees>& y) {
   return false;
 }
 
-/// Returns whether one of these requests that the algorithm can do has another order than the usual request.
+/// Returns whether the algorithm accepts one of the changed requests and sums it in another order than the usual
+/// request.
 bool differs_from_usual(const algorithm& how, rank size, const std::vector<std::function<void(shape&)>>& changes) {
   const std::vector<trees> usual = play({&how, size, shape_of(how, size, k_count)});
   return std::ranges::any_of(changes, [&](const auto& change) {
@@ -266,7 +268,7 @@ bool depends_on_position(const algorithm& how, rank size) {
   return orders.size() > 1;
 }
 
-/// Alignment, in place or not, and whether peers can read the memory.
+/// Returns whether the order depends on in-place buffers, or on whether peers can read the memory.
 bool depends_on_memory(const algorithm& how, rank size) {
   return differs_from_usual(how, size,
                             {[](shape& data) { data.in_place = true; }, [](shape& data) { data.is_visible = false; },
@@ -329,7 +331,7 @@ std::string further_causes(const algorithm& how) {
   return words.empty() ? "-" : words;
 }
 
-/// The order of the first element that the last of four ranks gets, or the root.
+/// Returns the order of the first element on the last of four ranks, or on the root if that rank has no output.
 std::string order_of_four(const algorithm& how) {
   const std::vector<trees> found = play({&how, 4, shape_of(how, 4, k_count)});
   const trees& last = found.back().empty() ? found.front() : found.back();
@@ -353,7 +355,7 @@ row cells_of(const std::string& line, char between) {
   return cells;
 }
 
-/// The rows of the table below that heading, without its head.
+/// Returns the rows of the table below `heading`, without the table's head.
 std::vector<row> table_below(const std::string& heading) {
   std::ifstream page(LSCHED_TEST_SOURCE_DIR "/docs/reference/collectives.md");
   std::vector<row> rows;
@@ -450,7 +452,7 @@ TEST(summation_order, predicts_the_bits_of_real_rounds) {
 
 // --- narrow types ----------------------------------------------------------------------------------------------------
 
-/// The sum of five ranks' numbers, of which four are lost if each addition is rounded to bf16: 2^-9 beside 1.
+/// Returns the sum of 1 and of four times 2^-9. If each addition is rounded to bf16, the small terms are lost.
 float sum_in(lsched_dtype type) {
   float sum = 0;
   as_ranks(5, [&](lsched_world* runtime, rank self) {

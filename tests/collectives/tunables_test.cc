@@ -1,5 +1,5 @@
-// Tunables of a request: for every radix, segment and uneven blocks, every generator keeps its promise, cost included.
-// Generators ignore tunables that they do not use.
+// Tests of tunables. For every radix, segment and division into uneven blocks, every generator keeps its promise, cost
+// included. Generators ignore tunables that they do not use.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string words_for(const algorithm& it, rank size, const shape& data) {
          std::to_string(data.segment) + (data.in_place ? ", in place" : "");
 }
 
-/// With memory in place and without.
+/// Proves the request in place and out of place.
 void expect_proof(const algorithm& it, rank size, shape data) {
   for (const bool in_place : {false, true}) {
     data.in_place = in_place;
@@ -79,7 +79,7 @@ TEST_P(Knobs, some_ranks_may_have_nothing) {
   }
 }
 
-/// Pairs without a block, with several, with an empty one; and some that keep a block to themselves.
+/// Pairs of ranks have no block, several blocks or an empty block, and some ranks have a block for themselves.
 TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;
@@ -95,7 +95,7 @@ TEST_P(Knobs, pairs_may_have_any_number_of_blocks) {
     }
 }
 
-/// A rank may know no other blocks than its own.
+/// A rank may know only the blocks that it sends or receives.
 TEST_P(Knobs, blocks_of_others_do_not_matter) {
   const algorithm& it = GetParam();
   if (!it.of->has_blocks) return;

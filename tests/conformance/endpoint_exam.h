@@ -1,12 +1,12 @@
-// The exam of transports: endpoint.h as questions. A transport enrols with a world and three lines:
+// The exam of transports: tests of the contract in endpoint.h. A transport takes the exam with a world and three lines:
 //
 //     class inproc_exam : public ::testing::TestWithParam<exam::question> {};
 //     TEST_P(inproc_exam, passes) { inproc_exam_world world; EXPECT_EQ(exam::ask(GetParam(), world), ""); }
 //     INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questions),
 //     exam::name_of_question);
 //
-// A question is a plain function; ask() answers what is wrong, or nothing. endpoint_exam_test.cc shows that
-// faulty transports fail it.
+// A question is a plain function. ask() returns the fault that a question has found, or an empty text.
+// endpoint_exam_test.cc shows that faulty transports fail the exam.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ inline constexpr std::array<std::uint64_t, 10> k_sizes{0, 1, 8, 16, 17, 64, 8191
 
 enum class first { send, receive };
 
-/// One message over each route of the instance, all at once; the sends (or receives) of all routes come
-/// first.
+/// Moves one message over each route of the instance at the same time. `order` selects whether the sends or the
+/// receives of all routes are posted first.
 inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, first order) {
   for (const bool sending : {order == first::send, order != first::send})
     for (std::size_t i = 0; i < what.size(); ++i) sending ? b.post_send(i, round, what[i]) : b.post_receive(i, round);
@@ -33,7 +33,7 @@ inline void transfer(bench& b, round_no round, const std::vector<parcel>& what, 
   b.fence();
 }
 
-/// The four kinds of payload route of one capacity: sources that are foreign or allocated, targets that are
+/// Returns the four kinds of payload routes of one capacity. The source is foreign or allocated, and the target is
 /// given or in place.
 inline std::vector<route> kinds_of_route(std::uint64_t capacity) {
   std::vector<route> routes;
@@ -75,7 +75,8 @@ inline void null_moves_nothing_but_its_tally(bench& b) {
   }
 }
 
-/// What is told of it is its length; the next round brings what has room.
+/// The receiver gets only the length and the tally of a message without room. In the next round there is room, and the
+/// message arrives.
 inline void messages_without_room_are_dropped(bench& b) {
   b.start(2);
   std::vector<route> routes = kinds_of_route(9000);
@@ -90,7 +91,7 @@ inline void messages_without_room_are_dropped(bench& b) {
           sending ? b.post_send(i, round, long_one) : b.post_receive(i, round, bytes - 1);
       for (std::size_t i = 0; i < b.routes(); ++i) {
         if (!b.has(b.path(i).to)) continue;
-        b.until([&] { return b.is_received(i); }, "what is too long to be told of");
+        b.until([&] { return b.is_received(i); }, "the length of a message without room");
         b.verify_told(i, long_one);
         b.release(i);
       }
@@ -115,7 +116,7 @@ inline void announced_messages_are_brought_when_asked_for(bench& b) {
         for (std::size_t i = 0; i < b.routes(); ++i) sending ? b.post_send(i, round, what) : b.post_receive(i, round);
       for (std::size_t i = 0; i < b.routes(); ++i) {
         if (!b.has(b.path(i).to)) continue;
-        b.until([&] { return b.is_received(i); }, "a message to be announced");
+        b.until([&] { return b.is_received(i); }, "the announcement of a message");
         b.verify_told(i, what);
         b.fetch(i);
         b.await_parcel(i, what);
@@ -125,7 +126,7 @@ inline void announced_messages_are_brought_when_asked_for(bench& b) {
     }
 }
 
-/// Two routes to two peers carry the same, a third and a fourth something else each.
+/// Two routes from one source to two peers carry equal payloads. The third and the fourth route carry other payloads.
 inline void edges_of_one_source_carry_the_same(bench& b) {
   b.start(3);
   for (const std::uint64_t capacity : {std::uint64_t{8}, std::uint64_t{8193}, std::uint64_t{100'000}}) {
@@ -144,17 +145,17 @@ inline void edges_of_one_source_carry_the_same(bench& b) {
 
 // --- many messages ---------------------------------------------------------------------------------------
 
-/// Payloads change their kind from round to round: empty, small, eager, large, null.
+/// Returns a payload whose kind changes from round to round: empty, small, eager, large or null.
 inline parcel parcel_of(std::size_t route, round_no round, std::uint64_t capacity) {
   constexpr std::array<std::uint64_t, 7> sizes{8, 0, 16, 300, 8192, 8193, 20000};
   const std::uint64_t seed = mix(round * 1000 + route);
   return {std::min(sizes[seed % sizes.size()], capacity), seed, seed / 8 % 5 == 0};
 }
 
-/// Every rank sends to every other in every round and starts the next as soon as its own is over, while
-/// others lag: one round of run-ahead, which two landing slots must bear.
+/// Every rank sends to every other rank in every round. A rank starts its next round at once although other ranks lag,
+/// so it can be one round ahead of them. Two landing slots must be enough for that.
 ///
-/// Edges with tag 1 are left out in some rounds.
+/// Edges with tag 1 carry no message in some rounds.
 inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
   constexpr round_no k_rounds = 200;
   b.start(3);
@@ -214,7 +215,7 @@ inline void rounds_run_back_to_back(bench& b, std::uint32_t tags) {
 inline void rounds_run_back_to_back(bench& b) { rounds_run_back_to_back(b, 1); }
 inline void rounds_may_leave_edges_out(bench& b) { rounds_run_back_to_back(b, 2); }
 
-/// With credits the sender goes as fast as it may while the receiver dawdles and holds on to what it has.
+/// The sender sends as fast as its credits allow. The receiver is slow and delays its releases.
 inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
   constexpr round_no k_rounds = 100;
   b.connect({kind}, true);
@@ -238,7 +239,7 @@ inline void credits_hold_back_a_fast_sender(bench& b, const route& kind) {
       b.post_receive(0, ++asked);
     } else if (b.is_received(0)) {
       b.verify(0, parcel_of(0, asked, kind.capacity));
-      if (b.dice(3) != 0) return;  // it must stay unchanged until released
+      if (b.dice(3) != 0) return;  // the payload must stay unchanged until it is released
       b.release(0);
       consumed = asked;
     }
@@ -260,7 +261,7 @@ inline void nothing_is_overwritten_with_credits(bench& b) {
     for (const route& kind : kinds_of_route(capacity)) credits_hold_back_a_fast_sender(b, kind);
 }
 
-/// The sender is two messages ahead, if it can, whenever the receiver looks.
+/// Whenever the receiver posts a receive, the sender is two messages ahead if the transport allows that.
 inline void messages_of_one_edge_arrive_in_order(bench& b) {
   constexpr round_no k_rounds = 100;
   b.start(2);
@@ -282,7 +283,7 @@ inline void messages_of_one_edge_arrive_in_order(bench& b) {
   b.until(is_done, "100 messages in order");
 }
 
-/// Twenty edges each way between one pair, sent in one order and received in another.
+/// Twenty edges lead each way between one pair of ranks. Messages are sent in one order and received in another.
 inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -301,7 +302,8 @@ inline void edges_between_one_pair_are_told_apart_by_tag(bench& b) {
   }
 }
 
-/// Sends and receives of forty edges fit through an output for one completion; none is lost or repeated.
+/// Sends and receives of forty edges complete through an output with room for one completion. No completion may be lost
+/// or repeated.
 inline void a_narrow_poll_loses_nothing(bench& b) {
   b.start(2);
   std::vector<route> routes;
@@ -314,7 +316,7 @@ inline void a_narrow_poll_loses_nothing(bench& b) {
   const auto is_done = [&] {
     for (rank r = 0; r < 2; ++r) {
       if (!b.has(r)) continue;
-      demand(b.poll(r, 0) == 0, "a poll without room found something");
+      demand(b.poll(r, 0) == 0, "a poll without room returned a completion");
       b.poll(r, 1);
     }
     b.world().pump();
@@ -332,7 +334,7 @@ inline void a_narrow_poll_loses_nothing(bench& b) {
   b.settle();
 }
 
-/// Whoever has linked may send, though its peer has not linked yet; and may be gone by the time it does.
+/// A rank that has linked may send before its peer has linked. The sender may even have detached when the peer links.
 inline void a_fast_rank_may_send_before_its_peer_has_linked(bench& b) {
   b.start(2);
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -360,7 +362,7 @@ inline void await_wakes(bench& b, int wakes) {
   demand(!b.has(1) || b.wakes(0) == wakes, "a register woke its reader ", b.wakes(0), " times instead of ", wakes);
 }
 
-/// Looks without staying armed.
+/// Returns whether the register holds at least `round`, and leaves the register disarmed.
 inline bool has_risen(bench& b, std::size_t index, round_no round) {
   const bool holds = b.arm(index, round);
   b.disarm(index);
@@ -408,7 +410,7 @@ inline void signals_may_merge_but_never_sink(bench& b) {
   b.fence();
   b.signal(0, 20);
   b.settle();
-  demand(b.arm(0, 50), "a register sank");
+  demand(b.arm(0, 50), "the value of a register decreased");
 }
 
 inline void the_last_round_satisfies_every_round(bench& b) {
@@ -419,7 +421,7 @@ inline void the_last_round_satisfies_every_round(bench& b) {
   await_register(b, k_last_round);
   b.signal(0, 4);
   b.settle();
-  demand(b.arm(0, k_last_round) && b.arm(0, 1000), "the last round did not stay the last");
+  demand(b.arm(0, k_last_round) && b.arm(0, 1000), "a register left the last round");
 }
 
 inline void arming_again_replaces_the_round(bench& b) {
@@ -435,7 +437,7 @@ inline void arming_again_replaces_the_round(bench& b) {
   await_wakes(b, 1);
 }
 
-/// Both before the signal has come and between its coming and the poll.
+/// Disarms either before the signal arrives or between its arrival and the poll.
 inline void disarming_drops_the_completion(bench& b) {
   b.start(2);
   b.connect(k_signal);
@@ -451,7 +453,7 @@ inline void disarming_drops_the_completion(bench& b) {
   }
 }
 
-/// Many registers at one rank, armed, disarmed and raised in any order: each keeps its own books.
+/// Many registers of one rank are armed, disarmed and raised in any order. Each register must keep its own state.
 inline void registers_do_not_disturb_each_other(bench& b) {
   constexpr std::size_t k_registers = 12;
   b.start(2);
@@ -475,7 +477,7 @@ inline void registers_do_not_disturb_each_other(bench& b) {
       wakes[i] += armed[i] ? 1 : 0;
       b.until([&] { return armed[i] ? b.wakes(i) >= wakes[i] : has_risen(b, i, round); }, "a register");
     }
-    demand(!b.has(1) || !b.at(1).is_listening(), "a rank listens though nothing is armed");
+    demand(!b.has(1) || !b.at(1).is_listening(), "a rank listens although no register is armed");
     for (std::size_t i = 0; i < k_registers; ++i)
       demand(b.wakes(i) == wakes[i], "register ", i, " woke its reader ", b.wakes(i), " times, not ", wakes[i]);
     b.fence();
@@ -484,14 +486,14 @@ inline void registers_do_not_disturb_each_other(bench& b) {
 
 // --- commit ----------------------------------------------------------------------------------------------
 
-using records = std::array<std::byte, 3 * board::record_bytes>;  ///< of three ranks
+using records = std::array<std::byte, 3 * board::record_bytes>;  ///< records of three ranks
 
-/// A record that consists of one byte.
+/// Returns a record in which every byte has the same value.
 inline std::vector<std::byte> record_of(int content) {
   return std::vector<std::byte>(board::record_bytes, std::byte(content));
 }
 
-/// Gathers on behalf of the rank, and demands such records of all.
+/// Gathers the records for rank `of`, and demands that every byte of every record has the value `content`.
 inline void demand_records(bench& b, rank of, int content) {
   records all;
   rank missing = k_no_rank;
@@ -500,8 +502,8 @@ inline void demand_records(bench& b, rank of, int content) {
     demand(each == std::byte(content), "rank ", of, " gathered a record of another exchange");
 }
 
-/// Exchange after exchange, rank 0 always one ahead of the others: it posts its next record before they
-/// gather.
+/// Many exchanges follow each other. Rank 0 is always one exchange ahead, because it posts its next record before the
+/// other ranks gather.
 inline void records_are_exchanged_again_and_again(bench& b) {
   constexpr int k_rounds = 20;
   b.start(3);
@@ -541,8 +543,8 @@ inline void an_exchange_is_pending_while_a_record_is_missing(bench& b) {
   }
 }
 
-/// That a commit was given up for `late`, for all ranks; they tell each other by the next one, which stands. Where that
-/// takes its time, the commit may have stood before.
+/// Demands that the commit was given up on all ranks because of rank `late`. If the medium does not settle at once, the
+/// commit may also have succeeded. The next exchange must succeed, and the outcomes of all ranks must be equal.
 inline void demand_given_up(bench& b, rank late) {
   std::array<status, 3> verdicts{};
   for (rank r = 0; r < 3; ++r) {
@@ -560,7 +562,7 @@ inline void demand_given_up(bench& b, rank late) {
     if (b.has(r)) demand_records(b, r, static_cast<int>(verdicts[static_cast<std::size_t>(r)]));
 }
 
-/// Who gives a commit up does so for all; unless it stands for one already.
+/// If a rank gives up a commit, the commit fails on all ranks, unless it has already succeeded on one of them.
 inline void a_commit_is_settled_once(bench& b) {
   b.start(3);
   for (int k = 0; k < 9; ++k) {
@@ -584,7 +586,7 @@ inline void a_commit_is_settled_once(bench& b) {
   }
 }
 
-/// A world of some ranks, in another order than at home. Who leaves it takes nothing away from the others.
+/// Some ranks form a world in another order than in the home world. After they have left, the home world still works.
 inline void worlds_of_some_ranks_exchange(bench& b) {
   b.start(3);
   for (std::uint64_t k = 0; k < 3; ++k) {
@@ -599,7 +601,8 @@ inline void worlds_of_some_ranks_exchange(bench& b) {
   }
 }
 
-/// The same, where its members alone know of it. Offers of other keys stay apart, and what was taken back is not met.
+/// Some ranks form a world by a key, without an exchange in the home world. An offer must not meet an offer that has
+/// another key or was withdrawn.
 inline void members_meet_by_a_key(bench& b) {
   b.start(3);
   const std::vector<rank> those{2, 0};
@@ -608,20 +611,20 @@ inline void members_meet_by_a_key(bench& b) {
     rank missing = k_no_rank;
     for (int k = 0; k < 3; ++k) {
       for (board* const one : {first.get(), second.get()})
-        demand(one == nullptr || one->meet(&missing) == status::pending, "an offer meets one of another key");
+        demand(one == nullptr || one->meet(&missing) == status::pending, "an offer meets an offer with another key");
       b.settle();
       b.fence();
     }
     for (board* const one : {first.get(), second.get()})
-      demand(one == nullptr || one->withdraw(), "an offer that was not accepted cannot be taken back");
+      demand(one == nullptr || one->withdraw(), "an offer that was not accepted cannot be withdrawn");
     b.fence();
     const auto alone = b.offer(2, those, key + 1);
     for (int k = 0; k < 3; ++k) {
-      demand(alone == nullptr || alone->meet(&missing) == status::pending, "an offer meets what was taken back");
+      demand(alone == nullptr || alone->meet(&missing) == status::pending, "an offer meets a withdrawn offer");
       b.settle();
       b.fence();
     }
-    demand(alone == nullptr || alone->withdraw(), "an offer that was not accepted cannot be taken back");
+    demand(alone == nullptr || alone->withdraw(), "an offer that was not accepted cannot be withdrawn");
     b.fence();
     b.meet(those, key);
     for (int i = 0; i < 5; ++i) b.exchange();
@@ -630,7 +633,8 @@ inline void members_meet_by_a_key(bench& b) {
   }
 }
 
-/// Rank 0 has `mine`, rank 1 has `theirs`; both must find out. Afterwards both work as before.
+/// Attaches the edges `mine` on rank 0 and `theirs` on rank 1, and demands that both ranks detect the mismatch. Both
+/// endpoints can be used afterwards.
 inline void demand_unmatched(bench& b, const std::vector<edge_spec>& mine, const std::vector<edge_spec>& theirs,
                              std::string_view how) {
   b.begin_instance();
@@ -660,7 +664,7 @@ inline void edges_that_do_not_match_are_not_linked(bench& b) {
   transfer(b, 1, {{8, 1}, {8, 2}, {8, 3}, {8, 4}}, first::send);
 }
 
-/// Instances come and go, ten thousand times: the same memory and the same links.
+/// Instances are attached and detached thousands of times. Their memory and their links must be reused.
 inline void instances_that_come_and_go_leave_nothing(bench& b) {
   b.start(2);
   const std::vector<route> routes{{.capacity = 20000, .foreign = true},
@@ -681,7 +685,7 @@ inline void instances_that_come_and_go_leave_nothing(bench& b) {
   demand(b.world().leftovers().empty(), b.world().leftovers());
 }
 
-// --- manners ---------------------------------------------------------------------------------------------
+// --- listening, memory, closed peers and doorbells -------------------------------------------------------
 
 inline void listening_means_that_something_may_come(bench& b) {
   b.start(2);
@@ -699,7 +703,7 @@ inline void listening_means_that_something_may_come(bench& b) {
     demand(listens(0) == !b.is_sent(0), "a send under way is not listened for");
     b.await_parcel(0, {round % 2 * 20000, round});
     b.await_sent(0);
-    demand_silence("after everything has come");
+    demand_silence("after all messages have arrived");
     if (b.has(1)) demand(!b.arm(1, round) && listens(1), "an armed register is not listened for");
     b.disarm(1);
     demand_silence("after its register was disarmed");
@@ -743,12 +747,12 @@ inline void a_closed_peer_is_found_where_something_waits_for_it(bench& b) {
   b.fence();
   if (b.has(1)) b.at(1).close();
   b.fence();
-  if (sent_at_once) receive();  // what was sent before is not lost
+  if (sent_at_once) receive();  // a message that was sent before the close is not lost
   if (!b.has(0)) return;
   b.post_receive(1, 1);
-  demand(b.at(0).find_dead_peer() == k_no_rank, "a peer that nothing waits for is missed");
+  demand(b.at(0).find_dead_peer() == k_no_rank, "a peer is reported dead although no op waits for it");
   b.post_receive(0, 2);
-  b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a closed peer to be found");
+  b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a closed peer");
 }
 
 inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
@@ -782,23 +786,23 @@ inline void a_message_rings_a_bell_that_somebody_sleeps_on(bench& b) {
     const doorbell::side side = round % 4 == 2 ? doorbell::auxiliary : doorbell::waiter;
     const bool rang = rings(side, round);
     const bool must_ring = round % 4 == 1 || round % 4 == 2;
-    demand(!b.has(1) || rang == must_ring, must_ring ? "a bell did not ring" : "a bell rang though nobody sleeps");
+    demand(!b.has(1) || rang == must_ring, must_ring ? "a bell did not ring" : "a bell rang although no thread sleeps");
     b.await_parcel(0, {8, round});
     b.await_sent(0);
     b.fence();
   }
 }
 
-// --- giving up -------------------------------------------------------------------------------------------
+// --- cancellation ----------------------------------------------------------------------------------------
 
-/// Polls until the rank hears that an instance was given up.
+/// Polls until the rank gets a cancellation, and returns the cancellation.
 inline cancellation await_cancellation(bench& b, rank at) {
   std::optional<cancellation> news;
   b.until([&] { return (news = b.at(at).take_cancellation()).has_value(); }, "a cancellation");
   return *news;
 }
 
-/// Along a chain, so that who has heard of it may have to tell.
+/// The edges form a chain, so rank 1 may have to forward the cancellation.
 inline void a_cancellation_reaches_every_rank_once(bench& b) {
   b.start(3);
   for (rank canceller = 0; canceller < 3; ++canceller) {
@@ -846,8 +850,8 @@ inline void what_was_abandoned_is_not_written(bench& b) {
   }
 }
 
-/// Payloads that are read in place stay as they are until their reader lets go, by a release or because it gives up,
-/// too; or the sender is told that nobody reads them, and may use the memory.
+/// Payloads that are read in place stay unchanged until the reader releases or abandons them. If check_readers returns
+/// OK, no rank reads them, so the sender may overwrite them.
 inline void a_reader_is_waited_for(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   b.start(2);
@@ -861,7 +865,7 @@ inline void a_reader_is_waited_for(bench& b) {
     b.abandon(0);
     rank reader = k_no_rank;
     const status answer = b.check_readers(0, &reader);
-    demand(answer != status::pending || reader == 1, "rank ", reader, " is said to read");
+    demand(answer != status::pending || reader == 1, "rank ", reader, " is reported as a reader");
     if (b.has(0) && answer == status::ok)
       for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
     b.fence();
@@ -869,14 +873,15 @@ inline void a_reader_is_waited_for(bench& b) {
     if (!releases) b.abandon(1);
     for (std::size_t i = 0; releases && i < 2; ++i) b.release(i);
     b.fence();
-    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "a reader to let go");
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "the end of a read");
     if (releases) b.abandon(1);
     b.fence();
     b.disconnect();
   }
 }
 
-/// A payload that was given up before its receiver looked: nothing comes, or what was sent.
+/// The sender gives up a payload before the receiver posts its receive. The receiver must get either no message or the
+/// payload as it was sent.
 inline void what_was_given_up_is_not_read(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   b.start(2);
@@ -887,7 +892,7 @@ inline void what_was_given_up_is_not_read(bench& b) {
     b.cancel(0);
     b.abandon(0);
     rank reader = k_no_rank;
-    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "peers that have not asked for anything");
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "peers without a request");
     if (b.has(0) && b.check_readers(0, &reader) == status::ok)
       for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
     b.fence();
@@ -901,7 +906,8 @@ inline void what_was_given_up_is_not_read(bench& b) {
   }
 }
 
-/// A rank closes its own end. A peer that comes to a payload later gets what was sent, or nothing and the reason.
+/// A rank closes its own end. A peer that reaches a payload later must get either the payload as it was sent, or no
+/// message and the reason.
 inline void what_was_closed_is_not_read(bench& b) {
   constexpr std::uint64_t k_bytes = 100'000;
   constexpr end_reason k_reason{1, status::peer};
@@ -913,7 +919,7 @@ inline void what_was_closed_is_not_read(bench& b) {
     b.abandon(0);
     b.close_to_readers(0, k_reason);
     rank reader = k_no_rank;
-    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "a reader to let go");
+    b.until([&] { return b.check_readers(0, &reader) != status::pending; }, "the end of a read");
     if (b.has(0) && b.check_readers(0, &reader) == status::ok)
       for (std::size_t i = 0; i < 2; ++i) b.overwrite_source(i);
     b.fence();
@@ -926,7 +932,7 @@ inline void what_was_closed_is_not_read(bench& b) {
       else
         is_missed = true;
     }
-    if (is_missed) demand(await_cancellation(b, 1).reason == k_reason, "the reason is another one");
+    if (is_missed) demand(await_cancellation(b, 1).reason == k_reason, "the reason is wrong");
     b.abandon(1);
     b.fence();
     b.disconnect();
@@ -979,7 +985,8 @@ inline constexpr question k_questions[]{
     {"what_was_closed_is_not_read", what_was_closed_is_not_read},
 };
 
-/// What is wrong with the transport, or nothing. A transport that calls itself ill fails too.
+/// Returns the fault that the question has found in the transport, or an empty text. A transport in bad health fails
+/// too.
 inline std::string ask(const question& what, exam_world& world) {
   bench b(world);
   try {
@@ -994,7 +1001,7 @@ inline std::string ask(const question& what, exam_world& world) {
 
 inline std::string name_of_question(const ::testing::TestParamInfo<question>& it) { return it.param.name; }
 
-/// Names, not bytes, in gtest's output.
+/// Makes gtest print the name of a question in place of its bytes.
 inline void PrintTo(const question& it, std::ostream* out) { *out << it.name; }
 
 }  // namespace lsched::exam

@@ -1,4 +1,4 @@
-// The exam of transports can be failed: every question has a fault that it notices.
+// Tests of the exam of transports: every question must detect a planted fault.
 #include "tests/conformance/endpoint_exam.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@ namespace {
 using testing::fault;
 using testing::faulty_endpoint;
 
-/// Good endpoints, each with the same fault; they stage what they send, or there is nothing to share.
+/// Good endpoints that all get the same fault. They stage their payloads, because shares_what_differs needs staged
+/// payloads.
 class faulty_world final : public exam::exam_world {
  public:
   explicit faulty_world(fault what) : fault_(what) {}
@@ -121,7 +122,7 @@ void sends_again_too_soon(exam::bench& b) {
 
 TEST(endpoint_exam, does_not_let_its_questions_break_the_contract) {
   EXPECT_NE(
-      answer_of({"sends_again_too_soon", sends_again_too_soon}, fault::none).find("before the last send was done"),
+      answer_of({"sends_again_too_soon", sends_again_too_soon}, fault::none).find("before the last send has completed"),
       std::string::npos);
 }
 

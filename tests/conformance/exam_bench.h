@@ -1,9 +1,9 @@
-// What the questions of endpoint_exam.h work with: a world of endpoints, routes between them, and parcels
-// whose contents both ends can compute. A question that is not answered as demanded throws a complaint.
+// The bench for the questions of endpoint_exam.h: a world of endpoints, routes between them, and parcels whose contents
+// both ends can compute. If a question finds a fault, it throws a complaint.
 //
-// The ranks may all live in this process, driven by one thread, or be spread over processes that all ask the
-// same questions: whatever concerns a rank that is not here is skipped, and fence() keeps the processes
-// together. Nothing here waits for ever: whoever waits longer than the world's patience complains.
+// The ranks may all live in this process, driven by one thread. They may also be spread over processes that all run the
+// same questions. Each process then skips the operations of ranks in other processes, and fence() keeps the processes
+// in step. A wait that takes longer than the patience of the world throws a complaint.
 #pragma once
 
 #include <algorithm>
@@ -25,30 +25,32 @@
 
 namespace lsched::exam {
 
-/// What a transport has to provide to be examined.
+/// The interface that a transport implements to take the exam.
 class exam_world {
  public:
   virtual ~exam_world() = default;
 
-  /// A new world in place of the last one; one endpoint per rank, null for ranks of other processes.
+  /// Replaces the last world by a new one. Returns one endpoint per rank, which is null if the rank is in another
+  /// process.
   virtual std::vector<endpoint*> make(rank ranks) = 0;
 
-  /// Lets time pass, where time is ours to move.
+  /// Advances the time if the world controls the time.
   virtual void pump() {}
 
-  // Ranks in several processes: a fence opens when every process has entered it.
+  // A fence opens when every process has entered it. Only worlds with several processes need fences.
   virtual void enter_fence() {}
   virtual bool is_fence_open() { return true; }
 
   virtual std::chrono::milliseconds patience() const { return std::chrono::seconds(10); }
 
-  // What not every medium can do.
+  // Abilities that some media lack.
   virtual bool sees_closed_peers() const { return true; }
   virtual bool rings_bells() const { return true; }
-  virtual bool sees_both_ends() const { return true; }   ///< of an edge, when it links
-  virtual bool settles_at_once() const { return true; }  ///< that a commit was given up
+  virtual bool sees_both_ends() const { return true; }   ///< link() compares both ends of an edge
+  virtual bool settles_at_once() const { return true; }  ///< give_up() of a commit takes effect at once
 
-  /// What the transport still holds though everything was given back; empty if nothing.
+  /// Returns a description of the resources that the transport still holds after all were given back. Empty if there
+  /// are no such resources.
   virtual std::string leftovers() { return {}; }
 };
 
@@ -91,7 +93,7 @@ struct route {
   }
 };
 
-/// A message, known to both ends.
+/// A message whose contents both ends compute from the seed.
 struct parcel {
   std::uint64_t bytes;
   std::uint64_t seed;
@@ -108,7 +110,7 @@ struct parcel {
     }
   }
 
-  /// Where the eight bytes begin that differ first, or `bytes`.
+  /// Returns the offset of the first eight-byte word that differs, or `bytes` if all are equal.
   std::uint64_t first_difference(const std::byte* place) const {
     for (std::uint64_t at = 0; at < bytes; at += k_word) {
       const std::uint64_t word = word_at(at);
@@ -137,14 +139,14 @@ class bench {
   endpoint& at(rank of) { return *ends_[static_cast<std::size_t>(of)]; }
   exam_world& world() { return world_; }
 
-  // --- worlds: one at a time, at first that of all ranks -------------------------------------------------
+  // --- worlds: the last world that was entered is in use, and the first has all ranks --------------------
 
-  /// What follows happens in a new world of these ranks, known to each other by an exchange at home.
+  /// Enters a new world of these ranks, which they create by an exchange in the home world.
   void enter(std::vector<rank> members);
   void leave() { worlds_.pop_back(); }
-  /// The same, where these ranks alone know of it.
+  /// Enters a new world of these ranks, which they create by a key, without the other ranks.
   void meet(std::vector<rank> members, std::uint64_t key);
-  /// By hand: an offer, to be taken back.
+  /// Makes an offer by hand. The caller withdraws the offer.
   std::unique_ptr<board> offer(rank of, std::span<const rank> members, std::uint64_t key);
   const std::vector<rank>& members() const { return worlds_.back().members; }
   bool has_member(rank of) const { return has(of) && std::ranges::find(members(), of) != members().end(); }
@@ -153,25 +155,25 @@ class bench {
   void exchange();
   void post_record(rank of);
   void gather_record(rank of);
-  // By hand: they wait.
+  // An exchange by hand. Both functions wait.
   void post(rank of, std::span<const std::byte> mine);
   status gather(rank of, std::span<std::byte> all, rank* missing);
 
-  // --- instances: one at a time, called by another number on each rank -----------------------------------
+  // --- instances: one at a time, with another id on each rank --------------------------------------------
   void connect(std::vector<route> routes, bool credits = false);
   void attach(std::vector<route> routes, bool credits = false);
   status link_end(rank of) { return at(of).link(id_of(of), addresses_); }
   void detach(rank of);
   void disconnect();
   std::uint32_t id_of(rank of) const { return instances_ + 3 * static_cast<std::uint32_t>(of); }
-  /// For edges attached by hand, on all ranks.
+  /// Takes the next instance ids, for edges that are attached by hand. Called on all ranks.
   void begin_instance() { ++instances_; }
   result<std::vector<link_id>> attach_end(rank of, const std::vector<edge_spec>& edges, bool credits = false);
   std::size_t routes() const { return routes_.size(); }
   const route& path(std::size_t index) const { return routes_[index].path; }
   link_id link(std::size_t index, bool outgoing) const { return outgoing ? routes_[index].out : routes_[index].in; }
 
-  // --- giving up -----------------------------------------------------------------------------------------
+  // --- cancellation --------------------------------------------------------------------------------------
   void cancel(rank by) {
     if (has(by)) at(by).cancel(id_of(by), {by});
   }
@@ -186,19 +188,20 @@ class bench {
     const std::vector<std::byte>& target = routes_[index].target;
     return !has(routes_[index].path.to) || is_untouched(target.data(), target.data() + target.size());
   }
-  /// What the route sends from is used for something else.
+  /// Overwrites the source memory of the route, like an application that reuses the memory.
   void overwrite_source(std::size_t index) {
     route_state& it = routes_[index];
     if (has(it.path.from)) std::memset(it.source, 0x3c, it.path.capacity);
   }
 
-  // --- payloads: `is_sent` and `is_received` tell, `await_*` wait ----------------------------------------
+  // --- payloads: `is_sent` and `is_received` return at once, `await_*` wait ------------------------------
   void post_send(std::size_t index, round_no round, const parcel& what);
   bool is_sent(std::size_t index) const { return routes_[index].sent; }
   void post_receive(std::size_t index, round_no round, std::uint64_t room = ~std::uint64_t{0});
   bool is_received(std::size_t index) const { return routes_[index].arrived.has_value(); }
   void verify(std::size_t index, const parcel& what) const;
-  void verify_told(std::size_t index, const parcel& what) const;  ///< its length and tally, and nothing is written
+  /// Verifies the length and the tally, and that no byte was written.
+  void verify_told(std::size_t index, const parcel& what) const;
   void fetch(std::size_t index);
   void release(std::size_t index);
   void await_sent(std::size_t index);
@@ -206,14 +209,14 @@ class bench {
 
   // --- signals -------------------------------------------------------------------------------------------
   void signal(std::size_t index, round_no round);
-  bool arm(std::size_t index, round_no round);  ///< true where the target is not here
+  bool arm(std::size_t index, round_no round);  ///< true if the target is in another process
   void disarm(std::size_t index);
   int wakes(std::size_t index) const { return routes_[index].wakes; }
 
   // --- time ----------------------------------------------------------------------------------------------
   std::size_t poll(rank of, std::size_t width = 16);
   void turn();
-  /// Time for what must not happen. A process that has no rank has nothing to look at.
+  /// Lets time pass, so that a forbidden event has time to happen. A process without ranks returns at once.
   void settle(int turns = 200) {
     const bool has_any = std::ranges::any_of(ends_, [](const endpoint* end) { return end != nullptr; });
     for (int i = 0; has_any && i < turns; ++i) turn();
@@ -232,7 +235,7 @@ class bench {
   struct world_state {
     explicit world_state(std::size_t ranks) : boards(ranks) {}
     std::vector<rank> members;
-    std::vector<std::unique_ptr<board>> boards;  ///< by rank at home; those of members that are here
+    std::vector<std::unique_ptr<board>> boards;  ///< by home rank; null unless a member in this process
   };
 
   static constexpr std::size_t k_margin = 64;
@@ -245,7 +248,7 @@ class bench {
     std::byte* source = nullptr;
     std::vector<std::byte> foreign_source{};
     std::vector<std::byte> target{};
-    round_no round = 0;  ///< of the receive
+    round_no round = 0;  ///< round of the receive
     std::uint64_t bytes = 0;
     bool sent = true;
     bool receiving = false;
@@ -256,19 +259,20 @@ class bench {
   std::byte* target_of(route_state& it) const { return it.target.data() + k_margin; }
   static bool is_untouched(const std::byte* from, const std::byte* to) {
     return *from == std::byte{k_untouched} &&
-           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) == 0;  // each like the one before
+           std::memcmp(from, from + 1, static_cast<std::size_t>(to - from - 1)) == 0;  // all bytes are equal
   }
   void mark_sent(route_state& it);
   void note(rank of, const completion& news);
-  /// What the rank posts behind its address: known to all.
+  /// Returns the record that a rank posts, which every rank can compute. post_record() overwrites its first bytes with
+  /// an address.
   record record_of(rank of) const;
 
   exam_world& world_;
   std::vector<endpoint*> ends_;
   std::vector<world_state> worlds_;
   std::vector<route_state> routes_;
-  std::vector<member_address> shown_;      ///< what the ranks that are here post, by rank at home
-  std::vector<member_address> addresses_;  ///< what was gathered last, by member
+  std::vector<member_address> shown_;      ///< addresses that the ranks of this process post, by home rank
+  std::vector<member_address> addresses_;  ///< addresses that were gathered last, by member
   std::uint32_t instances_ = 0;
   std::uint64_t exchanges_ = 0;
   std::uint64_t dice_ = 0;
@@ -282,10 +286,10 @@ inline void bench::start(rank ranks) {
   world_state& home = worlds_.emplace_back(ends_.size());
   home.members.resize(ends_.size());
   std::iota(home.members.begin(), home.members.end(), 0);
-  demand(ends_.size() == static_cast<std::size_t>(ranks), "the world has not as many ranks as asked for");
+  demand(ends_.size() == static_cast<std::size_t>(ranks), "the world has a wrong number of ranks");
   for (rank r = 0; r < ranks; ++r) {
     if (!has(r)) continue;
-    demand(at(r).place() == lsched::world{r, ranks}, "rank ", r, " does not know its place");
+    demand(at(r).place() == lsched::world{r, ranks}, "rank ", r, " has a wrong place");
     home.boards[static_cast<std::size_t>(r)] = at(r).open_home_board();
   }
 }
@@ -384,7 +388,7 @@ inline void bench::meet(std::vector<rank> members, std::uint64_t key) {
     });
     return waiting.empty();
   };
-  until(have_met, "the members to meet");
+  until(have_met, "the meeting of the members");
   worlds_.push_back(std::move(next));
 }
 
@@ -467,7 +471,7 @@ inline void bench::attach(std::vector<route> routes, bool credits) {
     }
     const auto links = attach_end(r, edges, credits);
     demand(links.has_value(), "rank ", r, " cannot attach instance ", id_of(r));
-    demand((*links).size() == edges.size(), "attach answers one link per edge");
+    demand((*links).size() == edges.size(), "attach must return one link per edge");
     for (std::size_t k = 0; k < edges.size(); ++k) {
       route_state& it = routes_[edges[k].cookie / 2];
       (edges[k].outgoing ? it.out : it.in) = (*links)[k];
@@ -504,7 +508,7 @@ inline void bench::disconnect() {
 inline void bench::post_send(std::size_t index, round_no round, const parcel& what) {
   route_state& it = routes_[index];
   if (!has(it.path.from)) return;
-  demand(it.sent, "route ", index, " round ", round, ": the question sends before the last send was done");
+  demand(it.sent, "route ", index, " round ", round, ": the test sends before the last send has completed");
   if (!what.null) what.write(it.source);
   it.sent = false;
   it.bytes = what.bytes;
@@ -512,7 +516,7 @@ inline void bench::post_send(std::size_t index, round_no round, const parcel& wh
   if (at(it.path.from).send(it.out, round, letter)) mark_sent(it);
 }
 
-// From now on the source may change, so it does.
+// The source may change as soon as the send has completed, so this function overwrites the source.
 inline void bench::mark_sent(route_state& it) {
   it.sent = true;
   std::memset(it.source, 0x5a, it.bytes);
@@ -536,7 +540,7 @@ inline void bench::verify_told(std::size_t index, const parcel& what) const {
   if (!has(it.path.to)) return;
   const arrival& got = *it.arrived;
   demand(got.data == nullptr && got.bytes == what.bytes && got.tally == what.tally(), "route ", index, " round ",
-         it.round, ": told of ", got.bytes, " bytes in place of ", what.bytes, ", or with another tally, or with data");
+         it.round, ": reported ", got.bytes, " bytes instead of ", what.bytes, ", or with another tally, or with data");
   demand(is_target_untouched(index), "route ", index, " round ", it.round, ": something was written");
 }
 
@@ -558,7 +562,7 @@ inline void bench::verify(std::size_t index, const parcel& what) const {
   std::uint64_t written = 0;
   if (!what.null) {
     demand(got.bytes == what.bytes, "route ", index, " round ", it.round, ": ", got.bytes, " bytes, not ", what.bytes);
-    demand(it.path.in_place || got.data == target, "route ", index, ": the payload is not where it was asked for");
+    demand(it.path.in_place || got.data == target, "route ", index, ": the payload is not at the target");
     const std::uint64_t differs = what.first_difference(got.data);
     demand(differs == what.bytes, "route ", index, " round ", it.round, ": of ", what.bytes, " bytes, those from ",
            differs, " are wrong");
@@ -566,7 +570,7 @@ inline void bench::verify(std::size_t index, const parcel& what) const {
   }
   const std::byte* const end = it.target.data() + it.target.size();
   demand(is_untouched(it.target.data(), target) && is_untouched(target + written, end), "route ", index, " round ",
-         it.round, ": bytes beside the payload were written");
+         it.round, ": bytes around the payload were written");
 }
 
 inline void bench::release(std::size_t index) {
@@ -578,7 +582,7 @@ inline void bench::release(std::size_t index) {
 }
 
 inline void bench::await_sent(std::size_t index) {
-  until([&] { return is_sent(index); }, "a send to be done");
+  until([&] { return is_sent(index); }, "the completion of a send");
 }
 
 inline void bench::await_parcel(std::size_t index, const parcel& what) {

@@ -1,23 +1,24 @@
-"""check_blocks.py PAGE --build BUILD [--python PYTHON] [--torch]: does what a page says, and compares.
-   check_blocks.py --script PAGE...: prints what the pages say as a bash script, with what installs (.ci/newcomer).
+"""check_blocks.py PAGE --build BUILD [--python PYTHON] [--torch]: runs the commands of a page and compares the output.
+   check_blocks.py --script PAGE...: prints the commands of the pages as a bash script, with those that install software
+   (.ci/newcomer).
 
-Every fenced block of a page has a comment before it that says what becomes of it:
+A comment before each fenced block of a page defines how the block is checked:
 
-    <!-- run -->                the commands of an `sh` block, in a scratch directory, one block after the other as in
-                                one terminal; they end with status 0. BUILD stands for what the page has installed
-    <!-- run: fails -->         likewise, with another status
-    <!-- run: torch -->         likewise, where PYTHON has torch (--torch); elsewhere it is passed over
-    <!-- printed by: COMMAND -->  of a `text` block: COMMAND is run, and its lines are among what that prints
-    <!-- file: NAME -->         written to that file of the scratch directory, for commands that follow
-    <!-- not run: REASON -->    one of the reasons that CONTRIBUTING.md lists
+    <!-- run -->                the commands of an `sh` block. They run in a scratch directory, block after block as in
+                                one terminal, and end with status 0. BUILD replaces the software that the page installs
+    <!-- run: fails -->         like run, but the commands end with another status
+    <!-- run: torch -->         like run, but only with --torch (PYTHON has torch)
+    <!-- printed by: COMMAND -->  a `text` block: COMMAND is run and must print these lines, among others
+    <!-- file: NAME -->         the block is written to that file of the scratch directory, for later commands
+    <!-- not run: REASON -->    the block is not run, for one of the reasons that CONTRIBUTING.md lists
 
-A `text` block right behind commands is the complete output of these commands, standard output and error together.
-Ranks print in any order, so lines may come in any order. Output is shown as it was printed once. A comment before the
-block names what differs between runs or machines; all else is compared exactly, except the widths of columns:
+A `text` block directly after commands is their complete output, standard output and standard error together. Ranks
+print in any order, so lines may come in any order. The page shows the output of one run. A comment before the block
+names the parts that differ between runs or machines. All other parts must be equal, except for widths of columns:
 
-    <!-- varies: decimals -->   numbers with a decimal point or an exponent: any other number of that form matches
-    <!-- varies: numbers -->    likewise, and whole numbers
-    <!-- varies: "4711", "no core is free" -->  these texts: another number of the same form, or another text
+    <!-- varies: decimals -->   numbers with a decimal point or an exponent match all numbers of that form
+    <!-- varies: numbers -->    like decimals, and also whole numbers
+    <!-- varies: "4711", "no core is free" -->  these texts: a number matches all numbers of its form, a text all texts
 """
 
 import argparse
@@ -52,10 +53,10 @@ class Block(NamedTuple):
     line: int
     language: str
     text: str
-    what: str  # run, file, not run, or "" for none
+    what: str  # run, printed by, file, not run, unended, or "" without a comment
     detail: str
-    follows: bool  # right behind the last block
-    varies: str  # what differs between runs, as the comment names it
+    follows: bool  # no text stands between the previous block and this block
+    varies: str  # the list in the `varies` comment
 
 
 def blocks_of(page: str) -> Iterator[Block]:
@@ -93,30 +94,30 @@ def problem_of(block: Block, is_output: bool) -> str:
     if is_output or (block.what == "file" and block.detail):
         return ""
     if block.what == "not run":
-        return "" if block.detail in REASONS else f"`{block.detail}` is none of the reasons: {', '.join(REASONS)}"
+        return "" if block.detail in REASONS else f"`{block.detail}` is not one of the reasons: {', '.join(REASONS)}"
     if block.what == "printed by":
         return "" if block.language == "text" and block.detail else "`printed by: COMMAND` is for `text` blocks"
     if block.what == "run":
         if block.language != "sh":
             return "only `sh` blocks are run; others are files"
         return "" if block.detail in ("", "fails", "torch") else f"`run: {block.detail}` is unknown"
-    return "nothing says whether the block is run"
+    return "the block has no comment that says how to run it"
 
 
 def others_like(text: str) -> str:
-    """A pattern of the numbers that have the form of `text`, or of any text if `text` is no number."""
+    """Returns a pattern of the numbers that have the form of `text`, or of any text if `text` is not a number."""
     return next((form for form in (INTEGER, DECIMAL) if re.fullmatch(form, text)), r".+")
 
 
 def varying(varies: str) -> re.Pattern:
-    """Matches the parts of a line that differ between runs."""
+    """Returns a pattern of the parts of a line that differ between runs."""
     forms = {"decimals": DECIMAL, "numbers": f"{DECIMAL}|{INTEGER}"}
     parts = [forms.get(kind) or re.escape(text) for text, kind in VARIATION.findall(varies)]
     return re.compile("|".join(map(WHOLE_WORD.format, parts)) or r"(?!)")
 
 
 def as_pattern(line: str, varies: str) -> re.Pattern:
-    """Matches the lines that a page may show as `line`."""
+    """Returns a pattern of the lines that a page may show as `line`."""
     pattern, at = "", 0
     for found in varying(varies).finditer(line):
         pattern += re.escape(line[at : found.start()]) + others_like(found[0])
@@ -129,8 +130,8 @@ def as_pattern(line: str, varies: str) -> re.Pattern:
 
 
 def difference(expected: str, printed: str, varies: str, is_part: bool = False) -> str:
-    """The lines that only one of the texts has. Lines may stand in any order; the most definite ones come first. If
-    `is_part`, `printed` may have more lines."""
+    """Returns the lines that only one of the texts has. Lines may stand in any order. Exact and long lines are matched
+    first. If `is_part`, `printed` may have more lines."""
     left = [line.rstrip() for line in printed.splitlines()]
     missing = []
     wanted = [line.rstrip() for line in expected.splitlines()]
@@ -146,15 +147,15 @@ def difference(expected: str, printed: str, varies: str, is_part: bool = False) 
 
 
 def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -> dict[str, str]:
-    """What `cmake --install` would make, of links into the build tree; and the environment that finds it."""
+    """Creates the tree of `cmake --install`, with links into the build tree. Returns the variables to find the tree."""
     cache = (build / "CMakeCache.txt").read_text()
     libraries = prefix / re.search(r"^CMAKE_INSTALL_LIBDIR:\w+=(.*)$", cache, re.MULTILINE)[1]
-    files = {prefix / "bin": [build / "bin/lsched"], libraries: build.glob("lib/libsched*.so*"),
+    files = {prefix / "bin": build.glob("bin/lsched*"), libraries: build.glob("lib/libsched*.so*"),
              libraries / "pkgconfig": build.glob("bindings/*/libsched*.pc"),
              prefix / "include": itertools.chain.from_iterable(map(source.glob, HEADERS))}
     for folder, targets in files.items():
         folder.mkdir(parents=True, exist_ok=True)
-        for target in targets:  # a copy of what finds its prefix from its own place
+        for target in targets:  # a .pc file derives the prefix from its own path, so a copy is needed
             if target.suffix == ".pc":
                 shutil.copy(target, folder)
             else:
@@ -164,7 +165,7 @@ def installed(build: pathlib.Path, source: pathlib.Path, prefix: pathlib.Path) -
 
 
 class Terminal:
-    """Runs blocks one after the other in a scratch directory; what they export, and where they go, remains."""
+    """Runs blocks one after the other in a scratch directory. Exported variables and the current directory persist."""
 
     def __init__(self, scratch: pathlib.Path, environment: dict[str, str], path: list[str]) -> None:
         self.place = scratch / "work"
@@ -184,13 +185,13 @@ class Terminal:
                 printed, _ = bash.communicate(timeout=LIMIT)
             except subprocess.TimeoutExpired:
                 os.killpg(bash.pid, signal.SIGKILL)
-                printed = f"{bash.communicate()[0]}\nnot through after {LIMIT} s"
+                printed = f"{bash.communicate()[0]}\nnot finished after {LIMIT} s"
         return bash.returncode, printed
 
 
 def tools(folder: pathlib.Path, python: str) -> None:
-    """`python`, and torchrun where it is beside that; `mpiexec` and `mpicc`, which are Debian's link to any MPI;
-    compilers to which a warning is an error."""
+    """Writes wrappers: `python`, and torchrun if it lies beside `python`; `mpiexec` and `mpicc` of MPICH, because
+    Debian's links may point to another MPI; compilers that treat warnings as errors."""
     folder.mkdir()
     warnings = "-Wall -Wextra -Werror"
     names = {"python": (python, ""), "torchrun": (shutil.which(pathlib.Path(python).parent / "torchrun"), ""),
@@ -211,7 +212,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
         environment = installed(given.build.resolve(), SOURCE, scratch / "prefix")
         terminal = Terminal(scratch, environment, [str(scratch / "tools"), str(scratch / "prefix/bin"),
                                                    str(given.build.resolve() / "examples")])
-        printed = None  # by the last block of commands, if it was run
+        printed = None  # output of the last block of commands, or None if it was not run
         may_be_output = False
         for block in blocks_of(page.read_text()):
             here = f"{page.name}:{block.line}"
@@ -244,7 +245,7 @@ def check(page: pathlib.Path, given: argparse.Namespace) -> list[str]:
 
 
 def script_of(page: pathlib.Path) -> str:
-    """Files and commands in the order of the page; only what needs a cluster, a GPU or a long time is left out."""
+    """Returns the files and commands of a page as a script, without blocks that need a cluster, GPU or much time."""
     lines = [f"# --- {page}"]
     for block in blocks_of(page.read_text()):
         if block.what == "file":
@@ -265,7 +266,7 @@ def main() -> None:
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--torch", action="store_true")
-    parser.add_argument("--counts", action="store_true", help="also say how many blocks there are of each kind")
+    parser.add_argument("--counts", action="store_true", help="also print the number of blocks of each kind")
     given = parser.parse_args()
     if given.script:
         print("set -e\n" + "\n".join(map(script_of, given.page)), end="")

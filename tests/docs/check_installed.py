@@ -1,7 +1,7 @@
-"""check_installed.py PREFIX DOCDIR: the documents of an installed tree are complete.
+"""check_installed.py PREFIX DOCDIR: checks that the documents of an installed tree are complete.
 
-Each page that `lsched doctor`, the man pages (all help texts) or the headers name, as docs/start.md, is in DOCDIR
-(relative to PREFIX). Each link of an installed page leads to an installed file.
+Each page that `lsched doctor`, the man pages (all help texts) or the headers name, such as docs/start.md, must be in
+DOCDIR (relative to PREFIX). Each link of an installed page must lead to an installed file.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ FENCED = re.compile(r"^ *```.*?^ *```$", re.DOTALL | re.MULTILINE)  # code is no
 
 
 def texts_that_name_pages(prefix: pathlib.Path) -> dict[str, str]:
-    texts = {str(file.relative_to(prefix)): file.read_text(encoding="utf-8").replace("\\-", "-")  # of man pages
+    texts = {str(file.relative_to(prefix)): file.read_text(encoding="utf-8").replace("\\-", "-")  # man pages escape -
              for pattern in NAMERS for file in sorted(prefix.glob(pattern))}
     command = prefix / "bin/lsched"
     if command.exists():

@@ -1,4 +1,5 @@
-"""check_lengths.py FOLDER FILE=LINES...: programs have at most so many lines, without blank lines and comments."""
+"""check_lengths.py FOLDER FILE=LINES...: fails if a program has more than LINES lines. Blank lines and comments that
+begin at the margin do not count."""
 
 import pathlib
 import re

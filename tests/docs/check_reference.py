@@ -1,8 +1,8 @@
-"""check_reference.py ROOT [--xml FOLDER] [--search FILE]: every function that the libraries export is in the reference.
+"""check_reference.py ROOT [--xml FOLDER] [--search FILE]: checks that the reference has every exported function.
 
-Exported are the symbols of tests/abi/symbols*.txt, but those of the node LSCHED_PRIVATE. Each has to be declared in a
-header, right below a comment that Doxygen reads; with --xml also Doxygen's own output has to describe it, and with
---search the index of Sphinx's search (searchindex.js) has to have its name.
+The exported functions are the symbols of tests/abi/symbols*.txt, without those of the node LSCHED_PRIVATE. Each must be
+declared in a header, directly below a comment that Doxygen reads. With --xml, Doxygen's own output must describe each
+function. With --search, the index of Sphinx's search (searchindex.js) must have the name of each function.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def described_by_doxygen(folder: pathlib.Path) -> set[str]:
 
 
 def found_by_search(file: pathlib.Path) -> set[str]:
-    """The names in the index that are part of no other name, as parameters are."""
+    """Returns the top-level names of the index. Parameters are left out, because they belong to functions."""
     index = json.loads(file.read_text(encoding="utf-8").removeprefix("Search.setIndex(").removesuffix(")"))
     return {entry[4] for entry in index["objects"].get("", [])}
 

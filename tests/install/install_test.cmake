@@ -1,6 +1,7 @@
-# Installs BUILD, moves the result to PREFIX (an installed tree must not know where it was put), and builds
-# and runs the program in CONSUMER against it through find_package and through pkg-config; likewise MPI_PROGRAM, with two
-# ranks of MPIEXEC, if there is one, and HELLO, linked to the static library, with three ranks of the installed command.
+# Installs BUILD and moves the result to PREFIX, because an installed tree must be relocatable. Builds the program in
+# CONSUMER against the tree, through find_package and through pkg-config, and runs the program.
+# If MPI_PROGRAM is set, builds it, too, and runs it with MPIEXEC. If HELLO is set, links it to the static library and
+# runs three ranks with the installed command.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(scratch ${PREFIX}.consumers)
 set(staging ${PREFIX}.staging)
@@ -39,7 +40,8 @@ run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${staging})
 file(RENAME ${staging} ${PREFIX})
 string(REGEX MATCH "^(0\\.)?[0-9]+" soversion ${VERSION}) # a minor version may break programs before version 1
 set(files ${LIBDIR}/libsched.so.${soversion} include/lsched.h include/lsched_cuda.h include/lsched_must.h
-  include/lsched.hpp include/lsched_messages.hpp ${LIBDIR}/libsched.so bin/lsched ${DOCDIR}/LICENSE ${DOCDIR}/README.md
+  include/lsched.hpp include/lsched_messages.hpp ${LIBDIR}/libsched.so bin/lsched bin/lsched-bench bin/lsched-soak ${DOCDIR}/LICENSE
+  ${DOCDIR}/README.md
   ${DOCDIR}/docs/index.md ${DOCDIR}/docs/reference/c_api.md ${DOCDIR}/docs/examples/hello.c
   share/man/man1/lsched.1 share/man/man1/lsched-bench-coll.1 share/bash-completion/completions/lsched)
 if(MPI_PROGRAM)
@@ -54,7 +56,7 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "${file} was not installed")
   endif()
 endforeach()
-foreach(command --help doctor) # texts that name pages, and where those are
+foreach(command --help doctor) # texts that name the folder of the pages
   run(${PREFIX}/bin/lsched ${command})
   string(REPLACE "\n" " " output "${output}") # long lines are wrapped
   string(FIND "${output}" "Pages (docs/...) are in ${PREFIX}/${DOCDIR} " place)
@@ -91,7 +93,7 @@ if(HELLO)
   separate_arguments(flags UNIX_COMMAND "${output}")
   run(${CC} -std=c11 ${HELLO} -o ${scratch}/hello ${flags})
   expect_hello_of(${scratch}/hello)
-  # The other convention, for a tree that has nothing but the static library.
+  # --static is for a tree that has only the static library. Here -l:libsched.a selects that library.
   run(${PKG_CONFIG} --static --cflags --libs libsched)
   string(REPLACE "-lsched " "-l:libsched.a " output "${output}")
   separate_arguments(flags UNIX_COMMAND "${output}")

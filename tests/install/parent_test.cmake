@@ -1,6 +1,6 @@
-# Configures the project in PARENT, which has the library as a folder of its own, where oneTBB, CLI11 and nlohmann_json
-# cannot be found. The project gets the library and no more, our warnings are not errors there, and its install rules
-# are its own. (.ci/portability also builds it.)
+# Configures the project in PARENT, which adds the library as a subfolder, without oneTBB, CLI11, nlohmann_json and
+# googletest. The project must get only the library, without -Werror, and install only its own files. (.ci/portability
+# also builds the project.)
 cmake_minimum_required(VERSION 3.21...3.25)
 file(REMOVE_RECURSE ${WORK})
 set(absent "")
@@ -40,7 +40,7 @@ if(failed OR NOT rules MATCHES "/lsched[.]h\"")
   message(FATAL_ERROR "LSCHED_INSTALL is ON, but lsched.h has no install rule\n${text}")
 endif()
 
-# What is wanted and cannot be had is said, each by its option.
+# If an option is ON but cannot be satisfied, the error must name the option.
 configure(-DLSCHED_TBB=ON)
 if(NOT failed OR NOT text MATCHES "LSCHED_TBB is ON, but")
   message(FATAL_ERROR "oneTBB is wanted and absent, and this is all that is said of it\n${text}")

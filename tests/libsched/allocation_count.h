@@ -1,11 +1,11 @@
-// Counts what this test program allocates, and lets that fail. The replaced operators are in engine_test.cc.
+// Counts the allocations of this test program, and makes them fail. engine_test.cc replaces the operators.
 #pragma once
 
 #include <cstdint>
 
 namespace lsched::testing {
 
-/// Counts calls of operator new, of any thread, while it lives. One at a time.
+/// Counts the calls of operator new in all threads during its lifetime. Only one object may exist at a time.
 class counting_allocations {
  public:
   counting_allocations();
@@ -14,14 +14,14 @@ class counting_allocations {
   counting_allocations& operator=(const counting_allocations&) = delete;
 
   std::uint64_t count() const;
-  std::uint64_t bytes() const;  ///< asked for, in all
+  std::uint64_t bytes() const;  ///< sum of the requested sizes
 
  private:
   std::uint64_t before_;
   std::uint64_t bytes_before_;
 };
 
-/// While it lives, this thread's operator new succeeds so many times, and then throws.
+/// During its lifetime, operator new of this thread succeeds `after` times and then throws.
 class failing_allocations {
  public:
   explicit failing_allocations(int after);
@@ -30,7 +30,7 @@ class failing_allocations {
   failing_allocations& operator=(const failing_allocations&) = delete;
 };
 
-/// Live allocations that asked for 64 bytes of alignment or more: what the inproc transport has handed out.
+/// Returns the number of live allocations with an alignment of at least 64 bytes. The inproc transport makes these.
 std::int64_t aligned_allocations();
 
 }  // namespace lsched::testing

@@ -1,6 +1,6 @@
-// Partial schedules on the engine, every rank in one thread: who starts a round, what is captured, what everybody
-// is told about it, and how ranks leave. The oracle keeps every offer of every rank in a queue: a round's report
-// says how many of this rank's oldest offers are inside, so each result is known exactly.
+// Tests of partial schedules on the engine, with all ranks in one thread: the start of rounds, captures, reports, and
+// ranks that leave. The oracle keeps the offers of each rank in a queue. A report contains the number of the rank's
+// oldest offers that are in the result, so each result is known exactly.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string text_of(const activation& starts, rank size, std::uint64_t seed) {
   return words_for(starts) + ", " + std::to_string(size) + " ranks, seed " + std::to_string(seed);
 }
 
-/// What a rank was told of the rounds in (from, to].
+/// The report and the result that a rank has collected for the rounds in (from, to].
 struct delivery_record {
   delivered what;
   vector_of_integers result;
@@ -42,7 +42,8 @@ class partial_bench {
  public:
   using generator = std::function<result<schedule_ptr>(lsched::world, const shape&, const activation&)>;
 
-  /// Without a generator, one of them by the seed; and in half of the worlds an allreduce's vector is in buckets.
+  /// Commits the schedule on all ranks. Without a generator, the algorithm is drawn, and in half of the worlds the
+  /// vector of an allreduce is in buckets.
   partial_bench(rank size, std::uint64_t seed, activation starts, lag_rule lag, std::uint64_t count = 3,
                 generator generate = nullptr, const collective& of = k_partial_allreduce)
       : world(size, seed), of_(of), starts_(starts), pending_(static_cast<std::size_t>(size)) {
@@ -60,7 +61,7 @@ class partial_bench {
     std::iota(present.begin(), present.end(), 0);
   }
 
-  /// One of the algorithms that can do it.
+  /// Returns a drawn algorithm among those that support the request.
   generator draw_generator(const shape& data) {
     std::vector<generator> able;
     for (const algorithm& it : algorithms())
@@ -92,7 +93,7 @@ class partial_bench {
     std::erase(present, r);
   }
 
-  /// A random set of ranks that is enough to start the round.
+  /// Returns a drawn set of callers that suffices to start the round.
   std::vector<bool> draw_callers(round_no round) {
     const auto first = static_cast<rank>(world.draw_below(its.size()));
     std::vector<bool> calls = testing::enough_callers(starts_, round, size(), at(0).present, first);
@@ -102,8 +103,8 @@ class partial_bench {
     return calls;
   }
 
-  /// Calls, offers and steps in any order, until the round is over everywhere. One in `one_in` callers has nothing
-  /// to offer; ranks that do not call sometimes offer all the same.
+  /// Calls, offers and steps in a drawn order until the round is over on all ranks. One in `one_in` callers has no
+  /// offer. Ranks that do not call sometimes have an offer.
   void run_round(round_no round, std::uint64_t one_in = 4) {
     const std::vector<bool> calls = draw_callers(round);
     for (rank r = 0; r < size(); ++r) {
@@ -128,7 +129,7 @@ class partial_bench {
         last = std::max(last, at_least);
       }
       if (first < last) {
-        EXPECT_LE(last - first, 1u) << "somebody ran ahead; " << world.describe();
+        EXPECT_LE(last - first, 1u) << "a rank ran ahead; " << world.describe();
       }
       return first >= round;
     });
@@ -145,7 +146,7 @@ class partial_bench {
     return got;
   }
 
-  /// Takes the oldest `offers` of a rank's pending offers: they have been sent. Adds them to `sum`.
+  /// Removes the oldest `offers` pending offers of a rank, which have been sent, and adds them to `sum`.
   void take_pending(rank r, std::uint64_t offers, vector_of_integers& sum) {
     ASSERT_LE(offers, pending(r).size()) << "more was sent than offered";
     for (; offers > 0; --offers) {
@@ -154,7 +155,7 @@ class partial_bench {
     }
   }
 
-  /// What a rank's result is, of contributions that are zero where there are none.
+  /// Returns the result of a rank for these contributions. A rank without a contribution has zeros in `given`.
   vector_of_integers expected(rank r, const std::vector<vector_of_integers>& given) const {
     vector_of_integers all;
     if (&of_ == &k_partial_allgather) {
@@ -168,7 +169,7 @@ class partial_bench {
     return {begin, begin + static_cast<std::ptrdiff_t>(made_)};
   }
 
-  /// Collects at every rank: the same result and report everywhere, and exactly what was captured.
+  /// Collects on every rank. Checks that the reports agree, and that the results contain exactly the captured offers.
   void check_round(round_no round) {
     std::vector<vector_of_integers> given(its.size(), vector_of_integers(given_));
     std::uint64_t offers = 0;
@@ -211,12 +212,12 @@ class partial_bench {
 
  private:
   const collective& of_;
-  std::uint64_t given_ = 0, made_ = 0;  ///< elements of a contribution, of a result
+  std::uint64_t given_ = 0, made_ = 0;  ///< elements of a contribution and of a result
   activation starts_;
   std::vector<std::deque<vector_of_integers>> pending_;
 };
 
-/// One of each kind, and in the middle of the possible numbers.
+/// Returns an activation for each policy except deadline, with numbers from the middle of the possible range.
 std::vector<activation> activations_for(rank size, std::uint64_t seed) {
   const auto ranks = static_cast<std::uint32_t>(size);
   return {{.policy = activation_policy::full},
@@ -291,7 +292,7 @@ TEST(partial, a_count_of_zero_works_like_any_other) {
     }
 }
 
-/// By the tree it first goes up to the root.
+/// In the tree algorithm, the buffer first moves up to the root.
 TEST(partial, one_active_rank_of_32_moves_one_buffer_to_each_other_rank_and_hardly_more) {
   constexpr std::uint64_t count = 1000;
   for (rank run = 0; run < 14; ++run) {
@@ -334,7 +335,7 @@ TEST(partial, a_majority_round_waits_for_the_drawn_rank_and_for_no_other) {
     }
 }
 
-/// One rank fewer, and nothing happens; whoever is drawn by another seed does not help.
+/// If one of the needed candidates does not call, the round does not start. Calls of other ranks do not help.
 TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
   for (const rank size : {2, 3, 5, 8, 13})
     for (const char* words : {"first_of(2)", "all_of(2)", "quorum(2)", "quorum(2)+every(3)", "all_of(2)+every(3)"}) {
@@ -357,7 +358,7 @@ TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
         }
         bench.world.settle();
         for (rank r = 0; r < size; ++r) ASSERT_EQ(bench.at(r).finished, round - 1) << words << " " << round;
-        EXPECT_NE(bench.world.at(0).describe_wait(bench.at(0), nullptr).find("not started: it waits for"),
+        EXPECT_NE(bench.world.at(0).describe_wait(bench.at(0), nullptr).find("not started: waits for"),
                   std::string::npos)
             << bench.world.describe();
         bench.call(last, round);
@@ -366,13 +367,13 @@ TEST(partial, a_round_waits_for_as_many_candidates_as_it_takes) {
     }
 }
 
-/// Where fewer are left than it takes, all of them have to call, and that is enough.
+/// If fewer ranks are left than the policy needs, the round starts exactly when all of them have called.
 TEST(partial, who_has_left_is_replaced_where_too_few_stay) {
   for (const char* words : {"quorum(4)", "all_of(4)", "quorum(5)", "quorum(4)+every(4)"})
     for (rank stay = 1; stay < 5; ++stay) {
       partial_bench bench(5, 3, *read_activation(words), lag_policy::accumulate);
       for (rank r = stay; r < 5; ++r) bench.leave(r);
-      while (bench.at(0).present.size() > static_cast<std::size_t>(stay)) {  // a round agrees on one of them
+      while (bench.at(0).present.size() > static_cast<std::size_t>(stay)) {  // each round agrees on one leaver
         const round_no open = bench.at(0).finished + 1;
         for (rank r = 0; r < stay; ++r) bench.call(r, open);
         ASSERT_TRUE(bench.run_until_round(open));
@@ -414,7 +415,7 @@ TEST(partial, a_call_that_comes_early_starts_its_round_when_that_opens) {
     ASSERT_TRUE(bench.run_until_round(3));
     bench.world.settle();
     for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
-    bench.call(0, 2);  // long over
+    bench.call(0, 2);  // round 2 is over
     bench.world.settle();
     for (rank r = 0; r < size; ++r) EXPECT_EQ(bench.at(r).finished, 3u);
   }
@@ -441,7 +442,7 @@ TEST(partial, what_is_withdrawn_is_not_sent) {
 
 std::uint64_t values_in(const histogram& it) { return std::reduce(it.bins.begin(), it.bins.end()); }
 
-/// Of the messages of one round, with null ones at their full length.
+/// Returns the number of bytes in the messages of one round, with null messages at their full length.
 std::uint64_t bytes_of_round(const schedule& program) {
   std::uint64_t bytes = 0;
   for (const op& what : program.ops())
@@ -470,7 +471,7 @@ TEST(partial_stats, tell_who_was_in_time_who_late_and_what_null_has_saved) {
     EXPECT_EQ(values_in(figures_of(r).completion_ns), 2u);
   }
   const std::uint64_t nulls_before = figures_of(2).nulls_sent, messages_before = figures_of(2).messages_sent;
-  bench.call(2, 3);  // with nothing, and for rounds 1 and 2 too
+  bench.call(2, 3);  // without an offer; also calls for rounds 1 and 2
   ASSERT_TRUE(bench.run_until_round(3));
   bench.world.settle();
   struct expected {
@@ -554,7 +555,7 @@ TEST(partial_stats, who_has_left_does_not_call) {
 
 // --- results that are not collected in time ------------------------------------------------------------------
 
-// Rank 0 collects every round and so knows them all; the others collect now and then.
+// Rank 0 collects every round, so that all results are known. The other ranks collect now and then.
 TEST(partial, a_late_collect_delivers_the_newest_result_or_the_sum_of_all) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate})
     for (const rank size : {2, 3, 5, 8})
@@ -606,7 +607,7 @@ TEST(partial, intervals_of_deliveries_are_adjacent) {
 
 // --- leaving -------------------------------------------------------------------------------------------------
 
-/// After everybody has left: nothing was lost, and everything is given back.
+/// Checks, after all ranks have left, that no offer was lost and that all resources can be freed.
 void check_end(partial_bench& bench, std::vector<vector_of_integers> totals, const vector_of_integers& offered) {
   ASSERT_TRUE(bench.world.run_until([&] { return bench.is_closed(); }));
   bench.world.settle();
@@ -700,7 +701,8 @@ TEST(partial_leave, what_was_offered_before_leaving_is_still_sent) {
     }
 }
 
-// Rounds go on, at the pace of those who stay: a rank that has left counts as having called, but starts nothing.
+// Rounds continue at the pace of the ranks that stay. A rank that has left counts as having called, but starts no
+// round.
 TEST(partial_leave, a_rank_that_has_left_serves_the_others_and_starts_no_rounds_of_its_own) {
   for (const rank size : {2, 3, 5, 8})
     for (const activation& starts : activations_for(size, 7))
@@ -779,7 +781,8 @@ TEST(partial, another_schedule_may_come_after_one_has_gone) {
   }
 }
 
-// A value that is copied takes over the memory it lies in, but the result has to stay where it will be looked for.
+// A copy may take over the memory of its source. The memory of an output must not be taken over, because the result is
+// published from there.
 TEST(partial, a_result_that_is_used_again_is_not_lost) {
   lockstep_world world(1, 3);
   builder to({0, 1}, "again");

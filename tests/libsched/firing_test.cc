@@ -1,7 +1,7 @@
-// Holds firing.h against what the rule means, said with sets instead of counters: an op has fired as soon as
-// `need` of its predecessors have completed. All DAGs of up to five ops, all choices of need, all orders in
-// which ops can complete; from every point of every such round, also points where it never gets any further,
-// a next round begins on the same counters.
+// Tests of the firing rule in round.h. The reference uses sets in place of counters: an op has fired as soon as `need`
+// of its predecessors have completed. The tests cover all DAGs of up to five ops, all choices of need, and all orders
+// in which ops can complete. At every point of every round, even if the round never ends, a new round begins on the
+// same counters.
 #include "libsched/schedule/round.h"
 
 #include <gtest/gtest.h>
@@ -21,11 +21,11 @@ using rule = bool (*)(token_count&, std::uint32_t need, round_no);
 
 struct graph {
   std::uint32_t size = 0;
-  std::array<op_set, k_most_ops> before{};  ///< predecessors, all of a lower number
+  std::array<op_set, k_most_ops> before{};  ///< predecessors, all with lower numbers
   std::array<std::uint32_t, k_most_ops> need{};
 };
 
-/// Up to renaming, every DAG has all its deps from lower to higher numbers.
+/// Visits all DAGs whose deps lead from lower to higher numbers. Up to renaming, these are all DAGs.
 void for_each_graph(graph& of, std::uint32_t next, const std::function<void(const graph&)>& visit) {
   if (next == of.size) return visit(of);
   for (op_set before = 0; before < op_set{1} << next; ++before) {
@@ -38,7 +38,7 @@ void for_each_graph(graph& of, std::uint32_t next, const std::function<void(cons
   }
 }
 
-/// The reference.
+/// The reference: returns the ops that have fired after these ops have completed.
 op_set fired_after(const graph& in, op_set completed) {
   op_set fired = 0;
   for (std::uint32_t id = 0; id < in.size; ++id)
@@ -55,7 +55,7 @@ class explorer {
   std::uint64_t points() const { return points_; }
 
  private:
-  /// Completes `id`, and compares which of its successors fire with which should.
+  /// Completes `id`, and compares the successors that fire with the successors that must fire.
   void complete(counters& count, op_set& completed, std::uint32_t id, round_no round) {
     const op_set fired_before = fired_after(in_, completed);
     completed |= op_set{1} << id;
@@ -82,7 +82,7 @@ class explorer {
     }
   }
 
-  /// One whole round, always completing the lowest op.
+  /// Runs a whole round in which the op with the lowest number always completes first.
   void run_in_order(counters count, round_no round) {
     op_set completed = 0;
     while (const op_set running = fired_after(in_, completed) & ~completed)
@@ -96,7 +96,7 @@ class explorer {
 };
 
 struct verdict {
-  std::string fault;  ///< of the first graph that has one
+  std::string fault;  ///< fault of the first faulty graph
   std::uint64_t graphs = 0, faulty = 0, points = 0;
 };
 
@@ -130,7 +130,7 @@ TEST(firing, agrees_with_the_reference_on_every_dag_need_and_completion_order) {
   }
 }
 
-// Two ops: without a dep the points are {}, {0}, {0,1}, {1}, {1,0}; with one they are {}, {0}, {0,1}.
+// Without a dep, two ops have the points {}, {0}, {0,1}, {1} and {1,0}. With a dep, they have {}, {0} and {0,1}.
 TEST(firing, the_explorer_visits_each_point_of_each_order) { EXPECT_EQ(examine(the_rule, 2).points, 8u); }
 
 // --- sabotage: rules that are wrong in one respect each ----------------------------------------------------
@@ -172,7 +172,7 @@ TEST(firing, the_checker_catches_a_rule_that_takes_any_token_for_enough) {
   EXPECT_GT(examine(wrong, 3).faulty, 0u);
 }
 
-// --- the same, by hand -------------------------------------------------------------------------------------
+// --- examples by hand --------------------------------------------------------------------------------------
 
 TEST(firing, a_quorum_fires_on_its_last_token_and_absorbs_the_late_ones) {
   token_count count;

@@ -1,4 +1,4 @@
-// GOAL programs that are simulated, and simulations that become GOAL programs.
+// Tests of the simulation of GOAL programs, and of the export of simulations as GOAL programs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 constexpr picoseconds k_us = 1'000'000;
 constexpr goal_scenario k_exact{.ns_per_byte = 1};
 
-/// The machine on which a calc of n lasts n ns.
+/// Returns the machine on which a calc of n takes n ns.
 machine goal_machine() { return {.compute = 1'000'000}; }
 
 std::vector<picoseconds> finish_of(const goal& program, const machine& where) {
@@ -39,7 +39,7 @@ std::vector<picoseconds> finish_ns(const std::string& text) {
   return times;
 }
 
-/// A binomial reduction to rank 0, as its ranks would write it down.
+/// Returns the GOAL program of a binomial reduction to rank 0.
 std::string binomial_reduction(int ranks, int bytes) {
   std::string text = "num_ranks " + std::to_string(ranks) + "\n";
   for (int r = 0; r < ranks; ++r) {
@@ -89,7 +89,7 @@ TEST(goal_simulation, calcs_take_their_time_and_starts_are_not_ends) {
   EXPECT_EQ(finish_ns(hop + "b requires a\n" + other)[1], 61'000);
 }
 
-// --- back ----------------------------------------------------------------------------------------------------
+// --- export of simulations -----------------------------------------------------------------------------------
 
 std::vector<schedule_ptr> partial_world(rank size, activation_policy policy) {
   return testing::whole_world(size, [&](world place) {
@@ -119,7 +119,8 @@ TEST(goal_of_a_simulation, takes_as_long_as_the_simulation_when_it_is_simulated)
     }
 }
 
-/// Ops of a rank that are ready at once may take turns in another order, which is worth a message's overhead or two.
+/// Ops of a rank that are ready at the same time may run in another order. This may change a time by up to two
+/// overheads of a message.
 TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   for (const algorithm& it : algorithms()) {
     const shape data = typical_shape(*it.of, 8, 250, dtype::f32, kernel::sum);
@@ -137,7 +138,7 @@ TEST(goal_of_a_simulation, begins_when_its_ranks_do) {
   }
 }
 
-// --- messages that are in the simulation, and no others ------------------------------------------------------
+// --- exported messages ---------------------------------------------------------------------------------------
 
 std::uint64_t count_of(const goal& program, goal_kind kind) {
   std::uint64_t count = 0;
@@ -153,9 +154,9 @@ std::uint64_t sent_bytes(const goal& program) {
   return bytes;
 }
 
-/// Exports three rounds of the world, and has each simulated again.
+/// Exports three rounds of the world, and simulates each export.
 void expect_the_same_messages(const std::vector<schedule_ptr>& ranks, const std::string& name) {
-  const auto is_empty = [](const schedule& it, const op& one) {  // of void ops another promise is made
+  const auto is_empty = [](const schedule& it, const op& one) {  // ops with a guard may be void
     return is_payload(one.kind) && it.guard_of(one) == nullptr && typical_bytes(it, one) == 0;
   };
   const bool has_empty = std::ranges::any_of(ranks, [&](const schedule_ptr& it) {
@@ -183,7 +184,7 @@ std::vector<rank> sizes() {
   return testing::sampled() ? std::vector<rank>{3, 5, 8} : std::vector<rank>{3, 5, 6, 7, 4, 8, 13};
 }
 
-/// Every policy, but those of more ranks than there are.
+/// Returns policies that a world of this size supports.
 std::vector<activation> policies_of(rank size) {
   const auto some = static_cast<std::uint32_t>(size + 1) / 2;
   return {{.policy = activation_policy::solo},
@@ -206,7 +207,7 @@ TEST(goal_of_a_simulation, has_the_messages_that_were_simulated) {
         }
 }
 
-/// Round 1 of the world, written without a simulation.
+/// Exports round 1 of the world without a given simulation, and expects the messages of a simulated round.
 void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, const std::string& name) {
   const auto made = export_goal(ranks, k_exact);
   ASSERT_TRUE(made) << name << ": " << made.error().text;
@@ -216,7 +217,7 @@ void expect_the_messages_of_round_1(const std::vector<schedule_ptr>& ranks, cons
   EXPECT_EQ(count_of(made->program, goal_kind::recv), report->messages) << name;
 }
 
-/// Lists of typical length 0, and messages of some rounds only.
+/// Sparse algorithms have lists of typical length 0, and messages in some rounds only.
 TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : sizes())
@@ -240,7 +241,7 @@ TEST(goal_of_a_simulation, has_no_messages_of_ops_whose_guards_do_not_hold) {
         }
 }
 
-/// Two signals of a barrier in each round, and two messages in every third one, of which the first is round 2.
+/// Each round has two signals of a barrier. Every third round, beginning with round 2, also has two messages.
 TEST(goal_of_a_simulation, has_what_is_due_in_its_round) {
   const auto ranks = testing::whole_world(2, [](world place) {
     builder to(place);
@@ -274,7 +275,7 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
   });
   for (const std::uint64_t first : {1u, 2u}) {
     simulation what{.skew = {.kind = skew_kind::stragglers, .scale = 500 * k_us}};
-    while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // the other one is late
+    while (start_times(what.skew, 3)(static_cast<rank>(3 - first)) == 0) ++what.skew.seed;  // the other rank is late
     simulation_report report;
     const auto made = exported(ranks, what, report);
     const goal_rank& me = made.program.ranks[0];
@@ -287,7 +288,7 @@ TEST(goal_of_a_simulation, requires_what_fired_first_there_and_says_so) {
     EXPECT_NE(made.remark.find("resolved for one simulated scenario: skew stragglers, noise none, seed "),
               std::string::npos)
         << made.remark;
-    EXPECT_NE(made.remark.find("those that came first are required"), std::string::npos) << made.remark;
+    EXPECT_NE(made.remark.find("the deps that completed first are required"), std::string::npos) << made.remark;
   }
 }
 

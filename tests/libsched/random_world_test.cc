@@ -1,7 +1,7 @@
-// Random worlds: schedules that nobody designed. What verify() accepts has to end on the real engine, in whatever
-// order, with the result of its ops one after the other; and interleavings.h may not find a fault in it.
+// Tests of worlds of random schedules. If verify() accepts a world, its rounds must end on the real engine in any
+// order, with the results of a sequential execution. interleavings.h must not find a fault in the world.
 //
-// A failure prints its seed; LSCHED_TEST_WORLD_SEED=<seed> runs that one alone.
+// A failure prints its seed. LSCHED_TEST_WORLD_SEED=<seed> runs only the world of that seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,14 +33,14 @@ struct draws {
 
 std::size_t index(rank r) { return static_cast<std::size_t>(r); }
 
-/// Buffers 0 to 3 of every rank: input, output and two of scratch.
+/// Every rank has four buffers: input, output and two of scratch.
 constexpr std::uint16_t k_input = 0, k_output = 1, k_buffers = 4;
 
-/// One op after the other, in an order in which they may happen. What a send has read goes to its receive.
+/// An op in a sequential execution of the world. A receive gets the data that its send has read.
 struct event {
   rank who = 0;
   op what{};
-  std::size_t sent = 0;  ///< recv: which event sends
+  std::size_t sent = 0;  ///< recv: number of the event that sends
 };
 
 class random_world {
@@ -68,10 +68,10 @@ class random_world {
   std::uint64_t count() const { return count_; }
   const std::vector<schedule_ptr>& programs() const { return programs_; }
 
-  using element = std::optional<value>;  ///< nothing: never written
+  using element = std::optional<value>;  ///< empty: never written
   using memory = std::vector<element>;
 
-  /// What every rank's output holds in the end, where anything has been written.
+  /// Returns the final contents of the output of every rank. Elements that were never written are empty.
   std::vector<memory> results(const std::vector<std::vector<value>>& inputs) const {
     std::vector<std::vector<memory>> all(index(size_), std::vector<memory>(k_buffers, memory(count_)));
     for (rank r = 0; r < size_; ++r) std::ranges::copy(inputs[index(r)], all[index(r)][k_input].begin());
@@ -148,7 +148,8 @@ class random_world {
            overlap(x, x.b, y, y.c);
   }
 
-  /// Deps that its memory asks for, but for a few; and a few that nothing asks for.
+  /// Records an op and adds its deps. In loose worlds, a few of the deps that its memory needs are missing. A few other
+  /// deps are added.
   void note(rank r, op_id id, const op& what, std::size_t sent = 0) {
     per_rank& me = ranks_[index(r)];
     std::uint32_t degree = 0;
@@ -246,7 +247,7 @@ class random_world {
   }
 
   draws draws_;
-  kernel how_ = kernel::sum;  ///< one for all ranks: commit refuses ranks that combine by one each, and not the same
+  kernel how_ = kernel::sum;  ///< equal on all ranks, because commit refuses ranks whose only reductions differ
   rank size_ = 1;
   std::uint64_t count_ = 1;
   bool is_in_place_ = false, is_loose_ = false, is_sound_ = true;
@@ -257,7 +258,7 @@ class random_world {
   std::vector<schedule_ptr> programs_;
 };
 
-/// A few rounds on the real engine, every rank as fast as it can.
+/// A few rounds on the real engine, in which every rank runs as fast as it can.
 class free_run {
  public:
   free_run(const random_world& of, std::uint64_t seed)
@@ -298,7 +299,7 @@ class free_run {
     return {"random", of_.programs()[index(r)], {{in}, {out}}};
   }
 
-  /// Begins the rank's next round if its last one has ended. Answers whether that had the right result.
+  /// Starts the next round of the rank if its last round has ended. Returns false if the last round had a wrong result.
   bool go_on(rank r) {
     const round_no now = next_[index(r)];
     if (now > k_rounds || its_[index(r)]->finished.load() != now) return true;
@@ -328,7 +329,7 @@ std::string text_of(const random_world& it) {
   return text;
 }
 
-/// Answers whether verify() has accepted the world.
+/// Tests the world of a seed. Returns whether verify() has accepted the world.
 bool try_seed(std::uint64_t seed) {
   const random_world it(seed);
   if (!it.is_sound() || !verify(it.programs(), {}, {.in_place = it.is_in_place()}).holds()) return false;

@@ -1,8 +1,8 @@
-// Real schedule files, damaged at random from a fixed seed, by the thousand. Whatever becomes of a file:
-//   * nothing crashes (the address sanitizer watches in `make sanitize`);
-//   * what is refused is refused at a line and column that exist;
-//   * what is accepted gives itself back, and has said nothing that its printed form does not say: its words,
-//     found by a splitting of lines that knows nothing of the reader's, stand in the print's, in order.
+// Tests of thousands of real schedule files that are damaged at random, from a fixed seed. For each file:
+//   * nothing crashes (`make sanitize` runs this test with the address sanitizer);
+//   * if the file is refused, the error names a line and a column that exist;
+//   * if the file is accepted, its printed form is read as the same schedule, and contains all words of the file in
+//     order. The words come from a separate splitter that shares no code with the reader.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 using words = std::vector<std::string>;
 
-/// The words of a text whose quotes are closed. Brackets, plus and equals sign stand alone.
+/// Returns the words of a text whose quotes are closed. Brackets, plus signs and equals signs are separate words.
 words words_of(std::string_view text) {
   words all{""};
   bool is_quoted = false, is_comment = false;
@@ -47,7 +47,7 @@ bool stand_in(const words& some, const words& all) {
   return next == some.end();
 }
 
-/// "line L, column C: " at the front of `why` is a place in `text`, or its end.
+/// Returns whether `why` begins with "line L, column C: ", and this is a place in `text` or the end of `text`.
 bool is_located(std::string_view text, const std::string& why) {
   std::size_t line = 0, column = 0;
   if (std::sscanf(why.c_str(), "line %zu, column %zu: ", &line, &column) != 2 || line == 0 || column == 0) return false;
@@ -61,13 +61,13 @@ bool is_located(std::string_view text, const std::string& why) {
 
 using programs = std::vector<schedule_ptr>;
 
-/// One schedule, or a world of them.
+/// Reads one schedule, or a world of schedules.
 result<programs> read(std::string_view text) {
   auto one = parse_schedule(text);
   return one ? programs{*one} : parse_world(text);
 }
 
-/// What is wrong with how a text was read, or an empty string. Counts what is accepted.
+/// Returns the fault in the reading of a text, or an empty string. Counts the accepted texts.
 std::string fault(const std::string& text, int& accepted) {
   const auto made = read(text);
   if (!made) return is_located(text, made.error().text) ? "" : "no such place: " + made.error().text;
@@ -78,15 +78,15 @@ std::string fault(const std::string& text, int& accepted) {
   if (!again) return "its print is refused: " + again.error().text;
   for (std::size_t i = 0; i < made->size(); ++i)
     if (*(*made)[i] != *(*again)[i]) return "its print is another schedule";
-  const bool is_reordered = made->size() > 1;  // ranks may come in any order, and are printed in theirs
+  const bool is_reordered = made->size() > 1;  // ranks may come in any order, and are printed in order
   const words said = words_of(text);
   if (said[2] == "2") printed = to_text(*made->front(), 2);
-  return is_reordered || stand_in(said, words_of(printed)) ? "" : "it says more than its print";
+  return is_reordered || stand_in(said, words_of(printed)) ? "" : "the file has words that its print lacks";
 }
 
 // --- damage ------------------------------------------------------------------------------------------------
 
-/// Breaks files. Words, lines and bytes of one file are dropped, doubled, or exchanged for another file's.
+/// Damages files. Words, lines and bytes of a file are dropped, doubled, or replaced by those of another file.
 class vandal {
  public:
   explicit vandal(std::uint64_t seed) : random_(seed) {}
@@ -170,13 +170,13 @@ class vandal {
   std::mt19937_64 random_;
 };
 
-/// The text without its sizes, which refuse much damage before anything else can.
+/// Returns the text without its sizes. With sizes, much damage is refused before any other check can detect it.
 std::string without_sizes(std::string text) {
   const std::size_t begin = text.find("sizes");
   return text.erase(begin, text.find('\n', begin) + 1 - begin);
 }
 
-/// Texts of all generators in small worlds: every rank's alone, also without sizes, and worlds.
+/// Returns texts of all generators in small worlds: of each rank alone, with and without sizes, and of whole worlds.
 std::vector<std::string> real_files() {
   std::vector<std::string> files;
   for (const algorithm& it : algorithms())
@@ -203,8 +203,8 @@ void damage_files(int times, std::uint64_t seed) {
     const std::string wrong = fault(text, accepted);
     ASSERT_EQ(wrong, "") << "seed " << seed << ", file " << i << ":\n" << text;
   }
-  EXPECT_GT(accepted, times / 20) << "too much is refused for the rest to mean much";
-  EXPECT_LT(accepted, times / 2) << "too little is damaged";
+  EXPECT_GT(accepted, times / 20) << "too many files are refused";
+  EXPECT_LT(accepted, times / 2) << "too few files are damaged";
 }
 
 TEST(schedule_file, survives_damage) { damage_files(testing::sampled() ? 3000 : 100000, 1); }

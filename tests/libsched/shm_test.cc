@@ -1,5 +1,5 @@
-// Transport `shm`: passes the exam with its ranks in one process, driven by one
-// thread, as threads and as processes; bears peers that die; leaves nothing behind.
+// Tests of the transport shm. It must pass the exam with all ranks in one thread, with ranks as threads, and with ranks
+// as processes. It must survive the death of peers, and leave nothing behind.
 #include "libsched/transport/shm/shm_endpoint.h"
 
 #include <fcntl.h>
@@ -35,7 +35,7 @@ using testing::sampled;
 constexpr std::size_t k_stride = std::size_t{64} << 20;
 constexpr shm_options k_never_reads{.reads_processes = false};
 
-constexpr std::array<rank, 2> k_two{0, 1};  ///< the members of a world of all
+constexpr std::array<rank, 2> k_two{0, 1};  ///< members of a world of all ranks
 constexpr std::array<rank, 3> k_three{0, 1, 2};
 
 std::shared_ptr<shm_segment> segment_for(rank ranks) { return *shm_segment::create(ranks, k_stride); }
@@ -76,11 +76,11 @@ TEST_P(shm_exam, passes_where_no_process_can_be_read) {
 
 INSTANTIATE_TEST_SUITE_P(every, shm_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
-/// What ranks apart share besides their segments, mapped before they part.
+/// The state that separate ranks share. It is mapped before their processes or threads start.
 struct common_ground {
   struct words {
-    std::atomic<std::uint32_t> arrivals;  ///< at fences
-    std::atomic<std::uint32_t> stage;     ///< of a test
+    std::atomic<std::uint32_t> arrivals;  ///< entries into fences
+    std::atomic<std::uint32_t> stage;     ///< stage of the test
   };
   common_ground()
       : page(mmap(nullptr, sizeof(words), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)),
@@ -92,7 +92,7 @@ struct common_ground {
   std::array<std::shared_ptr<shm_segment>, 4> segments{{{}, {}, segment_for(2), segment_for(3)}};
 };
 
-/// One rank on its own, as a process or as a thread; the other ranks are somewhere else.
+/// The exam world of one rank in its own process or thread. The other ranks are elsewhere.
 class lonely_exam_world final : public exam::exam_world {
  public:
   lonely_exam_world(common_ground& ground, rank self, std::uint32_t parties, const shm_options& options = {})
@@ -104,7 +104,8 @@ class lonely_exam_world final : public exam::exam_world {
     all[static_cast<std::size_t>(self_)] = end_.get();
     return all;
   }
-  /// Where others want the core, who only yields gets it back after their time slices; who sleeps, at once.
+  /// If other threads compete for the core, a thread that yields gets the core back after their time slices. A thread
+  /// that sleeps gets the core back at once.
   void pump() override { ++pumps_ % 16 == 0 ? static_cast<void>(usleep(20)) : static_cast<void>(sched_yield()); }
   void enter_fence() override {
     entered_ += parties_;
@@ -154,9 +155,9 @@ TEST_P(shm_thread_exam, passes) {
 
 INSTANTIATE_TEST_SUITE_P(every, shm_thread_exam, ::testing::ValuesIn(exam::k_questions), exam::name_of_question);
 
-// --- ranks apart -----------------------------------------------------------------------------------------
+// --- separate ranks --------------------------------------------------------------------------------------
 
-/// To and fro between ranks 0 and 1, every byte verified.
+/// Sends messages to and fro between ranks 0 and 1, and verifies every byte.
 void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
   b.connect({{.from = 0, .to = 1, .capacity = bytes, .in_place = true}, {.from = 1, .to = 0, .capacity = bytes}});
   for (round_no round = 1; round <= rounds; ++round) {
@@ -170,7 +171,7 @@ void play_ping_pong(exam::bench& b, round_no rounds, std::uint64_t bytes) {
   b.disconnect();
 }
 
-/// Runs in a child: 0, or 1 with a complaint on stderr.
+/// Runs `what` as one of two ranks. Returns 0, or 1 after it has printed a complaint to stderr.
 template <class Play>
 int play(common_ground& ground, rank self, Play&& what, const shm_options& options = {}) {
   try {
@@ -196,7 +197,7 @@ TEST(shm, plays_ping_pong_between_processes) {
   EXPECT_EQ(ranks.wait(), "");
 }
 
-/// Waits for a stage of the test, which another process declares.
+/// Waits for a stage of the test that another process sets. Returns false after 20 seconds.
 bool await_stage(common_ground& ground, std::uint32_t stage) {
   for (const auto limit = steady_clock::now() + std::chrono::seconds(20); steady_clock::now() < limit; sched_yield())
     if (ground.word.stage.load() >= stage) return true;
@@ -209,13 +210,13 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
     return play(ground, self, [&](exam::bench& b) {
       b.connect({{.from = 1, .to = 0, .capacity = 8}});
       b.post_send(0, 1, {8, 1});
-      if (b.has(1)) await_stage(ground, 2);  // never: it is killed
+      if (b.has(1)) await_stage(ground, 2);  // rank 1 is killed here
       b.post_receive(0, 1);
       b.await_parcel(0, {8, 1});
       b.post_receive(0, 2);
-      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is called dead");
+      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is reported dead");
       ground.word.stage.store(1);
-      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a killed peer to be found");
+      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a killed peer");
     });
   });
   ASSERT_TRUE(await_stage(ground, 1));
@@ -223,7 +224,8 @@ TEST(shm, finds_a_peer_that_was_killed_while_a_receive_waits_for_it) {
   EXPECT_EQ(ranks.wait(0), "");
 }
 
-/// Ends a child by a signal, and holds it where it has taken the signal and given nothing back yet. Its parent only.
+/// Ends a child by a signal, and stops the child after it has taken the signal and before it has freed any resource.
+/// Only the parent of the child may use this.
 struct held_at_its_end {
   explicit held_at_its_end(pid_t child)
       : process(child), is_permitted(ptrace(PTRACE_SEIZE, process, nullptr, PTRACE_O_TRACEEXIT) == 0) {
@@ -243,7 +245,7 @@ struct held_at_its_end {
   bool is_held = false;
 };
 
-// It still has its memory and its number, as a process that dumps core has for as long as that takes.
+// The ending process still has its memory and its process id, like a process that dumps core.
 TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
@@ -251,15 +253,15 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
       b.connect({{.from = 1, .to = 0, .capacity = 8}});
       if (b.has(1)) {
         ground.word.stage.store(1);
-        await_stage(ground, 4);  // never: it is killed
+        await_stage(ground, 4);  // rank 1 is killed here
       }
-      exam::demand(await_stage(ground, 2), "nobody was stopped");
-      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a peer that nothing waits for is looked for");
+      exam::demand(await_stage(ground, 2), "rank 1 was not stopped");
+      exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a peer is checked although no op waits for it");
       b.post_receive(0, 1);
-      exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is called alive");
+      exam::demand(b.at(0).find_dead_peer() == 1, "a peer that is being ended is reported alive");
       ground.word.stage.store(3);
     };
-    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // whose threads the test does not hold
+    return play(ground, self, wait_for_its_end, {.watches_processes = false});  // the test cannot hold the watchers
   });
   ASSERT_TRUE(await_stage(ground, 1));
   const held_at_its_end victim(ground.segments[2]->page(1).process.load().number);
@@ -273,7 +275,7 @@ TEST(shm, finds_a_peer_that_a_signal_has_ended_before_its_process_is_gone) {
 
 constexpr std::uint64_t k_long = 100'000;  ///< bytes of a message that does not fit a cell
 
-/// Connects after an exchange: then everybody has joined, and can be read.
+/// Connects after an exchange, so that all ranks have joined and can be read.
 void connect_when_all_are_here(exam::bench& b, std::vector<exam::route> routes) {
   b.connect({});
   b.disconnect();
@@ -303,7 +305,8 @@ TEST(shm, long_messages_of_other_processes_are_exact_whether_they_are_read_or_st
   }
 }
 
-/// The sender gives its memory back while the message is to be read. Rank 0 receives.
+/// The sender unmaps its memory before rank 0 receives the message. Returns the failures of the processes, or an empty
+/// text.
 std::string receive_what_is_gone(const shm_options& options) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
@@ -320,14 +323,14 @@ std::string receive_what_is_gone(const shm_options& options) {
       exam::demand(await_stage(ground, 1), "nothing was sent");
       b.post_receive(0, 1);
       const auto is_known = [&] {
-        exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is called dead");
+        exam::demand(b.at(0).find_dead_peer() == k_no_rank, "a living peer is reported dead");
         return options.reads_processes ? b.at(0).health() == status::transport : b.is_received(0);
       };
       const auto limit = steady_clock::now() + std::chrono::seconds(20);
       while (!is_known() && steady_clock::now() < limit) b.turn();
-      exam::demand(is_known(), "waited too long for a message that cannot be read any more");
-      exam::demand(b.at(0).culprit() == (options.reads_processes ? 1 : k_no_rank), "somebody else is blamed");
-      exam::demand(b.is_received(0) || b.at(0).is_listening(), "nobody would look for the dead");
+      exam::demand(is_known(), "waited too long for a message of a dead rank");
+      exam::demand(b.at(0).culprit() == (options.reads_processes ? 1 : k_no_rank), "another rank is blamed");
+      exam::demand(b.is_received(0) || b.at(0).is_listening(), "no rank would check for dead peers");
       ground.word.stage.store(2);
     };
     return play(ground, self, round, options);
@@ -348,20 +351,20 @@ TEST(peer_memory, is_read_where_a_probe_answers_and_nowhere_else) {
   child_ranks child(1, [&](rank) {
     std::byte word{};
     if (!memory_probe::answers(getppid(), mine.address())) return 1;
-    if (memory_probe::answers(getpid(), mine.address())) return 2;  // a copy of the word, of another process
+    if (memory_probe::answers(getpid(), mine.address())) return 2;  // the copied word is that of the parent
     return read_peer_memory(getppid(), 64, &word, 1) ? 3 : 0;
   });
   EXPECT_EQ(child.wait(), "");
 }
 
-// Its process id is no more when it is looked for.
+// When rank 0 looks for the peer, the process id of the peer does not exist any more.
 TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
   common_ground ground;
   child_ranks ranks(2, [&](rank self) {
     return play(ground, self, [&](exam::bench& b) {
       if (b.has(1)) {
         ground.word.stage.store(1);
-        await_stage(ground, 3);  // never: it is killed
+        await_stage(ground, 3);  // rank 1 is killed here
       }
       await_stage(ground, 2);
       b.attach({{.from = 1, .to = 0, .capacity = 8}});
@@ -369,7 +372,7 @@ TEST(shm, finds_a_peer_that_died_before_it_took_part_in_an_exchange) {
       std::vector<std::byte> all(2 * board::record_bytes);
       rank missing = k_no_rank;
       exam::demand(b.board_of(0).gather(all, &missing) == status::pending && missing == 1, "rank 1 is not missing");
-      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "a dead peer to be found");
+      b.until([&] { return b.at(0).find_dead_peer() == 1; }, "the detection of a dead peer");
     });
   });
   ASSERT_TRUE(await_stage(ground, 1));
@@ -395,7 +398,7 @@ TEST(shm, wakes_whoever_sleeps_when_the_last_record_is_posted) {
     ASSERT_EQ(boards[static_cast<std::size_t>(r)]->post({}, &missing), status::ok);
     ends[static_cast<std::size_t>(r)]->flush();
     if (r != 1) {
-      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // nobody could do anything
+      EXPECT_EQ(rings(0) + rings(2), before) << "rank " << r;  // no rank could proceed
     }
   }
   EXPECT_EQ(rings(0) + rings(2), before + 2);
@@ -416,7 +419,7 @@ TEST(shm, hears_of_a_member_that_has_left_without_posting_its_record) {
   EXPECT_EQ(missing, 1);
 }
 
-// Rank 1 misses rank 2 and ends for it; rank 0 misses them both, and looks last.
+// Rank 1 loses rank 2 and closes because of that. Rank 0 waits for both ranks, and looks for them last.
 TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   const auto segment = segment_for(3);
   const auto last = end_of(segment, 0);
@@ -439,8 +442,8 @@ TEST(shm, names_the_rank_that_was_missed_first_whoever_ends_because_of_it) {
   EXPECT_EQ(last->find_dead_peer(), 2);
 }
 
-/// Sleeps for a message as prescribed; a sleep that lasts to its end though a message was there is a lost
-/// one.
+/// Sleeps until a message arrives, as doorbell.h prescribes. If a sleep ends by its timeout although a message was
+/// there, a wake-up was lost.
 template <class Condition>
 void sleep_until(exam::bench& b, rank self, Condition&& holds, int& lost) {
   doorbell& bell = b.at(self).bell();
@@ -456,7 +459,7 @@ void sleep_until(exam::bench& b, rank self, Condition&& holds, int& lost) {
     b.poll(self);
     if (!holds()) {
       const auto is_unrung = [&] { return holds() && bell.word[doorbell::waiter].load() == epoch; };
-      for (int k = 0; k < 2; ++k) {  // the second time unless the ring is only just on its way
+      for (int k = 0; k < 2; ++k) {  // the second sleep gives a late ring time to arrive
         if (k == 0 || is_unrung()) sleep_on(bell, doorbell::waiter, epoch, std::chrono::seconds(1));
         b.poll(self);
       }
@@ -484,7 +487,7 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
         sleep_until(
             b, self, [&] { return b.is_sent(mine); }, lost[mine]);
       }
-      b.at(self).flush();  // nobody polls here any more
+      b.at(self).flush();  // this thread polls no more
     });
   };
   std::thread other(run, 1);
@@ -496,12 +499,12 @@ TEST(shm, loses_no_message_between_threads_that_sleep) {
 
 // --- instances -------------------------------------------------------------------------------------------
 
-/// More than half of a region: two of them do not fit at once.
+/// Returns an edge that takes more than half of a region, so two such edges do not fit at the same time.
 edge_spec large_edge(rank peer, std::uint32_t tag = 0) {
   return {.outgoing = true, .foreign = true, .peer = peer, .tag = tag, .capacity = k_stride / 8 * 5};
 }
 
-/// Both ends of an instance, linked.
+/// Links both ends of an instance.
 void link_both(shm_endpoint& one, shm_endpoint& other, std::uint32_t id) {
   const std::array<member_address, 2> all{one.address_of(id), other.address_of(id)};
   EXPECT_EQ(one.link(id, all), status::ok);
@@ -594,7 +597,7 @@ TEST(shm, bears_more_instances_than_there_are_places_on_record) {
   EXPECT_NE(read_record(segment->record(0)).find(99), nullptr);
 }
 
-// --- places ----------------------------------------------------------------------------------------------
+// --- claims of ranks -------------------------------------------------------------------------------------
 
 TEST(shm, gives_each_rank_once) {
   const auto segment = segment_for(3);
@@ -604,7 +607,7 @@ TEST(shm, gives_each_rank_once) {
   EXPECT_EQ(shm_endpoint::open(segment, -1).error().code, status::argument);
 }
 
-// The loser's process ends; the owner must not be taken for dead.
+// The process that does not get the rank ends. The owner of the rank must not be taken for dead.
 TEST(shm, leaves_a_rank_to_its_owner_when_another_process_wants_it) {
   const auto segment = segment_for(2);
   const auto owner = end_of(segment, 1);
@@ -625,7 +628,7 @@ TEST(shm_segment, has_no_name) {
     EXPECT_EQ(entry.path().string().find("sched"), std::string::npos) << entry.path();
 }
 
-/// The flags that the system shows for each mapping of a segment: proc(5), VmFlags.
+/// Returns the VmFlags, see proc(5), of each mapping of a segment.
 std::vector<std::string> flags_of_segments() {
   std::vector<std::string> all;
   std::ifstream maps("/proc/self/smaps");
@@ -646,7 +649,7 @@ TEST(shm_segment, gives_memory_back_that_is_not_used_any_more) {
     return static_cast<std::uint64_t>(file.st_blocks) * 512;
   };
   shm_heap heap(segment, 0);
-  constexpr std::size_t k_bytes = 800'003;  // not of whole pages
+  constexpr std::size_t k_bytes = 800'003;  // not a multiple of the page size
   std::vector<std::byte*> all;
   for (int i = 0; i < 300; ++i) {
     all.push_back(heap.allocate(k_bytes + static_cast<std::size_t>(i)));
@@ -724,8 +727,8 @@ TEST(shm_segment, knows_which_region_holds_what) {
   EXPECT_FALSE(segment->holds(1, start, ~std::uint64_t{0}));
 }
 
-/// A file whose first words are those of `like`, with word `index` replaced, and of `like`'s size plus
-/// `more`.
+/// Returns a file with the first words of `like`, of which word `index` is replaced. The file is larger than `like` by
+/// `more` bytes.
 int forged(const shm_segment& like, std::size_t index, std::uint64_t word, off_t more = 0,
            int seals = F_SEAL_SHRINK | F_SEAL_GROW) {
   std::array<std::uint64_t, 4> words{};
@@ -752,7 +755,8 @@ TEST(shm_segment, cannot_change_its_size_or_be_opened_by_others) {
     EXPECT_EQ(shm_segment::adopt(forged(*segment, 4, 0, 0, seals)).error().code, status::transport) << seals;
 }
 
-/// Programs that this process executes inherit nothing: what is adopted has no descriptor, the creator's is closed.
+/// Programs that this process executes inherit no descriptor. An adopted segment has no descriptor, and the descriptor
+/// of the creator is closed on exec.
 TEST(shm_segment, leaves_no_descriptor_to_programs_that_are_executed) {
   const auto segment = *shm_segment::create(2, 8192);
   const int other = dup(segment->descriptor());
@@ -774,7 +778,7 @@ TEST(shm_segment, adopts_only_what_describes_itself_truly) {
                    {1, 4096, 0},  // stride
                    {1, 0, 0},
                    {1, 8191, 0},
-                   {1, 8192 + k_half, 0},  // twice that is 16384 again
+                   {1, 8192 + k_half, 0},  // twice that overflows to 16384
                    {2, 4096, 0},           // start of the regions
                    {2, segment->region_start(1), 0},
                    {2, segment->region_start(0) - 8192, -8192},
@@ -810,7 +814,7 @@ TEST(shm_segment, takes_garbage_over_and_refuses_it) {
 
 constexpr std::size_t k_small_stride = std::size_t{1} << 20;
 
-/// What the heap should be like: pieces in order of their place.
+/// A reference for the heap. The pieces are sorted by their offsets.
 struct reference_heap {
   std::map<std::uint64_t, std::uint64_t> pieces;  ///< offset in the region -> bytes
   std::uint64_t size = k_small_stride;
@@ -871,11 +875,11 @@ TEST(shm_heap, agrees_with_a_reference_and_coalesces) {
   }
 }
 
-/// Returns how many pages of new memory of a heap the system has not provided yet.
+/// Returns the number of pages in new memory of a heap that are not resident yet.
 std::ptrdiff_t missing_pages(bool touches, std::uint64_t bytes) {
   const auto segment = *shm_segment::create(1, 64 << 20);
   shm_heap heap(segment, 0, touches);
-  std::byte* const memory = heap.allocate(bytes);  // the first block begins with a page
+  std::byte* const memory = heap.allocate(bytes);  // the first block begins at a page boundary
   std::vector<unsigned char> is_provided((bytes + 4095) / 4096);
   EXPECT_EQ(mincore(memory, bytes, is_provided.data()), 0);
   heap.deallocate(memory);
@@ -931,9 +935,9 @@ TEST(shm_heap, may_be_used_by_several_threads) {
   EXPECT_NE(heap.allocate(k_small_stride), nullptr);
 }
 
-// --- device memory that ranks show -----------------------------------------------------------------------------------
+// --- device memory that ranks expose ---------------------------------------------------------------------------------
 
-/// Nothing of another one can be in it unseen.
+/// Returns an area in which every field depends on `value`, so that a mixture of two areas is detected.
 endpoint::device_area area_made_of(std::uint64_t value) {
   endpoint::device_area made{.address = value, .bytes = value, .process = static_cast<int>(value), .descriptor = -1};
   made.device.fill(static_cast<std::byte>(value));
@@ -958,7 +962,7 @@ TEST(ShmAreas, AreShownUntilTheyAreHidden) {
     const auto seen = theirs->area_of(0, 3);
     ASSERT_TRUE(seen);
     EXPECT_TRUE(is_made_of(*seen, value));
-    EXPECT_EQ(std::ranges::count(serials, seen->serial), 0) << "another one had that serial";
+    EXPECT_EQ(std::ranges::count(serials, seen->serial), 0) << "the serial number was used before";
     EXPECT_NE(seen->serial, 0u);
     serials.push_back(seen->serial);
     mine->hide_area(3);

@@ -1,4 +1,4 @@
-// Who starts a round: words and draws.
+// Tests of activations: their text form, their validation and the draws of candidates.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -56,7 +56,8 @@ TEST(starts, other_words_are_refused) {
     const auto starts = read_activation(words);
     ASSERT_FALSE(starts) << words;
     EXPECT_EQ(starts.error().code, status::argument);
-    EXPECT_NE(starts.error().text.find("\"" + std::string(words) + "\" starts no rounds"), std::string::npos);
+    EXPECT_NE(starts.error().text.find("\"" + std::string(words) + "\" is not an activation policy"),
+              std::string::npos);
   }
 }
 
@@ -126,7 +127,7 @@ TEST(starts, one_of_many_is_the_one_that_draw_says) {
     EXPECT_EQ(drawn_of(8, 17, round, present, 1), std::vector<rank>{draw(17, round, present)});
 }
 
-/// 20 sets of three out of six: the expected count of each is 1000, its standard deviation 31.
+/// There are 20 sets of three ranks out of six. The expected count of each set is 1000, its standard deviation 31.
 TEST(starts, every_set_is_as_likely_as_any_other) {
   std::vector<rank> present(6);
   std::iota(present.begin(), present.end(), 0);

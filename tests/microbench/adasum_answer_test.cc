@@ -1,5 +1,5 @@
-// The answer that the benchmark holds adaptive sums against: along the declared trees, and none that
-// a sum or a mean could pass for.
+// Tests of the results with which the benchmark checks adaptive sums. They follow the declared trees, and neither a sum
+// nor a mean passes for them.
 #include "microbench/adasum/adasum_answer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::vector<int> ranks_from(int first, int end) {
   return ranks;
 }
 
-/// In which order vectors are combined: node i < leaves is a vector, node leaves + m the result of merge m.
+/// The order in which vectors are combined. Node i < leaves is a vector, and node leaves + m is the result of merge m.
 struct adasum_tree {
   std::size_t leaves;
   std::vector<std::pair<std::size_t, std::size_t>> merges{};
@@ -38,7 +38,8 @@ adasum_tree linear_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// With r leaves beyond a power of two, 2i and 2i + 1 merge first for i < r; then neighbours, then neighbouring pairs.
+/// With r leaves beyond a power of two, 2i and 2i + 1 merge first for i < r. Then neighbours merge, then neighbouring
+/// pairs.
 adasum_tree folded_adasum_tree(std::size_t leaves) {
   adasum_tree tree{leaves};
   const std::size_t rem = leaves - std::bit_floor(leaves);
@@ -50,7 +51,7 @@ adasum_tree folded_adasum_tree(std::size_t leaves) {
   return tree;
 }
 
-/// Element by element, along a declared tree.
+/// Combines the leaves along a tree, element by element.
 std::vector<double> along(const adasum_tree& tree, std::vector<std::vector<double>> nodes) {
   for (const auto& [lower, upper] : tree.merges) {
     const auto &a = nodes[lower], &b = nodes[upper];
@@ -107,7 +108,7 @@ TEST(adasum_answer, by_nodes_is_that_of_their_means) {
   }
 }
 
-/// A kernel that adds, or one that takes the mean, or combines ranks in another order, must be seen.
+/// The check must detect a kernel that adds, that takes the mean, or that combines ranks in another order.
 TEST(adasum_answer, is_no_sum_and_no_mean_and_that_of_one_order) {
   const lsched_tensor all{0, 300};
   for (const int ranks : {2, 3, 4, 7}) {
@@ -121,7 +122,7 @@ TEST(adasum_answer, is_no_sum_and_no_mean_and_that_of_one_order) {
     }
     EXPECT_GT(from_sum, 1000 * tolerance_of(ranks)) << ranks;
     EXPECT_GT(from_mean, 1000 * tolerance_of(ranks)) << ranks;
-    EXPECT_EQ(from_order > 1000 * tolerance_of(ranks), ranks > 3) << ranks << ": up to 3 there is one order";
+    EXPECT_EQ(from_order > 1000 * tolerance_of(ranks), ranks > 3) << ranks << ": up to 3 ranks there is one order";
   }
 }
 

@@ -1,4 +1,4 @@
-// Ratios are taken inside launches, and the MPI that counts is the better one.
+// Tests of the comparison with MPI. Ratios are taken within launches, and the better MPI counts.
 #include "microbench/coll/coll_comparison.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace lsched::bench {
 namespace {
 
-/// A line of `lsched bench coll --json`.
+/// Returns a line of `lsched bench coll --json`.
 std::string row(const std::string& impl, double us, const std::string& mpi, nlohmann::json more = {}) {
   nlohmann::json line{
       {"bench", "coll"},     {"coll", "allreduce"}, {"impl", impl}, {"form", "blocking"}, {"in_place", false},
@@ -37,7 +37,7 @@ TEST(CollComparison, a_slow_launch_of_one_mpi_is_not_compared_with_a_fast_one_of
   all.add_launch("slow", row("mpi", 6, "B") + row("libsched", 5, "B"));
   const auto cells = all.cells();
   ASSERT_EQ(cells.size(), 1u);
-  EXPECT_EQ(cells[0]["mpi"], "B");  // slower by the clock, and yet harder to beat
+  EXPECT_EQ(cells[0]["mpi"], "B");  // slower in absolute time, and yet harder to beat
   EXPECT_NEAR(cells[0]["malloc_ratio"].get<double>(), 5.0 / 6, 1e-12);
   EXPECT_EQ(cells[0]["launches"], 1u);
   EXPECT_EQ(cells[0]["other_launches"], 1u);
@@ -93,9 +93,9 @@ TEST(CollComparison, files_that_are_no_launch_are_refused_with_their_line) {
             "");
   EXPECT_NE(told("").find("file: has no row"), std::string::npos);
   EXPECT_NE(told(good + "torn").find("file: line 2: "), std::string::npos);
-  EXPECT_NE(told(good + good).find("one launch"), std::string::npos);
+  EXPECT_NE(told(good + good).find("a single launch"), std::string::npos);
   EXPECT_NE(told(R"({"bench":"coll"})").find("file: line 1: "), std::string::npos);
-  EXPECT_NE(told(row("mpi", 0, "A")).find("not a time"), std::string::npos);
+  EXPECT_NE(told(row("mpi", 0, "A")).find("not above 0"), std::string::npos);
 }
 
 }  // namespace

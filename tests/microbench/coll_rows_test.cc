@@ -1,4 +1,4 @@
-// Which rows of MPI count as its best.
+// Tests of the choice of MPI's best row.
 #include "microbench/coll/coll.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// An exercise's answer is what the collective's definition says, and nothing else passes.
+// Tests that the check of an exercise accepts the result that the collective's definition requires, and nothing else.
 #include "microbench/exercise.h"
 
 #include <gtest/gtest.h>
@@ -10,14 +10,14 @@ namespace {
 
 using vectors = std::vector<std::vector<float>>;
 
-/// Sum over the ranks from `from` to before `to` of element i.
+/// Returns the sum of element i over the ranks from `from` to before `to`.
 float sum_of(const vectors& inputs, int from, int to, std::uint64_t i) {
   float sum = 0;
   for (int r = from; r < to; ++r) sum += inputs[static_cast<std::size_t>(r)][i];
   return sum;
 }
 
-/// Element i of rank `me`'s output, by the definitions of the MPI standard; rank 0 is the root.
+/// Returns element i of rank `me`'s output, by the definitions of the MPI standard. Rank 0 is the root.
 float defined(pattern what, const vectors& inputs, int me, std::uint64_t count, std::uint64_t i) {
   const auto size = static_cast<int>(inputs.size());
   const auto mine = static_cast<std::uint64_t>(me) * count;
@@ -120,9 +120,9 @@ TEST(Exercise, in_place_buffers_hold_input_and_output) {
 TEST(Exercise, a_size_is_what_the_osu_benchmarks_mean) {
   const auto count = [](const char* name) { return exercise(exercise_named(name), 0, 4, 64).count(); };
   EXPECT_EQ(count("allreduce"), 16u);                                                // the vector
-  EXPECT_EQ(count("reduce_scatter_block"), 4u);                                      // a quarter of it
-  EXPECT_EQ(count("allgather"), 16u);                                                // what one rank contributes
-  EXPECT_EQ(count("alltoall"), 16u);                                                 // what goes to one rank
+  EXPECT_EQ(count("reduce_scatter_block"), 4u);                                      // a quarter of the vector
+  EXPECT_EQ(count("allgather"), 16u);                                                // the contribution of one rank
+  EXPECT_EQ(count("alltoall"), 16u);                                                 // the block for one rank
   EXPECT_EQ(exercise(exercise_named("reduce_scatter_block"), 0, 3, 8).count(), 1u);  // whole blocks
 }
 

@@ -1,4 +1,4 @@
-// The middle of a histogram, and of two that lie on both sides of the gate.
+// Tests of the median of a histogram, and of two histograms on both sides of the gate.
 #include "microbench/partial/partial_arrivals.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace lsched::bench {
 namespace {
 
-constexpr double k_ms = 1e-6;  // a nanosecond
+constexpr double k_ms = 1e-6;  // ms in a nanosecond
 
 lsched_histogram of_bin(std::size_t bin, std::uint64_t values, std::uint64_t max) {
   lsched_histogram made{};
@@ -41,14 +41,14 @@ TEST(arrivals, lateness_is_the_middle_of_early_and_late_calls) {
   const auto early = of_bin(4, 3, 15), late = of_bin(8, 3, 200);
   const auto median = [&](std::uint64_t uncalled) { return median_of(stats_with(early, 3, late, 3, uncalled)); };
   ASSERT_TRUE(median(0));
-  EXPECT_GE(*median(0), -15 * k_ms);  // of six rounds the third: the last of the early ones
+  EXPECT_GE(*median(0), -15 * k_ms);  // the third of six rounds has the last early call
   EXPECT_LE(*median(0), -8 * k_ms);
   EXPECT_GE(*median(1), 128 * k_ms);
   EXPECT_LE(*median(1), 200 * k_ms);
-  EXPECT_GT(*median(4), *median(1)) << "what has not been called for is later than anything";
+  EXPECT_GT(*median(4), *median(1)) << "rounds without a call count as the latest";
   ASSERT_TRUE(median(6));
-  EXPECT_LE(*median(6), 200 * k_ms) << "the latest there was";
-  EXPECT_EQ(median(7), std::nullopt) << "the middle one has not been called for";
+  EXPECT_LE(*median(6), 200 * k_ms) << "at most the latest call";
+  EXPECT_EQ(median(7), std::nullopt) << "the middle round has no call";
 }
 
 TEST(arrivals, earlier_calls_come_first) {
@@ -59,7 +59,7 @@ TEST(arrivals, earlier_calls_come_first) {
   };
   EXPECT_LE(median(1), -512 * k_ms);
   EXPECT_GE(median(1), -1000 * k_ms);
-  EXPECT_LE(median(2), -8 * k_ms) << "of five the third";
+  EXPECT_LE(median(2), -8 * k_ms) << "the third of five";
   EXPECT_GE(median(2), -16 * k_ms);
 }
 

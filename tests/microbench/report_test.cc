@@ -1,4 +1,4 @@
-// What a table looks like.
+// Tests of the layout of tables.
 #include "microbench/report.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Counted figures of sparse allreduces: numbers that cannot be otherwise, and the same ones from the same seed.
+// Tests of the counted figures of sparse allreduces: bounds of the numbers, and the same numbers from the same seed.
 #include "microbench/sparse/sparse_figures.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(SparseFigures, the_union_is_between_one_list_and_independent_ones) {
     EXPECT_EQ(row.contains("published"), ranks == 16 && density == 0.01);
     if (row.at("generator") == "layered" && ranks > 3 && row.contains("steady")) {
       EXPECT_GT(number(row, "steady"), number(row, "first") * 1.15)
-          << "what is sent is gone, so that smaller ones get their turn";
+          << "sent values leave the residual, so that smaller values follow";
     }
   }
 }
@@ -101,10 +101,11 @@ TEST(SparseFigures, the_naive_way_is_never_the_better_one) {
     EXPECT_LE(number(row, "words_mean"), number(row, "words_most"));
     EXPECT_LE(number(row, "words_most"), 2.0 * number(row, "k") * number(row, "ranks"));
     if (rule != "published") {
-      EXPECT_GE(number(row, "naive_ratio_first"), 1) << "cost never balances at a loss, and layers are clustered";
+      EXPECT_GE(number(row, "naive_ratio_first"), 1)
+          << "the cost rule never balances at a loss, and layers are clustered";
     }
     if (rule == "cost" || regions == "drift") {
-      EXPECT_GE(number(row, "naive_ratio"), rule == "published" ? 0.9 : 1) << "what the library does, round by round";
+      EXPECT_GE(number(row, "naive_ratio"), rule == "published" ? 0.9 : 1) << "the rule of the library, round by round";
     }
     EXPECT_EQ(number(row, "counter_words") > 0, row.at("phase") == "split" && regions != "equal");
     if (rule == "never") {
@@ -122,7 +123,7 @@ TEST(SparseFigures, the_naive_way_is_never_the_better_one) {
   }
 }
 
-/// All there is to send has one owner: it receives k items of everybody else, unless regions follow.
+/// All large elements have one owner, which receives k items from every other rank unless regions follow.
 TEST(SparseFigures, equal_regions_have_one_busy_owner_where_all_that_is_large_is_in_one) {
   sparse_figures_options options = small_balance();
   options.generators = {"one-owner"};
@@ -134,7 +135,7 @@ TEST(SparseFigures, equal_regions_have_one_busy_owner_where_all_that_is_large_is
   EXPECT_NEAR(number(row_named(rows, 5, "split", "pooled", "-"), "naive_ratio"), 5, 0.5);
 }
 
-/// Of two, balancing moves as much as it saves; of one there is nothing to move.
+/// With two ranks, balancing moves as much as it saves. A single rank has nothing to move.
 TEST(SparseFigures, small_worlds_do_not_balance) {
   sparse_figures_options options = small_balance();
   options.ranks = {1, 2};
@@ -207,10 +208,10 @@ TEST(SparseFigures, a_reused_threshold_stays_and_a_scaled_one_follows_the_norm) 
   for (reused_threshold* it : {&reused, &scaled}) EXPECT_EQ(selected(*it, now, 1), (std::vector{0U, 1U}));
   EXPECT_EQ(selected(reused, later, 2), (std::vector{0U, 1U, 2U, 3U}));
   EXPECT_EQ(selected(scaled, later, 2), (std::vector{0U, 1U}));
-  EXPECT_EQ(selected(scaled, now, 3), (std::vector{0U, 1U})) << "of the norm when it was exact";
+  EXPECT_EQ(selected(scaled, now, 3), (std::vector{0U, 1U})) << "scaled by the norm of the exact round";
   for (reused_threshold* it : {&reused, &scaled}) {
     selected(*it, later, 33);
-    EXPECT_EQ(it->used(), 8) << "it looks";
+    EXPECT_EQ(it->used(), 8) << "the threshold is computed again";
   }
 }
 
@@ -221,13 +222,13 @@ TEST(SparseFigures, the_controller_is_that_of_the_public_code) {
   EXPECT_EQ(selected(sums, three, 2).size(), 3U);
   EXPECT_EQ(sums.used(), 4);
   selected(sums, one, 3);
-  EXPECT_FLOAT_EQ(sums.used(), 4 * 1.008F) << "of sums: above 4/3 k";
+  EXPECT_FLOAT_EQ(sums.used(), 4 * 1.008F) << "above 4/3 k of the sums";
   selected(sums, one, 4);
   EXPECT_FLOAT_EQ(sums.used(), 4) << "below 2/3 k";
-  EXPECT_EQ(selected(residuals, four, 2).size(), 0U) << "raised before the selection";
-  EXPECT_FLOAT_EQ(residuals.used(), 4 * 1.03F) << "once, after which nothing is above";
+  EXPECT_EQ(selected(residuals, four, 2).size(), 0U) << "the threshold is raised before the selection";
+  EXPECT_FLOAT_EQ(residuals.used(), 4 * 1.03F) << "raised once, because no value is above";
   selected(residuals, three, 3);
-  EXPECT_FLOAT_EQ(residuals.used(), 4 * 1.03F / 1.012F * std::pow(1.03F, 5.0F)) << "at most five times";
+  EXPECT_FLOAT_EQ(residuals.used(), 4 * 1.03F / 1.012F * std::pow(1.03F, 5.0F)) << "raised at most five times";
 }
 
 TEST(SparseFigures, an_exact_selection_takes_the_first_of_equals_and_no_zeros) {
@@ -256,7 +257,7 @@ TEST(SparseFigures, the_model_has_the_gradient_of_its_loss) {
   }
 }
 
-// ---- all of them
+// ---- all figures
 
 TEST(SparseFigures, a_seed_is_a_figure) {
   const auto rows_of = [](std::uint64_t seed) {

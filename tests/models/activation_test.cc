@@ -1,7 +1,7 @@
-// The activation broadcast, exhaustively: the schedules are the generator's, the firing rule is the header's, and a
-// signal is a register that may take over any of the values that are on their way. What stands behind the gate is the
-// most liberal synchronising collective there is: a rank may leave a round at any time after all have entered it. The
-// last round is not left: who leaves fires nothing more, and that is all it would change.
+// Explores the activation broadcast exhaustively. The schedules are those of the generator, and the firing rule is that
+// of the library's header. A signal is a register that may take any of the values in flight. The collective behind the
+// gate is the most liberal synchronising collective: a rank may leave a round at any time after all ranks have entered
+// it. No rank leaves the last round, because the only effect would be that the rank fires no more ops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,19 +21,19 @@ using namespace lsched;  // NOLINT: the library as it is
 using lsched::rank;
 
 constexpr std::size_t k_most_ranks = 8;
-constexpr std::size_t k_most_ops = 16;  // of an activation
+constexpr std::size_t k_most_ops = 16;  // ops of an activation
 
-/// What of a rank changes. What can have no effect any more is not kept: tokens of a round that is over, values of a
-/// register that satisfy no round to come, calls for rounds that others have started.
+/// The changing state of a rank. Data without any further effect is dropped: tokens of an ended round, values of a
+/// register that satisfy no future round, and calls for rounds that other ranks have started.
 struct rank_state {
   std::uint8_t round = 1;
-  std::uint8_t called = 0;  ///< may be one round ahead
+  std::uint8_t called = 0;  ///< latest called round; may be one round ahead
   bool is_caller = false;
-  std::uint16_t completed = 0;  ///< bit: op
+  std::uint16_t completed = 0;  ///< one bit per op
   std::array<std::uint8_t, k_most_ops> tokens{};
 };
 
-/// By receiving rank and op: the register, and the values on their way to it (bit: round).
+/// A register of a receiving rank and op, and the values in flight to the register (one bit per round).
 struct register_state {
   std::uint8_t value = 0;
   std::uint8_t flying = 0;
@@ -44,9 +44,9 @@ struct world_state {
   std::array<std::array<register_state, k_most_ops>, k_most_ranks> registers{};
 };
 
-/// What can be done wrong on purpose.
+/// Rules that a test can break on purpose.
 struct rules {
-  bool keeps_early_signals = true;  ///< those for the round after the open one
+  bool keeps_early_signals = true;  ///< keeps signals for the round after the open round
   bool is_synchronising = true;
 };
 
@@ -75,7 +75,7 @@ class activation_system final : public models::system {
   }
   void restore(std::span<const std::byte> state) override { std::memcpy(&now_, state.data(), sizeof now_); }
 
-  // A move: what, rank, op, round, a byte each.
+  // A move has one byte each for the kind, rank, op and round.
   enum kind : std::uint32_t { call, arrive, leave };
   static constexpr move make_move(kind what, std::size_t r, std::size_t op = 0, std::uint32_t round = 0) {
     return static_cast<move>(what | r << 8 | op << 16) | round << 24;
@@ -135,10 +135,10 @@ class activation_system final : public models::system {
     forced_.clear();
     forced_moves(forced_);
     if (!forced_.empty()) return {};
-    // Nothing moves unless somebody calls: so every round that was called for has been entered, everywhere.
+    // No move is possible without a further call. So all ranks must have entered every called round.
     const std::uint8_t called = std::ranges::max(ranks, {}, &rank_state::called).called;
     if (called > 0 && !all_have_entered(called))
-      return "round " + std::to_string(called) + " was called for, and somebody sleeps";
+      return "round " + std::to_string(called) + " was called, but a rank sleeps";
     return rounds_ == 1 && called == 1 ? signal_fault() : std::string();
   }
 
@@ -185,7 +185,7 @@ class activation_system final : public models::system {
       if (op_of(r, id).kind == op_kind::signal_recv) look(r, id);
   }
 
-  /// A register may have come to satisfy its receive.
+  /// Completes a receive if its register satisfies the round.
   void look(std::size_t r, std::size_t id) {
     const rank_state& it = now_.ranks[r];
     const std::uint8_t value = op_of(r, id).peer == static_cast<rank>(r) ? it.called : now_.registers[r][id].value;
@@ -214,7 +214,8 @@ class activation_system final : public models::system {
     complete(r, id);
   }
 
-  /// One round is over, and nobody could run ahead: a single caller has cost exactly P-1 signals.
+  /// Checks the number of signals after a single round, in which no rank can run ahead. A single caller costs exactly
+  /// P-1 signals.
   std::string signal_fault() const {
     std::size_t signals = 0;
     for (std::size_t r = 0; r < size(); ++r)
@@ -230,9 +231,9 @@ class activation_system final : public models::system {
   const std::uint8_t rounds_;
   const std::size_t callers_;
   const rules how_;
-  std::vector<std::size_t> ops_;            ///< by rank: of the activation
-  std::vector<std::size_t> calls_, gates_;  ///< by rank: the op
-  /// By rank and signal send: the receive at its peer.
+  std::vector<std::size_t> ops_;            ///< by rank: number of ops of the activation
+  std::vector<std::size_t> calls_, gates_;  ///< by rank: index of the op
+  /// The receive at the peer, by rank and signal send.
   std::array<std::array<std::size_t, k_most_ops>, k_most_ranks> targets_{};
   world_state now_;
   mutable std::vector<move> forced_;  ///< scratch
@@ -273,7 +274,7 @@ std::string fault_of(std::vector<schedule_ptr> all, std::uint8_t rounds, rules h
 }
 
 TEST(activation_model_bug, a_dropped_early_signal_leaves_a_sleeper) {
-  EXPECT_NE(fault_of(programs(3), 3, {.keeps_early_signals = false}).find("somebody sleeps"), std::string::npos);
+  EXPECT_NE(fault_of(programs(3), 3, {.keeps_early_signals = false}).find("a rank sleeps"), std::string::npos);
 }
 
 TEST(activation_model_bug, a_collective_that_does_not_synchronise_lets_ranks_run_ahead) {

@@ -1,4 +1,4 @@
-// The memory that a model's threads share: one block, so that it can be saved and put back as bytes.
+// The memory that the threads of a model share. It is one block, so that it can be saved and restored as bytes.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace models {
 
-/// While one exists, operator new takes from the arena. The first one empties it. Nothing is given back.
+/// While an object exists, operator new allocates from the arena. operator delete does not free memory of the arena.
 class arena_scope {
  public:
   arena_scope();
@@ -15,14 +15,14 @@ class arena_scope {
   arena_scope& operator=(const arena_scope&) = delete;
 };
 
-/// Makes operator new take from this piece of the arena, which holds the number of bytes in use first. An empty piece
-/// ends that. For threads under exploration that allocate, because the piece is part of the state.
+/// Makes operator new allocate from this part of the arena, which begins with the number of bytes in use. An empty span
+/// ends this. Explored threads that allocate need such a part, because it belongs to the state.
 void allocate_from(std::span<std::byte> pool);
 
-/// What has been allocated.
+/// Returns the allocated part of the arena.
 std::span<std::byte> arena();
 
-/// Forgets everything in it.
+/// Frees and clears the whole arena.
 void empty_arena();
 
 }  // namespace models

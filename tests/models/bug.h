@@ -1,5 +1,5 @@
-// A bug that is planted into the explorer's copy of the library, where CMakeLists.txt says how: one at a time, while
-// the program runs. A test that plants one that does not exist explores the code as it ships, and catches nothing.
+// Bugs in the explorer's copy of the library, which CMakeLists.txt defines. A test plants one bug at a time while the
+// program runs. If a test plants an unknown bug, it explores the unchanged code and finds no fault.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace models {
 
 using bug = std::uint64_t;
 
-/// A hash of its name (FNV-1a).
+/// Returns the hash of a bug's name (FNV-1a).
 constexpr bug bug_of(std::string_view name) {
   bug sum = 0xcbf29ce484222325;
   for (const char letter : name) sum = (sum ^ static_cast<unsigned char>(letter)) * 0x100000001b3;
@@ -19,8 +19,8 @@ constexpr bug bug_of(std::string_view name) {
 
 inline bug planted = bug_of({});
 
-/// Whether a thread that waits for a device sleeps for a millisecond at most, as what ships does. Where not, rings
-/// alone get it on.
+/// True: a thread that waits for a device sleeps for at most a millisecond, as in the library. False: only rings wake
+/// the thread.
 inline bool caps_naps = true;
 
 }  // namespace models

@@ -1,5 +1,5 @@
-// A receiver that reads its sender's memory, against ranks that give the instance up: shm_claim.h of the shm transport.
-// What each side does with it is a few lines of the endpoint.
+// Worlds with shm_claim.h of the shm transport: a receiver reads its sender's memory while ranks give the instance up.
+// The use of the claim on both sides repeats a few lines of the endpoint.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_claim.h"
@@ -19,13 +19,13 @@ struct two_ranks {
   shm_claim claim;
   end_word of_sender, of_first_member;
   std::uint64_t memory = k_payload;
-  bool is_callers = false;  ///< the sender's memory, again
+  bool is_callers = false;  ///< the sender's memory belongs to its caller again
   rank first = k_no_rank;
 
   void receive() {
     for (std::uint64_t round = 1; round <= k_rounds; ++round) {
       if (!claim.take(round, of_sender)) return;
-      models::require(memory == k_payload, "a payload is read that was given up");
+      models::require(memory == k_payload, "a given-up payload is read");
       models::point();
       models::require(memory == k_payload, "a payload is given up while it is read");
       claim.let_go();
@@ -33,9 +33,9 @@ struct two_ranks {
   }
   void give_up(rank by) {
     const rank named = of_sender.record(of_first_member.record({by})).who;
-    models::require(named == first || first == k_no_rank, "the rank on record changes");
+    models::require(named == first || first == k_no_rank, "the recorded rank changes");
     first = named;
-    if (by != 0 || claim.is_held()) return;  // the sender is rank 0: it would wait
+    if (by != 0 || claim.is_held()) return;  // the sender is rank 0, and would wait while a claim is held
     is_callers = true;
     memory = 0;
   }

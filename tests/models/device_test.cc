@@ -1,4 +1,4 @@
-// The device that ends its jobs, and the streams that come by, while nobody looks: device_worlds.cc.
+// Tests the worlds of device_worlds.cc, in which jobs end and streams reach gates while no thread polls.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"
@@ -75,7 +75,7 @@ TEST(device_model_bug, every_changed_line_is_caught) {
   }
 }
 
-// The device and who arms it: each writes one word and then reads the other's.
+// The device and the thread that arms it each write one word, and then read the word of the other.
 TEST(device_model_bug, a_weaker_store_is_caught) {
   for (const std::string_view variable : {"event", "armed"}) {
     const report found = run("device job for waiter", {.weakened = variable});

@@ -1,10 +1,10 @@
-// A device beside the rank of one_rank.h: jobs that end, and streams that come by, while nobody looks. The device is
-// the weakest that its contract allows (libsched/engine/device.h, round_gate.h): it rings for what it was armed for
-// before that happened, and for nothing else. How it rings is what a host function of offload/cuda/streams/gpu_bell.cc
-// does (CMakeLists.txt sees to it that it is).
+// Worlds with a device beside the rank of one_rank.h. Jobs end, and streams reach gates, while no thread polls. The
+// device is the weakest that its contract allows (libsched/engine/device.h, round_gate.h). It rings only for an event
+// for which it was armed before the event happened. It rings like a host function of offload/cuda/streams/gpu_bell.cc,
+// and CMakeLists.txt checks that both agree.
 //
-// Nobody may nap but where a ring is lost, or is not to be had, or no core is free. Elsewhere sleeps are as long as
-// without a device, so that rings alone get everybody on.
+// A thread may nap only if a ring is lost, if rings are refused, or if no core is free. In all other worlds sleeps are
+// as long as without a device, so that only rings wake threads.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -12,12 +12,12 @@ namespace {
 
 enum class ringing : std::uint8_t { works, is_lost, is_refused };
 
-/// What a device does one after the other, as in a stream. The next that happens may be armed.
+/// Events of a device that happen one after the other, as in a stream. The next event may be armed.
 class event_row {
  public:
   explicit event_row(doorbell& bell) : bell_(bell) {}
 
-  /// One more is in the stream.
+  /// Adds an event.
   void put() {
     put_.fetch_add(1);
     models::futex(0, &put_, FUTEX_WAKE, 1, nullptr, nullptr, 0);
@@ -28,7 +28,7 @@ class event_row {
     return rings != ringing::is_refused;
   }
 
-  /// The device: does so many things, as soon as they are there.
+  /// Runs in the device's thread: completes `most` events, each as soon as it was added.
   void serve(std::uint64_t most) {
     for (std::uint64_t number = 1; number <= most; ++number) {
       for (std::uint64_t seen; (seen = put_.load()) < number;)
@@ -47,7 +47,7 @@ class event_row {
   std::atomic<std::uint64_t> put_{0}, passed_{0}, armed_{0};
 };
 
-/// Each round that is asked for is behind one event of the stream.
+/// A gate whose rounds each wait for one event of a stream.
 class row_gate final : public round_gate {
  public:
   explicit row_gate(doorbell& bell) : stream(bell) {}
@@ -60,7 +60,7 @@ class row_gate final : public round_gate {
   }
   status wait(void*, round_no) override { return status::unsupported; }
   status is_open(round_no round) override {
-    models::require(round <= asked_, "a round is looked at that nobody has asked for");
+    models::require(round <= asked_, "a round is checked without a request");
     return stream.passed() >= round ? status::ok : status::pending;
   }
   bool arm(round_no round) override { return stream.arm(round); }
@@ -73,12 +73,12 @@ class row_gate final : public round_gate {
   std::atomic<round_no> released{0};
 
  private:
-  round_no asked_ = 0;  ///< before it is called for
+  round_no asked_ = 0;  ///< latest round of ask(), which comes before the call
 };
 
 constexpr std::size_t k_rows = 2;
 
-/// Jobs of the first instance and of the second: in a row each, or all in one.
+/// A device with a row of jobs for each of two instances, or with one row for both.
 class rows_device final : public device {
  public:
   explicit rows_device(doorbell& bell) : bell_(bell), rows{event_row(bell), event_row(bell)} {}
@@ -149,23 +149,23 @@ class device_model : public rank_model {
   device_model(const device_model&) = delete;
   device_model& operator=(const device_model&) = delete;
 
-  /// The device carries out so many jobs of a row.
+  /// Adds a thread of the device that completes `jobs` jobs of a row.
   void add_row(std::size_t which, std::uint64_t jobs = 1) {
     add_other("device " + std::to_string(which), [row = &gpu.rows[which], jobs] { row->serve(jobs); });
   }
-  /// Rounds of an instance may be asked for by a stream from now on.
+  /// Adds a gate to an instance, so that its rounds can wait for a stream.
   row_gate& add_gate(int which) {
     set_up([&] { models::require(here->runs.add_gate(*here->it[which]) == status::ok, "there is no gate"); });
     auto& made = static_cast<row_gate&>(*here->it[which]->gate);
     know(made.stream);
     return made;
   }
-  /// A stream that comes by so many rounds.
+  /// Adds a stream that reaches the gate of `rounds` rounds.
   void add_stream(row_gate& gate, std::uint64_t rounds = 1) {
     add_other("stream", [&gate, rounds] { gate.stream.serve(rounds); });
   }
 
-  /// No round of the instance ends before the stream has come so far.
+  /// Expects that no round of the instance ends before the stream has reached its gate.
   void expect_order(int which, const row_gate& gate) {
     expect([it = here->it[which], &gate] {
       return it->finished.load() > gate.stream.passed() ? "a round does not wait for its stream" : "";
@@ -190,7 +190,7 @@ void start_behind(one_rank& it, int which) {
 
 // --- jobs ------------------------------------------------------------------------------------------------------------
 
-/// A job, for a thread that waits.
+/// A thread waits for a job.
 template <ringing How>
 models::report job_for_waiter(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::nothing, How);
@@ -199,7 +199,7 @@ models::report job_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A job while the application computes: the auxiliary thread must hear of its end.
+/// A job ends while the application computes. The auxiliary thread must notice the end.
 template <ringing How>
 models::report job_for_auxiliary(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::nothing, How);
@@ -210,7 +210,7 @@ models::report job_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Where no core is free: the auxiliary thread leaves the round to its caller, and looks from time to time.
+/// No core is free. The auxiliary thread leaves the round to its caller, and polls from time to time.
 models::report job_left_to_caller(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::nothing, ringing::works, cores::taken);
   all.add_row(0);
@@ -219,7 +219,7 @@ models::report job_left_to_caller(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A thread waits for the second of two jobs, and is rung for the first.
+/// A thread waits for the second of two jobs. The device rings for the first job.
 models::report job_behind_job_for_waiter(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::computes_on_device);
   all.gpu.has_one_row = true;
@@ -231,7 +231,7 @@ models::report job_behind_job_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// The second job ends, the first does not, which a thread waits for.
+/// The second job ends. The first job, for which a thread waits, does not end.
 models::report job_beside_job_for_waiter(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::computes_on_device);
   all.leave_open(0);
@@ -241,7 +241,8 @@ models::report job_beside_job_for_waiter(const circumstances& around) {
   return all.explore("waiter");
 }
 
-/// The second job is there while the first is under way, perhaps when the auxiliary thread sleeps until that ends.
+/// The second job is submitted while the first is in flight, perhaps while the auxiliary thread sleeps until the first
+/// job ends.
 models::report job_behind_job(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::computes_on_device);
   all.gpu.has_one_row = true;
@@ -254,7 +255,7 @@ models::report job_behind_job(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The second job ends, the first does not.
+/// The second job ends. The first job does not end.
 models::report job_beside_job(const circumstances& around) {
   device_model all(around, act::computes_on_device, act::computes_on_device);
   all.leave_open(0);
@@ -267,7 +268,7 @@ models::report job_beside_job(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// One waits for a message, the other starts something on the device and computes.
+/// One thread waits for a message. Another thread starts a job on the device, and then computes.
 models::report waiter_and_starter(const circumstances& around) {
   device_model all(around, act::receives, act::computes_on_device);
   all.leave_open(0);
@@ -279,7 +280,7 @@ models::report waiter_and_starter(const circumstances& around) {
 
 // --- gates -----------------------------------------------------------------------------------------------------------
 
-/// A stream comes by while a thread waits for the round behind it.
+/// A stream reaches a gate while a thread waits for the round behind the gate.
 models::report gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing);
   all.add_stream(all.add_gate(0));
@@ -290,7 +291,7 @@ models::report gate_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A stream comes by while the application is away: the round must begin and end.
+/// A stream reaches a gate while the application computes. The round must begin and end.
 template <ringing How>
 models::report gate_for_auxiliary(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing, How);
@@ -304,7 +305,7 @@ models::report gate_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The round that begins has a job.
+/// The round behind the gate has a job.
 models::report job_behind_gate(const circumstances& around) {
   device_model all(around, act::computes_on_device);
   row_gate& gate = all.add_gate(0);
@@ -316,7 +317,7 @@ models::report job_behind_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Two rounds are asked for ahead, and a thread waits for the second.
+/// Two rounds are requested in advance, and a thread waits for the second.
 models::report gate_behind_gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing);
   row_gate& gate = all.add_gate(0);
@@ -330,7 +331,7 @@ models::report gate_behind_gate_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// While they are asked for, another thread looks, once.
+/// Another thread polls once while two rounds are requested.
 models::report gate_and_stepper(const circumstances& around) {
   device_model all(around, act::nothing);
   all.leave_open(0);
@@ -345,7 +346,7 @@ models::report gate_and_stepper(const circumstances& around) {
   return all.explore();
 }
 
-/// The second stream comes by, the first does not, which a thread waits for.
+/// The second stream reaches its gate. The first stream, for which a thread waits, does not.
 models::report gate_beside_gate_for_waiter(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing);
   all.leave_open(0);
@@ -361,7 +362,7 @@ models::report gate_beside_gate_for_waiter(const circumstances& around) {
   return all.explore("waiter");
 }
 
-/// Two rounds are asked for ahead.
+/// Two rounds are requested in advance.
 models::report gate_behind_gate(const circumstances& around) {
   device_model all(around, act::nothing);
   row_gate& gate = all.add_gate(0);
@@ -375,7 +376,7 @@ models::report gate_behind_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The second stream comes by, the first does not.
+/// The second stream reaches its gate. The first stream does not.
 models::report gate_beside_gate(const circumstances& around) {
   device_model all(around, act::nothing, act::nothing);
   all.leave_open(0);
@@ -391,7 +392,7 @@ models::report gate_beside_gate(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A round is given up that waits for a stream, or is about to: whoever waits for it in a stream goes on.
+/// A round is cancelled that waits for a stream, or is about to wait. Streams that wait for the round must continue.
 models::report cancellation_at_gate(const circumstances& around) {
   device_model all(around, act::nothing);
   row_gate& gate = all.add_gate(0);

@@ -1,5 +1,5 @@
-// Ownership, posts and the doorbell, in every order of their threads' accesses and with store buffers:
-// driver_worlds.cc. Nobody may sleep, and nobody may have left, while a message or a post waits to be looked at.
+// Tests the worlds of driver_worlds.cc: ownership, posts and the doorbell, in every order of the threads' accesses and
+// with store buffers. If a message or a post is left unhandled because threads sleep or have left, this is a fault.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"
@@ -44,8 +44,8 @@ TEST(driver_model, no_message_and_no_post_is_left_lying) {
     expect_right(scenario);
 }
 
-// All states of each: 78 million for two waiters (6 minutes of a core, 3 GB), 29 million for a nap that is handed over
-// (90 seconds), 3 to 6 million for the others (10 to 20 seconds each). A search that meets a limit fails.
+// Each test visits all states: 78 million for two waiters (6 minutes of a core, 3 GB), 29 million for a nap that is
+// handed over (90 seconds), 3 to 6 million for the others (10 to 20 seconds each). A search that reaches a limit fails.
 constexpr limits k_large{.states = 100'000'000, .time = std::chrono::seconds(3000)};
 
 TEST(driver_model_soak, two_waiters) { expect_right("two waiters", k_large); }
@@ -103,8 +103,8 @@ TEST(driver_model_bug, every_changed_line_is_caught) {
   }
 }
 
-// The classic: both look before either store has left its buffer. (An engine that ends its round after a send has a
-// locked instruction there; one that sends in the middle of a round has not.)
+// The classic fault: both threads read before either store has left its buffer. (An engine that ends its round after a
+// send executes a locked instruction there. An engine that sends in the middle of a round does not.)
 TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   for (const std::string_view scenario : {"message for waiter", "messages for waiter"}) {
     const report found = run(scenario, {.bug = "looks_without_a_fence"});
@@ -113,7 +113,8 @@ TEST(driver_model_bug, messages_published_without_a_fence_are_caught) {
   }
 }
 
-// Of the stores, these may not be weaker. (`wanted` and `finished` may: a locked instruction follows them.)
+// The stores to `polling` and `owner` must not be weaker. The stores to `wanted` and `finished` may be weaker, because
+// a locked instruction follows them.
 TEST(driver_model_bug, a_weaker_store_is_caught) {
   for (const auto& [variable, scenario] : {planted{"polling", "message for waiter"}, planted{"owner", "two posts"}}) {
     const report found = run(scenario, {.weakened = variable});

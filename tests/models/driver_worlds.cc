@@ -1,5 +1,5 @@
-// Ownership, posts, the doorbell and everybody who sleeps on it: one rank, with the threads of docs/inside/threading.md
-// around it.
+// Worlds with ownership, posts, the doorbell and the threads that sleep on it: one rank, with the threads of
+// docs/inside/threading.md.
 #include "tests/models/one_rank.h"
 
 namespace lsched {
@@ -7,7 +7,7 @@ namespace {
 
 // --- scenarios -------------------------------------------------------------------------------------------------------
 
-/// A message for a thread that waits.
+/// A message arrives for a waiting thread.
 models::report message_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -15,7 +15,7 @@ models::report message_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Two messages of one sender, for a thread that waits for one after the other.
+/// Two messages of one sender arrive for a thread that waits for them one after the other.
 models::report messages_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender_of_two();
@@ -26,7 +26,7 @@ models::report messages_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Another rank gives up what a thread waits for.
+/// Another rank cancels the instance for which a thread waits.
 models::report cancellation_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_canceller();
@@ -34,7 +34,7 @@ models::report cancellation_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// The same, and perhaps the message comes before.
+/// Another rank cancels the instance for which a thread waits. The message may arrive before.
 models::report cancellation_or_message(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -43,7 +43,7 @@ models::report cancellation_or_message(const circumstances& around) {
   return all.explore();
 }
 
-/// While the application computes.
+/// Another rank cancels an instance while the application computes.
 models::report cancellation_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_canceller();
@@ -52,7 +52,7 @@ models::report cancellation_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A thread gives up what another one waits for.
+/// A thread cancels the instance for which another thread waits.
 models::report cancellation_by_a_thread(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add("waiter", [](one_rank& it) { it.run_until_given_up(0); });
@@ -60,7 +60,7 @@ models::report cancellation_by_a_thread(const circumstances& around) {
   return all.explore();
 }
 
-/// Another rank ends what a thread waits for, and a third one comes to a payload in this rank's memory.
+/// Another rank cancels the instance for which a thread waits. A third rank reads a payload in this rank's memory.
 models::report reader_and_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.limit_early_naps();
@@ -73,7 +73,7 @@ models::report reader_and_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// An engine's message for a thread that waits.
+/// A message of another rank's engine arrives for a waiting thread.
 models::report engine_for_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sending_rank();
@@ -81,7 +81,7 @@ models::report engine_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A message while the application computes: the auxiliary thread must take it.
+/// A message arrives while the application computes. The auxiliary thread must take the message.
 models::report message_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -90,7 +90,7 @@ models::report message_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The same, but the application has the engine while it prepares its call.
+/// A message arrives for the auxiliary thread. The application owns the engine while it prepares its call.
 models::report message_for_call(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -99,7 +99,7 @@ models::report message_for_call(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Two threads call, each perhaps while the other has the engine.
+/// Two threads call, each perhaps while the other owns the engine.
 models::report two_calls(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) { it.call(0); });
@@ -107,7 +107,7 @@ models::report two_calls(const circumstances& around) {
   return all.explore();
 }
 
-/// Two threads of the application wait for a message each.
+/// Two threads of the application wait for one message each.
 models::report two_waiters(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
@@ -117,7 +117,7 @@ models::report two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-/// The one who would hear of the message gives up waiting.
+/// The thread that would notice the message stops waiting.
 models::report one_gives_up(const circumstances& around) {
   rank_model all(around, act::receives, act::receives);
   all.add_sender(0);
@@ -127,7 +127,7 @@ models::report one_gives_up(const circumstances& around) {
   return all.explore();
 }
 
-/// Two threads start something that needs no message, and compute: nothing is waited for, all must be done.
+/// Two threads start rounds without messages, and then compute. The rounds must end although no thread waits.
 models::report two_posts(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) { it.start(0); });
@@ -135,7 +135,7 @@ models::report two_posts(const circumstances& around) {
   return all.explore();
 }
 
-/// Two threads run something that needs no message: one may finish the other's round.
+/// Two threads run rounds without messages. One thread may finish the other thread's round.
 models::report two_runs(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("runner 0", [](one_rank& it) { it.run(0); });
@@ -143,7 +143,7 @@ models::report two_runs(const circumstances& around) {
   return all.explore();
 }
 
-/// The same instance is posted again and again, while others are.
+/// An instance is posted several times, while another instance is posted.
 models::report posts_and_steps(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application 0", [](one_rank& it) {
@@ -156,7 +156,7 @@ models::report posts_and_steps(const circumstances& around) {
   return all.explore();
 }
 
-/// The next round is called for as soon as the last one is over, perhaps while another thread still looks at it.
+/// The next round is called as soon as the last round is over, perhaps while another thread still checks the instance.
 models::report round_after_round(const circumstances& around) {
   rank_model all(around, act::nothing, act::nothing);
   all.add("application", [](one_rank& it) {
@@ -167,7 +167,7 @@ models::report round_after_round(const circumstances& around) {
   return all.explore();
 }
 
-/// One waits for a message, the other starts something and computes.
+/// One thread waits for a message. Another thread starts a round, and then computes.
 models::report waiter_and_starter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -176,7 +176,7 @@ models::report waiter_and_starter(const circumstances& around) {
   return all.explore();
 }
 
-/// The auxiliary thread and a waiter are there when the message comes.
+/// A message arrives while both a waiter and the auxiliary thread are active.
 models::report waiter_and_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add_sender(0);
@@ -185,7 +185,7 @@ models::report waiter_and_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The auxiliary thread is told to end.
+/// The application stops the auxiliary thread.
 models::report stop_of_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing);
   all.add("application", [](one_rank& it) {
@@ -199,7 +199,7 @@ models::report stop_of_auxiliary(const circumstances& around) {
   return all.explore();
 }
 
-/// Arithmetic on the lane, for a thread that waits.
+/// A thread waits for arithmetic on the lane.
 models::report job_for_waiter(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -210,7 +210,7 @@ models::report job_for_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// Arithmetic on the lane while the application computes: the auxiliary thread must hear of its end.
+/// Arithmetic on the lane ends while the application computes. The auxiliary thread must notice the end.
 models::report job_for_auxiliary(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -219,7 +219,7 @@ models::report job_for_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// Two workers, one of which may be left over from the first job when the second is put up.
+/// Two workers serve two jobs. One worker may still be in the first job when the second job is submitted.
 models::report job_after_job(const circumstances& around) {
   rank_model all(around, act::computes, act::computes);
   all.add_worker("worker 0");
@@ -233,7 +233,7 @@ models::report job_after_job(const circumstances& around) {
   return all.explore();
 }
 
-/// The end of a lane: what a late worker may not touch any more is the bell.
+/// The lane ends. A late worker must not access the bell afterwards.
 models::report end_of_lane(const circumstances& around) {
   rank_model all(around, act::computes, act::nothing);
   all.add_worker("worker");
@@ -245,9 +245,9 @@ models::report end_of_lane(const circumstances& around) {
   return all.explore();
 }
 
-// Over a time-driven medium: who is to look at messages naps.
+// Time-driven medium: the thread that must poll for messages naps.
 
-/// A message for a thread that waits, and nobody else does.
+/// A message arrives for a waiting thread, which is the only thread of the rank.
 models::report nap_of_waiter(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.add_sender(0);
@@ -255,7 +255,8 @@ models::report nap_of_waiter(const circumstances& around) {
   return all.explore();
 }
 
-/// A message while the application computes. Its start finds the auxiliary thread about to sleep, asleep or not there.
+/// A message arrives while the application computes. At the start of the round the auxiliary thread is about to sleep,
+/// asleep, or not yet running.
 models::report nap_of_auxiliary(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.add_sender(0);
@@ -264,7 +265,7 @@ models::report nap_of_auxiliary(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The same, but the application has the engine while it prepares its call.
+/// A message arrives for the auxiliary thread. The application owns the engine while it prepares its call.
 models::report nap_and_call(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::time_driven);
   all.add_sender(0);
@@ -283,7 +284,7 @@ models::report nap_of_both(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// A waiter that napped leaves, and a round is still under way: the auxiliary thread naps from then on.
+/// A waiter that napped leaves while a round is still in flight. The auxiliary thread naps from then on.
 models::report nap_handed_over(const circumstances& around) {
   rank_model all(around, act::receives, act::receives, medium::time_driven);
   all.limit_early_naps();
@@ -296,7 +297,7 @@ models::report nap_handed_over(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// One waiter naps, the other sleeps until the first leaves.
+/// One waiter naps. The other waiter sleeps until the first leaves.
 models::report nap_of_two_waiters(const circumstances& around) {
   rank_model all(around, act::receives, act::receives, medium::time_driven);
   all.limit_early_naps();
@@ -306,9 +307,9 @@ models::report nap_of_two_waiters(const circumstances& around) {
   return all.explore();
 }
 
-// Where no core is free for the auxiliary thread: it leaves rounds to their callers, and looks from time to time.
+// No core is free for the auxiliary thread. It leaves rounds to their callers, and polls from time to time.
 
-/// A message while the application computes and does not come back.
+/// A message arrives while the application computes and makes no further call.
 models::report look_at_round(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
   all.add_sender(0);
@@ -317,7 +318,7 @@ models::report look_at_round(const circumstances& around) {
   return all.explore("auxiliary");
 }
 
-/// The application comes back for its round.
+/// The application waits for its round later.
 models::report left_to_caller(const circumstances& around) {
   rank_model all(around, act::receives, act::nothing, medium::rings, cores::taken);
   all.limit_early_naps();

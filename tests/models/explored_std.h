@@ -1,8 +1,9 @@
-// Included first, and before the library's own text: from here on `std::atomic`, the futex call, the clock and yields
-// are the explorer's. So a model is not a likeness of the code but the code, compiled once more.
+// Replaces `std::atomic`, the futex call, the clock and yields by those of the explorer. So a model is not an imitation
+// of the code, but the code itself, compiled once more. This header must be included first, before the library's
+// source.
 //
-// The library's namespace is another one there (`lsched` is defined as a macro by CMakeLists.txt), because the program
-// also contains the library as it is. CMakeLists.txt plants bugs into the text (bug.h).
+// The copy of the library has another namespace (CMakeLists.txt defines `lsched` as a macro), because the program also
+// contains the unchanged library. CMakeLists.txt plants bugs into the copy (bug.h).
 #pragma once
 
 #include <linux/futex.h>
@@ -10,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Whatever the library includes of the standard: it must not be seen through the macros below.
+// All standard headers that the library includes. The macros below must not apply to them.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -106,7 +107,7 @@ inline void explored_yield() {}
 
 namespace chrono {
 
-/// Stands still, until the deadline of an impatient thread has passed.
+/// A clock that stands still until the deadline of an impatient thread has passed.
 struct explored_clock {
   using duration = nanoseconds;
   using rep = duration::rep;

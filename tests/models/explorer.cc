@@ -30,10 +30,10 @@ std::uint64_t hash_of(std::span<const std::byte> state) {
   return fold(sum ^ rest[0], other + rest[1]);
 }
 
-/// Hashes of states, in a table that doubles; 0 marks a free place.
+/// A set of hashes of states, in a table that doubles when it is half full. 0 marks a free place.
 class hash_set {
  public:
-  /// False: it is there already.
+  /// Returns false if the hash is already in the set.
   bool insert(std::uint64_t hash) {
     if (hash == 0) hash = 1;
     if (2 * ++size_ > places_.size()) grow();
@@ -60,10 +60,10 @@ class hash_set {
   std::size_t size_ = 0;
 };
 
-/// Of this process, however busy the machine is.
+/// Returns the CPU time of this process, so that the limit does not depend on the load of the machine.
 double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-/// One step of the current path.
+/// A step of the current path.
 struct frame {
   std::vector<std::byte> state;
   std::vector<system::move> moves;
@@ -99,7 +99,7 @@ class search {
     if (found_.fault.empty()) found_.fault = std::string("not finished: the limit on ") + limit + " was reached";
   }
 
-  /// Looks at the current state, and descends into it if it is new.
+  /// Checks the current state, and descends into it if it is new.
   void enter() {
     if (depth_ == path_.size()) path_.emplace_back();
     frame& here = path_[depth_];

@@ -1,8 +1,8 @@
-// Depth-first search through every state that a small system can reach.
+// A depth-first search through every state that a small system can reach.
 //
-// States are remembered by a 64-bit hash: with n of them, the chance that two different ones were taken for the same
-// is n^2 / 2^65 (a million states: 3e-8). The path to the current state is kept, so a fault comes with the steps that
-// lead to it. A search that is not finished within its limits answers with a fault: nothing was proved.
+// States are stored as 64-bit hashes. With n states, the probability that two different states have equal hashes is n^2
+// / 2^65 (a million states: 3e-8). The path to the current state is kept, so a fault is reported with the steps that
+// lead to it. A search that does not finish within its limits reports a fault, because it has proved nothing.
 #pragma once
 
 #include <chrono>
@@ -14,34 +14,34 @@
 
 namespace models {
 
-/// What is searched. The search goes back and forth between states by save and restore.
+/// The system to search. The search moves between states by save and restore.
 class system {
  public:
   using move = std::uint32_t;
 
   virtual ~system() = default;
 
-  /// All bytes that the future depends on; equal bytes are one state.
+  /// Appends all bytes on which the future depends. Equal bytes are one state.
   virtual void save(std::vector<std::byte>& state) const = 0;
   virtual void restore(std::span<const std::byte> state) = 0;
 
-  /// Appends what can happen next.
+  /// Appends all moves that are possible next.
   virtual void moves(std::vector<move>& out) const = 0;
   virtual void make(move what) = 0;
   virtual std::string describe(move what) const = 0;
 
-  /// What is wrong in the current state; empty if nothing is. `is_last`: no move is left.
+  /// Returns the fault of the current state, or an empty string. `is_last`: no move is left.
   virtual std::string fault(bool is_last) const = 0;
 };
 
 struct limits {
   std::uint64_t states = 10'000'000;
-  std::chrono::seconds time{100};  ///< of the processor
+  std::chrono::seconds time{100};  ///< CPU time
 };
 
 struct report {
-  std::string fault;  ///< empty: none in any reachable state
-  std::string path;   ///< one line a step
+  std::string fault;  ///< empty: no reachable state has a fault
+  std::string path;   ///< one line per step
   std::uint64_t states = 0;
   std::uint64_t moves = 0;
   std::uint64_t ends = 0;  ///< states without a move
@@ -50,7 +50,7 @@ struct report {
 
 report explore(system& what, const limits& most = {});
 
-/// "1234 states, 5678 moves, 0.1 s", and the fault with its path if there is one.
+/// Returns a text such as "1234 states, 5678 moves, 9 ends, 0.10 s", and the fault with its path if there is one.
 std::string to_text(const report& from);
 
 }  // namespace models

@@ -1,4 +1,5 @@
-// The explorer itself: it sees what the memory model allows, nothing else, and a search it did not finish has failed.
+// Tests the explorer. It must find exactly the executions that the memory model allows, and an unfinished search must
+// fail.
 #include "tests/models/explorer.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ struct words {
   word x = 0, y = 0, seen_by_first = 9, seen_by_second = 9;
 };
 
-/// Each of two threads writes one variable and then reads the other's. Whether both can miss the other's write.
+/// Explores two threads that each write one variable and then read the other variable. Returns whether both can miss
+/// the other thread's write.
 bool both_can_miss(memory model, void (*write)(word*, word)) {
   threads all(model);
   words* shared = nullptr;
@@ -41,7 +43,7 @@ TEST(explorer, store_buffers_are_there_and_locked_instructions_empty_them) {
   EXPECT_FALSE(both_can_miss(memory::tso, store_in_order));
 }
 
-/// Stores of one thread become visible in their order: who sees the second sees the first.
+/// The stores of one thread become visible in order. A thread that sees the second store also sees the first.
 TEST(explorer, a_store_buffer_is_first_in_first_out) {
   threads all;
   words* shared = nullptr;
@@ -59,7 +61,7 @@ TEST(explorer, a_store_buffer_is_first_in_first_out) {
   EXPECT_EQ(found.fault, "") << to_text(found);
 }
 
-/// Two threads of n loads each, and their first steps: a grid.
+/// Two threads have three loads each. The states are those of their first steps, and then a grid.
 TEST(explorer, visits_every_interleaving_once) {
   threads all(memory::sc);
   words* shared = nullptr;
@@ -121,7 +123,8 @@ TEST(explorer, a_waker_may_choose_any_sleeper) {
   EXPECT_EQ(left, (std::set<std::string>{"first sleeps", "second sleeps", "first sleeps, second sleeps"}));
 }
 
-/// One polls a variable and sleeps between the polls; the other, if there is one, stores into it and rings nobody.
+/// One thread polls a variable and sleeps between the polls. The other thread, if there is one, stores the variable
+/// without a wake-up. Returns the fault.
 std::string naps_until_stored(long nanoseconds, bool is_stored) {
   threads all;
   words* shared = nullptr;
@@ -138,7 +141,7 @@ std::string naps_until_stored(long nanoseconds, bool is_stored) {
 TEST(explorer, a_nap_ends_a_longer_sleep_does_not) {
   EXPECT_EQ(naps_until_stored(1'000'000, true), "");
   EXPECT_EQ(naps_until_stored(200'000'000, true), "napper sleeps");
-  EXPECT_EQ(naps_until_stored(1'000'000, false), "napper naps again and again, and nothing comes of it");
+  EXPECT_EQ(naps_until_stored(1'000'000, false), "napper naps repeatedly without progress");
 }
 
 }  // namespace

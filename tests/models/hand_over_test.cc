@@ -1,5 +1,5 @@
-// The hand-overs of a partial instance, and of memory that is given up, in every order of their threads' accesses:
-// hand_over_worlds.cc, claim_worlds.cc.
+// Tests the worlds of hand_over_worlds.cc and claim_worlds.cc: the hand-overs of a partial instance, and of memory that
+// is given up, in every order of the threads' accesses.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"

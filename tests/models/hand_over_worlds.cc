@@ -1,8 +1,8 @@
-// Capture against offer, and deliveries: libsched/contribution.{h,cc}; times of calls: call_times.h; with
-// threads as docs/inside/threading.md has them.
+// Worlds with captures against offers and with deliveries (libsched/partial/contribution.{h,cc}), and with times of
+// calls (call_times.h). The threads are those of docs/inside/threading.md.
 //
-// Offers are decimal digits: offer k is 10^k, so a sum tells what is in it, and how often. Arithmetic stops in the
-// middle, and every reader reads twice: a buffer with two holders cannot stay unnoticed.
+// Offers are decimal digits: offer k is 10^k, so a sum shows how often each offer is included. Arithmetic stops in the
+// middle, and every reader reads twice. So a buffer with two holders is always detected.
 #include "tests/models/explored_std.h"
 
 #include "libsched/partial/call_times.h"
@@ -76,7 +76,7 @@ struct offering {
       its.done(*captured);
     }
   }
-  /// Looks into what is pending; outside of the threads only.
+  /// Checks all offers, including the pending offers. Must be called outside of the threads.
   std::string fault(bool withdraws) {
     const auto pending = its.capture().buffer;
     const value rest = pending ? *reinterpret_cast<const value*>(its.at(*pending).data) : 0;
@@ -86,7 +86,7 @@ struct offering {
     for (unsigned i = 0; i < k_offers; ++i) missing += power(i);
     missing -= sent + rest;
     for (unsigned i = 0; i < k_offers; ++i, missing /= 10)
-      if (missing % 10 > 1) return "something was counted twice";
+      if (missing % 10 > 1) return "an offer was counted twice";
     if (!withdraws && sent + rest != power(k_offers) / 9) return "sent and pending: " + std::to_string(sent + rest);
     return {};
   }
@@ -105,8 +105,8 @@ models::report offer_against_capture(const circumstances& around) {
 
 // --- a leave after the last offer ------------------------------------------------------------------------------------
 
-/// One who leaves right after an offer, and an engine that makes no round after the capture that calls itself the
-/// last.
+/// An application that leaves directly after an offer, and an engine that runs no round after the capture that is
+/// marked as the last.
 struct leaving {
   value memory[contribution::k_buffers]{};
   contribution its{k_adding, std::array{bytes_of(memory[0]), bytes_of(memory[1]), bytes_of(memory[2])}};
@@ -149,7 +149,7 @@ models::report leave_against_capture(const circumstances& around) {
 constexpr round_no k_rounds = 4;
 constexpr unsigned k_collects = 3;
 
-/// Nobody contributes to the last round but one: its result is null.
+/// No rank contributes to the last round but one, so its result is null.
 constexpr bool is_null(round_no round) { return round == k_rounds - 1; }
 constexpr value result_of(round_no round) { return is_null(round) ? 0 : power(static_cast<unsigned>(round)); }
 
@@ -165,7 +165,7 @@ struct delivering {
   lag_policy lag;
   value memory[k_history + 3]{};
   delivery its;
-  round_no published = 0;  ///< so many publishes have returned
+  round_no published = 0;  ///< calls of publish() that have returned
   round_no collected = 0;
 
   void engine() {
@@ -179,13 +179,13 @@ struct delivering {
       published = round;
     }
   }
-  /// Every result is read where it lies, and once more before the next is asked for.
+  /// Reads every result in place, and reads it again before the next result is borrowed.
   void borrower() {
     value seen = 0;
     const std::byte* lies_at = nullptr;
     for (unsigned i = 0; i < k_collects; ++i) {
       const round_no due = published;
-      if (lies_at != nullptr) require(read_slowly(lies_at) == seen, "what was lent has been written");
+      if (lies_at != nullptr) require(read_slowly(lies_at) == seen, "a lent result was overwritten");
       const auto one = its.borrow();
       require(one.has_value() || due <= collected, "a published result is not found");
       if (!one) continue;
@@ -256,7 +256,7 @@ struct calling {
     for (int looks = 0; looks < 3; ++looks) {
       const round_no last = its.last();
       for (round_no round = last > 1 ? last - 1 : last; round != 0 && round <= last; ++round)
-        require(its.of(round).value_or(time_of(round)) == time_of(round), "that is another round's time");
+        require(its.of(round).value_or(time_of(round)) == time_of(round), "the time is that of another round");
     }
   }
 };
@@ -268,7 +268,7 @@ models::report times_of_calls(const circumstances& around) {
   all.add("engine", [it] { it->engine(); });
   all.add("application", [it] { it->application(); });
   all.expect([it](bool is_last) {
-    return is_last && !it->its.of(k_calls) ? std::string("the newest time is gone") : std::string();
+    return is_last && !it->its.of(k_calls) ? std::string("the newest time is lost") : std::string();
   });
   return explore(all, around.most);
 }

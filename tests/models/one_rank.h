@@ -1,11 +1,11 @@
-// One rank for the explorer: offload/driver.{h,cc}, offload/job_board.{h,cc}, libsched/engine and
-// libsched/transport/doorbell.{h,cc}, to be surrounded by the threads of docs/inside/threading.md. Whoever includes
-// this compiles them once more, and includes it first.
+// A rank for the explorer: offload/driver.{h,cc}, offload/job_board.{h,cc}, libsched/engine and
+// libsched/transport/doorbell.{h,cc}. Scenarios add the threads of docs/inside/threading.md. A file that includes this
+// header compiles the library's code once more, and must include this header first.
 //
-// Not the library's is the medium: whoever sends stores a stamp and owes the receiver's bell a look, which are the two
-// lines of the shm endpoint (CMakeLists.txt sees to it that they are), and looks when it is through. Over a time-driven
-// medium, like the MPI endpoint, it stores a stamp and nobody hears of it. Most scenarios have senders that do nothing
-// else; where an engine sends, there are two ranks.
+// Only the medium is not that of the library. A sender stores a stamp and records that it must check the receiver's
+// bell. These are two lines of the shm endpoint, and CMakeLists.txt checks that both agree. The sender checks the bell
+// at its end. Over a time-driven medium, like the MPI endpoint, a sender stores a stamp without any ring. Most
+// scenarios have senders that do nothing else. If an engine sends, there are two ranks.
 #pragma once
 
 #include "tests/models/explored_std.h"
@@ -35,26 +35,26 @@
 
 namespace lsched {
 
-// What the engine needs of files that this program has under the library's own name.
+// Functions that the engine needs. The program has their files only in the namespace of the unchanged library.
 std::uint64_t most_bytes(const schedule&, const op& what) { return what.count * size_of(what.type); }
 std::uint64_t typical_bytes(const schedule& program, const op& what) { return most_bytes(program, what); }
 bool is_on_device(const op& what, std::span<const buffer> buffers) {
   return what.c.exists() && buffers[what.c.buffer()].space == memory_space::device;
 }
 operand_list operands_of(const op& what, std::span<const buffer>) { return own_operands_of(what); }
-kernel_fn find(kernel, dtype) {  // the other threads run in the middle of it
+kernel_fn find(kernel, dtype) {  // other threads may run in the middle of the kernel
   return [](const kernel_call& call) {
     models::point();
     *call.c = std::byte{1};
   };
 }
-// No scenario combines contributions: neither sums nor means nor Adasum.
+// No scenario combines contributions, so there are no sums, means or Adasum.
 reduce_fn find_reduce(kernel, dtype) { return nullptr; }
 dot_norms_fn find_dot_norms(dtype) { return nullptr; }
 scaled_add_fn find_scaled_add(dtype) { return nullptr; }
 adasum_coefficients adasum_coefficients_of(const double*) { return {}; }
 std::vector<std::uint32_t> shared_sources(const schedule& it) { return std::vector<std::uint32_t>(it.ops().size()); }
-// Of callers on cores that nobody else can have.
+// Callers run on cores that no other thread uses.
 int this_thread_number() { return 1; }
 bool is_asleep(int) { return false; }
 std::string_view name_of(status) { return ""; }
@@ -71,7 +71,7 @@ constexpr std::uint32_t k_links = 2;
 enum class medium : std::uint8_t { rings, time_driven };
 enum class cores : std::uint8_t { free, taken };
 
-/// A medium with landing stamps and nothing else.
+/// A medium that has landing stamps, but no payload.
 class stamps final : public endpoint {
  public:
   explicit stamps(medium what) : is_time_driven_(what == medium::time_driven) {}
@@ -88,7 +88,7 @@ class stamps final : public endpoint {
     ring(bell_, doorbell::auxiliary);
   }
 
-  // --- this rank's ---
+  // --- this rank's side ---
   world place() const override { return {0, 2}; }
   std::string_view name() const override { return "stamps"; }
   std::byte* allocate(std::size_t bytes) override { return new std::byte[bytes]; }
@@ -151,9 +151,9 @@ class stamps final : public endpoint {
   void close() override {}
 
   std::atomic<round_no> stamp[k_links];
-  std::atomic<std::uint64_t> given_up;  ///< the instance, plus one
+  std::atomic<std::uint64_t> given_up;  ///< id of the cancelled instance, plus one
   stamps* peer = nullptr;
-  shm_claim claim;  ///< of a peer that reads this rank's memory
+  shm_claim claim;  ///< claim of a peer that reads this rank's memory
   end_word closed;
 
  private:
@@ -181,8 +181,8 @@ class board_lane final : public lane {
   job_board board;
 };
 
-/// What the only op of a schedule does: a message to or from the other rank, arithmetic on the lane or on the device,
-/// or nothing.
+/// The action of a schedule's only op: a message to or from the other rank, arithmetic on the lane or on the device, or
+/// nothing.
 enum class act : std::uint8_t { nothing, receives, sends, computes, computes_on_device };
 
 /// Makes a rank's device, which rings this bell.
@@ -205,7 +205,7 @@ schedule_ptr one_op(act what) {
   return std::make_shared<const schedule>(std::move(parts));
 }
 
-/// One rank: two instances, an engine, its driver.
+/// A rank with two instances, an engine and its driver.
 struct one_rank {
   explicit one_rank(act first, act second, medium what = medium::rings, cores have = cores::free,
                     device_maker make = nullptr)
@@ -238,17 +238,17 @@ struct one_rank {
   void run_until_given_up(int which) {
     round_no round = 0;
     const status answer = drives.run(*it[which], &round, never);
-    models::require(answer == status::ok || answer == status::cancelled, "a run fails otherwise");
+    models::require(answer == status::ok || answer == status::cancelled, "a run fails with another error");
   }
-  /// Another rank comes to this rank's payload.
+  /// Reads this rank's payload in the role of another rank.
   void be_read() {
     if (!net.claim.take(1, net.closed)) return;
-    models::require(payload == k_payload, "a payload is read after the verdict");
+    models::require(payload == k_payload, "a payload is read after the outcome");
     models::point();
-    models::require(payload == k_payload, "the verdict is there while a payload is read");
+    models::require(payload == k_payload, "the outcome is published while a payload is read");
     net.claim.let_go();
   }
-  /// The application has seen the verdict.
+  /// Reuses the payload after the application has seen the verdict.
   void reuse_payload() { payload = 0; }
 
   void cancel(int which) {
@@ -260,7 +260,8 @@ struct one_rank {
     models::require(drives.run(*it[which], &round, never) == status::ok, "a run fails");
   }
 
-  /// From here on, whoever looks at the bell rings it; nobody of ours should.
+  /// Changes the bell so that every thread that checks it also rings it. No thread of this rank may check it
+  /// afterwards.
   void give_bell_away() {
     rings = net.bell().word[doorbell::waiter].load();
     is_given_away = true;
@@ -319,18 +320,18 @@ class rank_model {
       owing->settle();
     });
   }
-  /// One that has messages for both and looks once.
+  /// Adds a sender that sends messages to both instances, and then checks the bell once.
   void add_sender_of_two() {
     all.add("sender", [it = here, owing = add_ringer()] {
       for (link_id link = 0; link < k_links; ++link) it->net.publish(link, 1, *owing);
       owing->settle();
     });
   }
-  /// Another rank that gives up what the first one waits for.
+  /// Adds another rank that cancels the first instance.
   void add_canceller() {
     all.add("canceller", [it = here] { it->net.publish_cancellation(0); });
   }
-  /// Another rank, with an engine of its own that sends when it is started.
+  /// Adds another rank, whose own engine sends a message.
   void add_sending_rank() {
     one_rank* there = nullptr;
     all.set_up([&] {
@@ -350,35 +351,36 @@ class rank_model {
         std::move(name), [it = here, body] { body(*it); }, waits);
   }
 
-  /// A thread that is no part of the rank.
+  /// Adds a thread that is not part of the rank.
   void add_other(std::string name, const std::function<void()>& body) { all.add(std::move(name), body); }
-  /// Before they run.
+  /// Runs `job` before the threads run.
   void set_up(const std::function<void()>& job) { all.set_up(job); }
-  /// What is wrong, as text: asked in every state, or in those where nothing moves any more.
+  /// Sets a rule that returns an error or an empty string. It is checked in every state, or only if no move is left.
   void expect(std::function<std::string()> rule) { rule_ = std::move(rule); }
   void expect_at_end(std::function<std::string()> rule) { rule_at_end_ = std::move(rule); }
-  /// An instance whose round cannot end.
+  /// Marks an instance whose round cannot end.
   void leave_open(int which) { open_ = which; }
 
-  /// Somebody rings whenever anything has happened: a nap would hide a ring that is missing.
+  /// Makes every nap a fault. In such a world every event rings, and a nap would hide a missing ring.
   void forbid_naps() { all.forbid_naps(); }
-  /// Sleeps of up to 50 ms are naps, too.
+  /// Counts sleeps of up to 50 ms as naps.
   void count_long_naps() { all.count_long_naps(); }
-  /// Where two nap: who lets go while a waiter is registered rings it each time.
+  /// For worlds in which two threads nap: a thread that releases the engine rings a registered waiter each time.
   void limit_early_naps() { all.limit_early_naps(2); }
 
-  /// In the end both instances have finished what was called; only that thread may sleep.
+  /// Explores the world. In the end both instances must have finished all called rounds, and only thread `sleeper` may
+  /// sleep.
   models::report explore(const std::string& sleeper = "") {
     all.expect([this, stays = sleeper + " sleeps"](bool is_last) {
       if (std::string wrong = rule_ ? rule_() : std::string(); !wrong.empty() || !is_last) return wrong;
       const std::string left = all.unfinished();
       if (!left.empty() && left != stays) return "a wake-up is lost: " + left;
       if (here->is_given_away && here->net.bell().word[doorbell::waiter].load() != here->rings)
-        return std::string("a worker rings a bell that is not ours any more");
+        return std::string("a worker rings the bell of a later owner");
       for (int i = 0; i < 2; ++i)
         if (const instance& it = *here->it[i];
             i != open_ && it.finished.load() != it.called.load() && it.verdict.load() == status::ok)
-          return "a round is not finished, and nobody is awake: " + left;
+          return "a round is not finished, and no thread is awake: " + left;
       return rule_at_end_ ? rule_at_end_() : std::string();
     });
     return models::explore(all, most_);
@@ -395,7 +397,7 @@ class rank_model {
 
   models::limits most_;
   std::function<std::string()> rule_, rule_at_end_;
-  int open_ = -1;  ///< an instance
+  int open_ = -1;  ///< instance of leave_open()
   threads all;
 };
 

@@ -1,7 +1,7 @@
-// The real engine, over the inproc transport, in orders drawn by a seed: every registered algorithm, ordinary and
-// partial, on up to 1024 ranks. Small worlds most of the time, because their bugs are the same and a run is cheap.
+// Tests the real engine over the inproc transport in seeded random orders: every registered algorithm, ordinary and
+// partial, on up to 1024 ranks. Most worlds are small, because they show the same bugs and their runs are cheap.
 //
-// A failure prints its seed; LSCHED_TEST_MODEL_SEED=<seed> runs that one alone.
+// A failure prints its seed. LSCHED_TEST_MODEL_SEED=<seed> runs only that seed.
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace {
 using testing::lockstep_world;
 using value = std::int64_t;
 
-/// What a seed stands for.
+/// The random numbers of a seed.
 struct draws {
   explicit draws(std::uint64_t from) : seed(from) {}
   std::uint64_t below(std::uint64_t limit) { return mix(mix(seed) + ++count) % limit; }
@@ -33,7 +33,7 @@ struct draws {
   std::uint64_t count = 0;
 };
 
-/// Mostly up to 8, one in 100 up to 64, one in `one_in` up to 1024.
+/// Returns a size up to 8, in one of 100 cases up to 64, and in one of `one_in` cases up to 1024.
 rank draw_size(draws& of, std::uint64_t one_in) {
   if (of.below(one_in) == 0) return static_cast<rank>(65 + of.below(960));
   if (of.below(100) == 0) return static_cast<rank>(9 + of.below(56));
@@ -51,7 +51,7 @@ activation draw_activation(draws& of, rank size) {
   return starts;
 }
 
-/// Those that combine integers. Adaptive sums: tests/collectives/adasum_test.cc.
+/// Returns the algorithms that combine integers. tests/collectives/adasum_test.cc tests adaptive sums.
 const std::vector<const algorithm*>& whole_number_algorithms() {
   static const std::vector<const algorithm*> all = [] {
     std::vector<const algorithm*> some;
@@ -62,10 +62,10 @@ const std::vector<const algorithm*>& whole_number_algorithms() {
   return all;
 }
 
-/// A schedule of one algorithm on every rank, its data, and what has been put in.
+/// A schedule of one algorithm on every rank, its data, and a ledger of offers.
 class random_run {
  public:
-  /// Every rank's schedule passes through `spoil`, where there is one.
+  /// `spoil`, if not null, changes the schedule of every rank.
   random_run(draws& of, rank size, schedule_ptr (*spoil)(const schedule_ptr&) = nullptr)
       : draws_(of),
         spoil_(spoil),
@@ -119,7 +119,7 @@ class random_run {
   static std::size_t index(std::int64_t r) { return static_cast<std::size_t>(r); }
   rank draw_rank() { return static_cast<rank>(draws_.below(its_.size())); }
 
-  // --- memory: in place, a rank's input and output lie in one ------------------------------------------------
+  // --- memory: in place, a rank's input and output share memory ----------------------------------------------
 
   std::size_t input_begin(rank r) const { return index(std::max<std::int64_t>(0, in_place_.offset_at(r))); }
   std::size_t output_begin(rank r) const { return index(std::max<std::int64_t>(0, -in_place_.offset_at(r))); }
@@ -144,7 +144,7 @@ class random_run {
     return wanted;
   }
 
-  // --- ordinary: all ranks start, all results are as promised ------------------------------------------------
+  // --- ordinary: all ranks start, and all results fulfil the postcondition -----------------------------------
 
   bool ordinary_round() {
     for (auto& input : inputs_)
@@ -193,7 +193,7 @@ class random_run {
     std::ranges::fill(output, 0);
     if (const auto what = its_[index(r)]->results->collect(bytes_of(output))) {
       pending_[index(r)] -= what->mine;
-      for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // of each block
+      for (std::size_t i = 0; i < output.size(); i += data_.count) sums_[index(r)] += output[i];  // one per block
     }
   }
 
@@ -225,17 +225,17 @@ class random_run {
   shape data_{};
   activation starts_{};
   aliasing in_place_{};
-  std::vector<std::vector<value>> inputs_, outputs_;       ///< by rank: of the collective, whatever memory they lie in
-  std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: what both of them lie in, if it is shared
+  std::vector<std::vector<value>> inputs_, outputs_;       ///< by rank: values of the collective's input and output
+  std::vector<std::optional<std::vector<value>>> shared_;  ///< by rank: memory that input and output share, if any
   postcondition promise_;
   lockstep_world world_;
   std::vector<instance*> its_;
   std::vector<std::uint64_t> pending_;  ///< by rank: offers not yet delivered
-  std::vector<value> sums_;             ///< by rank: all that was delivered
+  std::vector<value> sums_;             ///< by rank: sum of all deliveries
   value offered_ = 0;
 };
 
-/// What has been run, so that a test can say that it was enough.
+/// The completed runs, so that a test can check that they were enough.
 struct coverage {
   rank largest = 0;
   std::map<const algorithm*, std::uint64_t> rounds;
@@ -286,7 +286,7 @@ TEST(random_engine, a_seed_that_is_no_number_is_an_error) {
 
 // --- planted bugs ----------------------------------------------------------------------------------------------------
 
-/// The last sum becomes a maximum.
+/// Returns the schedule with a maximum in place of its last sum.
 schedule_ptr with_a_maximum(const schedule_ptr& good) {
   for (op_id id = static_cast<op_id>(good->ops().size()); id-- > 0;)
     if (good->ops()[id].what == kernel::sum && good->ops()[id].kind == op_kind::compute)

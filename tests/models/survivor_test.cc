@@ -1,5 +1,5 @@
-// The roll and the commits of a carry, with a death before each access of one rank: survivor_worlds.cc. All survivors
-// are in one world, and each commit stands on all of them or on none.
+// Tests the worlds of survivor_worlds.cc: the roll and the commits of a carry, with a death before each access of one
+// rank. All survivors must be in one world, and each commit must stand on all survivors or on no survivor.
 #include <gtest/gtest.h>
 
 #include "tests/models/worlds.h"

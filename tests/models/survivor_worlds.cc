@@ -1,6 +1,6 @@
-// Ranks that leave a dead rank behind: the call of the roll and the two commits of a carry, with the boards of
-// libsched/transport/shm/shm_board{,_roll}.cc. One rank may die before each of its accesses, and the others may notice
-// the death at any time after that.
+// Worlds in which ranks leave a dead rank behind: the roll call and the two commits of a carry, with the boards of
+// libsched/transport/shm/shm_board{,_roll}.cc. One rank may die before each of its accesses, and the other ranks may
+// notice the death at any time afterwards.
 #include "tests/models/explored_std.h"
 
 #include "libsched/transport/shm/shm_board.cc"
@@ -32,7 +32,7 @@ struct recovery {
     std::byte behind[(k_ranks + 7) / 8 * 8 + k_ranks * 8];
   };
 
-  /// One call of the roll.
+  /// Calls the roll once.
   void call_roll(rank self) {
     shm_board& fresh = *new shm_board(segment, owed, self, fresh_words[self].words, [](shm_board&) {});
     (void)fresh.regroup(*homes[self]);
@@ -46,15 +46,15 @@ struct recovery {
     has_ended[self] = true;
   }
 
-  /// The commits of a world of all ranks: a hand-over of the last round, and then the new schedule. A rank on which
-  /// one of them fails closes the world.
+  /// Runs the commits of a world of all ranks: a hand-over of the last round, and then the new schedule. A rank on
+  /// which a commit fails closes the world.
   template <int Commits>
   void carry(rank self) {
     std::array<std::byte, k_ranks * board::record_bytes> all{};
     bool stands = true;
     for (int number = 0; number < Commits && stands; ++number) {
       stands = commit(*homes[self], self, all);
-      agree(outcomes[number], stands ? 2 : 1, "a commit stands on one rank and not on another");
+      agree(outcomes[number], stands ? 2 : 1, "a commit succeeds on one rank and fails on another");
       for (std::size_t m = 0; m < k_ranks && stands; ++m)
         progress[self] = std::max(progress[self], static_cast<std::uint64_t>(all[m * board::record_bytes]));
     }
@@ -62,7 +62,7 @@ struct recovery {
     has_ended[self] = true;
   }
 
-  /// As commit_queue does.
+  /// Runs a commit in the same way as commit_queue. Returns whether the commit stands.
   bool commit(shm_board& in, rank self, std::span<std::byte> all) {
     if (find_lost(in) != k_no_rank) return false;
     const std::array record{std::byte(progress[self])};
@@ -102,7 +102,7 @@ struct recovery {
   memory_of_board fresh_words[k_ranks]{};
   shm_board* homes[k_ranks]{};
   std::uint64_t progress[k_ranks]{};       ///< rounds that have ended
-  std::uint64_t world = 0, outcomes[2]{};  ///< 0: unknown; of a commit 1: it failed, 2: it stands
+  std::uint64_t world = 0, outcomes[2]{};  ///< 0: unknown; commits: 1 failed, 2 stands
   bool has_ended[k_ranks]{};
   bool is_dead = false;
 };

@@ -19,10 +19,10 @@ constexpr std::size_t k_least_room = 2 * 1024;
 constexpr std::size_t k_buffered_stores = 4;
 constexpr std::uint64_t k_naps_in_vain = 2;
 
-threads* g_here = nullptr;  ///< while one of its threads runs
+threads* g_here = nullptr;  ///< set while one of its threads runs
 
-// What a move is: bits 0-7 the thread, bit 8 whether its oldest store reaches memory, bit 9 whether its deadline
-// passes, bit 10 whether its nap is over, bits 16-31 which sleeper it wakes.
+// The bits of a move: 0-7 the thread, 8 its oldest store reaches memory, 9 its deadline passes, 10 its nap ends, 16-31
+// the number of the sleeper that it wakes.
 constexpr system::move k_drain = 1u << 8;
 constexpr system::move k_expires = 1u << 9;
 constexpr system::move k_nap_ends = 1u << 10;
@@ -31,17 +31,17 @@ constexpr std::size_t choice_of(system::move what) { return what >> 16; }
 
 }  // namespace
 
-/// What of a thread is saved besides its stack.
+/// The saved state of a thread, except its stack.
 struct threads::control {
   access next = access::alone;
   word* where = nullptr;
   word value = 0;
-  std::byte* low = nullptr;  ///< end of the stack that is in use
+  std::byte* low = nullptr;  ///< low end of the used part of the stack
   std::uint64_t stores = 0;
   std::array<buffered, k_buffered_stores> store{};
   std::uint64_t expired = 0;
-  std::uint64_t naps = 0;        ///< whether its sleep is a nap
-  std::uint64_t early_naps = 0;  ///< if they are limited
+  std::uint64_t naps = 0;        ///< 1: its sleep is a nap
+  std::uint64_t early_naps = 0;  ///< counted only if early naps are limited
   std::uint64_t naps_in_vain = 0;
   __jmp_buf registers;
 };
@@ -51,7 +51,7 @@ struct threads::thread {
   std::function<void()> body;
   patience waits = patience::endless;
   control now{};
-  std::span<std::byte> memory{};  ///< in the arena
+  std::span<std::byte> memory{};  ///< part of the arena
   std::jmp_buf context;
   alignas(64) std::byte stack[k_stack_bytes];
 
@@ -84,7 +84,7 @@ void threads::give_memory(std::size_t bytes) {
 
 // --- switching -----------------------------------------------------------------------------------------------------
 
-// A pointer travels through makecontext in two halves.
+// Runs a thread. makecontext passes the pointer to the thread in two halves.
 void threads::enter(unsigned high, unsigned low) {
   auto* const it = reinterpret_cast<thread*>(std::uintptr_t{high} << 32 | low);
   threads* const here = g_here;
@@ -110,7 +110,7 @@ void threads::start(thread& it) {
   running_ = nullptr;
 }
 
-// The part of the stack that is not in use is cleared: what frames are built on is then always the same.
+// Clears the unused part of the stack first, so that new frames always begin with the same bytes.
 void threads::resume(thread& it) {
   std::memset(it.stack, 0, static_cast<std::size_t>(it.now.low - it.stack));
   std::memcpy(it.context[0].__jmpbuf, it.now.registers, sizeof it.now.registers);
@@ -123,7 +123,7 @@ void threads::resume(thread& it) {
   running_ = nullptr;
 }
 
-// Stops the running thread in front of its next access; returns when that access is to be made.
+// Stops the running thread before its next access. Returns when the access is to be made.
 [[gnu::noinline]] void threads::pause(access next, word* where, word value) {
   thread& it = *running_;
   std::byte* stack_pointer;
@@ -174,7 +174,7 @@ void threads::restore(std::span<const std::byte> state) {
 
 // --- moves -----------------------------------------------------------------------------------------------------------
 
-// What a thread does between here and its next access is its own affair: nothing else needs to be tried first.
+// The work of a thread up to its next access does not affect other threads, so no other move needs to be tried first.
 void threads::moves(std::vector<move>& out) const {
   for (std::size_t i = 0; i < threads_.size(); ++i)
     if (threads_[i]->now.next == access::alone) return out.push_back(static_cast<move>(i));
@@ -229,17 +229,17 @@ void threads::make(move what) {
   if ((what & k_expires) != 0) now.expired = 1;
   if ((what & k_nap_ends) != 0 && !is_still() && early_naps_) ++now.early_naps;
   if ((what & k_nap_ends) != 0 && is_still() && ++now.naps_in_vain > k_naps_in_vain)
-    return complain(it.name + " naps again and again, and nothing comes of it");
+    return complain(it.name + " naps repeatedly without progress");
   if (now.next == access::wake) wake(it, choice_of(what));
   if (now.next == access::wait && static_cast<std::uint32_t>(*now.where) == static_cast<std::uint32_t>(now.value)) {
     now.next = access::asleep;
-    if (now.naps != 0 && !may_nap_) complain(it.name + " naps, although somebody rings");
+    if (now.naps != 0 && !may_nap_) complain(it.name + " naps although its bell rings");
     return;
   }
   resume(it);
 }
 
-// Sleepers that are woken go on by themselves, at their next move.
+// Woken sleepers continue at their own next move.
 void threads::wake(const thread& by, std::size_t choice) {
   std::size_t number = 0;
   for (const auto& other : threads_) {
@@ -248,7 +248,7 @@ void threads::wake(const thread& by, std::size_t choice) {
   }
 }
 
-// Whether nothing can happen but that naps are over.
+// Returns whether the only possible moves are ends of naps.
 bool threads::is_still() const {
   for (const auto& it : threads_) {
     const bool sleeps = it->now.next == access::asleep && it->waits == patience::endless;
@@ -257,7 +257,7 @@ bool threads::is_still() const {
   return true;
 }
 
-// Whether it naps in vain and may do so.
+// Returns whether the thread has napped in vain and may stay in its nap.
 bool threads::is_at_rest(const thread& it) const {
   return has_long_naps_ && it.now.naps_in_vain == k_naps_in_vain && is_still() && judge_ && judge_(true).empty();
 }
@@ -329,7 +329,7 @@ std::string threads::describe(move what) const {
            " reaches memory";
   switch (now.next) {
     case access::alone:
-    case access::point: return it.name + ": goes on";
+    case access::point: return it.name + ": continues";
     case access::load: {
       word value = *now.where;
       for (std::size_t i = 0; i < now.stores; ++i)
@@ -348,7 +348,7 @@ std::string threads::describe(move what) const {
   return it.name;
 }
 
-// --- what the code under exploration calls ---------------------------------------------------------------------------
+// --- called by the explored code -------------------------------------------------------------------------------------
 
 word load(const word* where) {
   if (g_here == nullptr) return *where;

@@ -1,21 +1,22 @@
-// Threads as a system: real compiled code, stopped before each access to an atomic, in every order there is.
+// Threads as a system: real compiled code, stopped before each access to an atomic, in every possible order.
 //
-// Each thread is a coroutine on a small stack of its own. Its state is what it has on that stack and in its registers;
-// together with the arena, where everything the threads share is allocated, and the store buffers, that is the whole
-// state: bytes that can be put back. What dead bytes contain may split one state into two, never merge two into one.
+// Each thread is a coroutine with its own small stack. The whole state consists of the stacks, the registers, the store
+// buffers, and the arena, in which all shared objects are allocated. The state is bytes, which can be saved and
+// restored. Dead bytes may split one state into two, but they never merge two states into one.
 //
-// Memory is x86-TSO (Owens, Sarkar, Sewell 2009): a plain store goes into the thread's FIFO buffer and reaches memory
-// at some later moment; a load sees the own buffer first; a locked instruction, and the entry into the kernel, wait
-// for the buffer to be empty. A sequentially consistent store is a locked instruction there, any weaker store a plain
-// one, and every load a plain one. Plain variables are not delayed: they belong to one thread at a time, which the
-// thread sanitizer checks on the real program.
+// The memory model is x86-TSO (Owens, Sarkar, Sewell 2009). A plain store goes into the thread's FIFO store buffer and
+// reaches memory later. A load reads the thread's own buffer first. A locked instruction, and the entry into the
+// kernel, wait until the buffer is empty. A sequentially consistent store is a locked instruction, any weaker store is
+// a plain store, and every load is a plain load. Variables that are not atomic are not delayed. They belong to one
+// thread at a time, which the thread sanitizer checks on the real program.
 //
-// Sleep is FUTEX_WAIT, and time stands still: a timeout does not pass, unless the thread is `impatient`: then its
-// deadline may pass whenever it looks at the clock or sleeps. A timeout of at most a millisecond is a nap, which may
-// be over at any moment. One that is over while nothing else can happen is in vain; a third of one thread is a fault:
-// what has not come of two never will. A waker chooses among the sleepers in every possible way.
+// A sleep is FUTEX_WAIT, and time stands still. A timeout expires only if the thread is `impatient`. Then its deadline
+// may pass whenever the thread reads the clock or sleeps. A sleep with a timeout of at most a millisecond is a nap,
+// which may end at any moment. A nap that ends while no other move is possible is in vain. A third such nap of one
+// thread is a fault, because two naps have changed nothing and further naps never will. A waker may choose any of the
+// sleepers.
 //
-// For x86-64 and glibc: switching looks into a jmp_buf.
+// Requires x86-64 and glibc, because a switch between threads reads a jmp_buf.
 #pragma once
 
 #include <csetjmp>
@@ -42,35 +43,35 @@ class threads final : public system {
   threads(const threads&) = delete;
   threads& operator=(const threads&) = delete;
 
-  /// Runs in the arena: what it allocates is part of the state.
+  /// Runs `job` in the arena, so that its allocations are part of the state.
   void set_up(const std::function<void()>& job);
 
   void add(std::string name, std::function<void()> body, patience waits = patience::endless);
 
-  /// The thread that was added last may allocate so many bytes.
+  /// Lets the thread that was added last allocate up to `bytes` bytes.
   void give_memory(std::size_t bytes);
 
-  /// Of each thread, so many naps are over before nothing else can happen. For worlds where each nap rings somebody:
-  /// there, an endless number of them would be an endless number of states.
+  /// Limits the naps of each thread that end while other moves are possible. This is for worlds in which each nap rings
+  /// a thread, because unlimited naps would have unlimited states there.
   void limit_early_naps(std::uint64_t most) { early_naps_ = most; }
 
-  /// Where somebody rings for whatever happens: a nap is a fault, because it would hide that a ring is missing.
+  /// Makes every nap a fault. This is for worlds in which every event rings, because a nap would hide a missing ring.
   void forbid_naps() { may_nap_ = false; }
 
-  /// Sleeps of up to 50 ms are naps, too, which a thread may take for ever when all is as it should be.
+  /// Counts sleeps of up to 50 ms as naps. A thread may nap for ever if the final check has no fault.
   void count_long_naps() { has_long_naps_ = true; }
   long longest_nap_ns() const { return has_long_naps_ ? 50'000'000 : 1'000'000; }
 
-  /// For the steps of a path.
+  /// Sets the name of a variable in the steps of a path.
   void name(const void* variable, std::string what) { names_[variable] = std::move(what); }
 
-  /// Sabotage: sequentially consistent stores to this variable become plain ones.
+  /// Sabotage: turns sequentially consistent stores to this variable into plain stores.
   void weaken(const void* variable) { weakened_.insert(variable); }
 
-  /// Asked in every state; `is_last`: nothing moves any more.
+  /// Sets the check of every state. `is_last`: no move is left.
   void expect(std::function<std::string(bool is_last)> judge) { judge_ = std::move(judge); }
 
-  /// For judges: who has not come to his end, as text.
+  /// Returns the threads that are not finished as text, for checks.
   std::string unfinished() const;
   bool is_finished(std::string_view name) const;
 
@@ -120,28 +121,28 @@ class threads final : public system {
   std::jmp_buf back_;
 };
 
-// --- what the code under exploration calls; outside of a thread these act at once ----------------------------------
+// --- called by the explored code; outside of a thread these act at once --------------------------------------------
 
 word load(const word* where);
 void store(word* where, word value);
 void store_in_order(word* where, word value);
 
-/// The variable, for one read-modify-write.
+/// Returns the variable for one read-modify-write.
 word& locked(word* where);
 
-/// Another thread may run here.
+/// Marks a point at which another thread may run.
 void point();
 
-/// That thread stops where it is, for ever. Its stores reach memory.
+/// Stops a thread for ever. Its buffered stores reach memory.
 void end_thread(std::string_view name);
 
-/// Something is wrong: the path ends here.
+/// Reports a fault unless `holds`. The path ends with a fault.
 void require(bool holds, const char* what);
 
 /// The futex system call: FUTEX_WAIT and FUTEX_WAKE.
 long futex(long number, word* where, int operation, long value, const void* timeout, const void*, int);
 
-/// Whether the calling thread's deadline has passed.
+/// Returns whether the calling thread's deadline has passed.
 bool is_expired();
 
 }  // namespace models

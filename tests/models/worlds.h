@@ -1,4 +1,4 @@
-// What the explorer's copy of the library offers to the tests: scenarios, explored, with a planted bug or without.
+// The scenarios of the explorer's copy of the library. Tests explore them with or without a planted bug.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,11 @@
 
 namespace models {
 
-/// How a scenario is run.
+/// The conditions in which a scenario is explored.
 struct circumstances {
-  std::string_view bug;  ///< planted by CMakeLists.txt; empty: the code as it ships
+  std::string_view bug;  ///< name in CMakeLists.txt; empty: the unchanged code
   memory model = memory::tso;
-  std::string_view weakened;  ///< this variable's sequentially consistent stores become plain ones
+  std::string_view weakened;  ///< variable whose sequentially consistent stores become plain stores
   limits most{};
 };
 
@@ -20,12 +20,12 @@ struct world {
   report (*run)(const circumstances& around);
 };
 
-/// Declares a world, at namespace scope.
+/// Registers a world, as an object at namespace scope.
 struct known_world {
   explicit known_world(const world& it);
 };
 
-/// A report of a world that does not exist is a fault that says so.
+/// Explores a scenario. An unknown scenario is reported as a fault.
 report run(std::string_view scenario, const circumstances& around = {});
 
 }  // namespace models

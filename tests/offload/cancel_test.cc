@@ -1,6 +1,6 @@
-// Schedules that are given up (docs/reference/cancel.md). Ranks are threads, so that the address sanitizer sees every
-// byte that is touched after it was given back; or processes, which see in what they use the memory for next that it is
-// touched.
+// Tests of schedules that are given up (docs/reference/cancel.md). Ranks are threads, so that the address sanitizer
+// detects accesses to memory that was freed. In other tests ranks are processes, which reuse the memory and check that
+// no other rank accesses it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using namespace std::chrono_literals;
 using lsched::testing::trial_end;
 
-/// What became of trials, by trial and rank. Processes share it.
+/// The ends of trials, by trial and rank, in memory that processes share.
 constexpr std::uint64_t k_most_trials = 2000;
 struct all_ends {
   std::atomic<trial_end> of[k_most_trials][8];
@@ -45,7 +45,7 @@ void try_worlds(std::uint64_t trials, const way_to_run& run) {
       for (std::int32_t r = 0; r < ranks; ++r) ++ends[static_cast<std::size_t>(all->of[i][r].load())];
   }
   for (const trial_end one : {trial_end::finished, trial_end::timed_out, trial_end::was_told}) {
-    EXPECT_GT(ends[static_cast<std::size_t>(one)], trials / 4) << "trials do not come out in all ways";
+    EXPECT_GT(ends[static_cast<std::size_t>(one)], trials / 4) << "the trials do not have all outcomes";
     ::testing::Test::RecordProperty("end " + std::to_string(static_cast<int>(one)),
                                     std::to_string(ends[static_cast<std::size_t>(one)]));
   }
@@ -77,17 +77,17 @@ TEST(cancel, names_who_has_cancelled_and_keeps_what_was_finished) {
     barrier.run(20s);
     if (mine.rank() == 1) sum.cancel();
     barrier.run(20s);
-    first.wait(20s);                                    // stays finished
+    first.wait(20s);  // the round stays finished
     EXPECT_EQ(output, std::vector<double>(5000, 6.0));
     try {
       sum.run(20s);
-      ADD_FAILURE() << "a schedule runs that was cancelled";
+      ADD_FAILURE() << "a cancelled schedule runs";
     } catch (const lsched::error& why) {
       EXPECT_EQ(why.status(), LSCHED_ERR_CANCELLED);
       EXPECT_EQ(why.diagnostic().rank, 1);
       EXPECT_NE(std::string(why.what()).find("rank 1 has cancelled"), std::string::npos) << why.what();
     }
-    sum.cancel();  // once more does nothing
+    sum.cancel();  // a second cancel does nothing
     sum.close();
     barrier.run(20s);
     barrier.close();
@@ -122,13 +122,13 @@ TEST(cancel, gives_pending_offers_back) {
     barrier.run(20s);
     if (mine.rank() == 0) sum.cancel();
     barrier.run(20s);
-    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // the first was in a round that was under way
+    EXPECT_EQ(sum.withdraw(), mine.rank() == 2 ? 0u : 1u);  // the first offer was in a round in flight
     sum.close(1s);
     barrier.close();
   });
 }
 
-// Not the neighbour, who waits as well, but the rank that everybody waits for in the end.
+// The error names the rank that all others wait for in the end, not the neighbour, which waits as well.
 TEST(diagnosis, names_who_has_not_entered_the_round) {
   lsched::testing::as_ranks(5, [](lsched::world& mine) {
     std::vector<double> data(10);
@@ -145,17 +145,17 @@ TEST(diagnosis, names_who_has_not_entered_the_round) {
         EXPECT_NE(std::string(why.what()).find("not entered by rank 3"), std::string::npos) << why.what();
         EXPECT_NE(mine.diagnose().find("not entered by rank 3"), std::string::npos) << mine.diagnose();
       }
-      std::this_thread::sleep_for(100ms);  // until all have said so
+      std::this_thread::sleep_for(100ms);  // until all ranks have timed out
       ring.cancel();
     }
     barrier.run(20s);
-    EXPECT_NE(mine.diagnose().find("a rank has given the schedule up"), std::string::npos) << mine.diagnose();
+    EXPECT_NE(mine.diagnose().find("a rank has cancelled the schedule"), std::string::npos) << mine.diagnose();
     ring.close();
     barrier.close();
   });
 }
 
-// Rank 0 runs the two in the other order: it and nobody else is in the way.
+// Rank 1 runs the two schedules in the other order, so that only rank 1 blocks the other ranks.
 TEST(diagnosis, follows_the_chain_through_other_schedules) {
   lsched::testing::as_ranks(3, [](lsched::world& mine) {
     std::vector<double> data(10);
@@ -184,7 +184,7 @@ TEST(diagnosis, follows_the_chain_through_other_schedules) {
   });
 }
 
-/// Arithmetic that stays in the middle of its operands until it is told to go on.
+/// A user op that blocks before it reads its operands, until the test lets it go on.
 struct slow_reader {
   std::atomic<bool> reads{false}, goes_on{false};
 
@@ -217,7 +217,7 @@ TEST(cancel, waits_for_a_reader_and_names_it) {
       EXPECT_THROW(started.wait(1ms), lsched::error);
       try {
         reduce.cancel();
-        ADD_FAILURE() << "nobody is said to read";
+        ADD_FAILURE() << "no reader was reported";
       } catch (const lsched::error& why) {
         EXPECT_EQ(why.status(), LSCHED_ERR_BUSY);
         EXPECT_EQ(why.diagnostic().rank, 1);
@@ -227,7 +227,7 @@ TEST(cancel, waits_for_a_reader_and_names_it) {
       slow.goes_on = true;
       reduce.cancel();
     } else {
-      reduce.run(20s);  // it has read all that it needs
+      reduce.run(20s);  // rank 1 has read all its operands
       barrier.run(20s);
       EXPECT_THROW(reduce.run(20s), lsched::error);
     }

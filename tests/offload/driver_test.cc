@@ -1,5 +1,5 @@
-// The driver with real threads over shared memory: ranks are threads, each with or without an auxiliary one. Every
-// wait has a deadline; a missed one reports what the rank waits for.
+// Tests of the driver with real threads over shared memory. Ranks are threads, each with or without an auxiliary
+// thread. Every wait has a deadline. A missed deadline reports the ops that the rank waits for.
 #include "offload/driver.h"
 
 #include <gtest/gtest.h>
@@ -34,12 +34,12 @@ using namespace std::chrono_literals;
 using clock = driver::clock;
 using integers = std::vector<std::int64_t>;
 
-constexpr auto k_limit = 30s;  // for what must happen
+constexpr auto k_limit = 30s;  // for waits that must succeed
 
 const std::byte* bytes_of(const integers& from) { return reinterpret_cast<const std::byte*>(from.data()); }
 std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// One rank: everything the C interface's runtime is made of.
+/// One rank, with all parts of the C interface's runtime.
 class node {
  public:
   node(const std::shared_ptr<shm_segment>& segment, rank self, idle_policy policy, bool has_auxiliary)
@@ -73,7 +73,7 @@ class node {
     return commit({"partial", partial_allreduce(place(), {count, dtype::i64, kernel::sum, false}, starts), {}, {lag}});
   }
 
-  /// Waits for what must happen.
+  /// Waits for a round. Adds a test failure if the wait does not succeed.
   bool wait(instance& it, round_no round) { return judge(it, driver_.wait(it, round, clock::now() + k_limit)); }
   bool run(instance& it) {
     round_no round = 0;
@@ -119,7 +119,7 @@ class node {
   std::optional<progress_thread> auxiliary_;
 };
 
-/// Delays of nobody knows how long: a few spins or a few yields.
+/// Random delays of a few spins or a few yields.
 class jitter {
  public:
   jitter(std::uint64_t seed, rank self) : state_(mix(seed) ^ static_cast<std::uint64_t>(self)) {}
@@ -142,7 +142,7 @@ struct setting {
   unsigned cores = 2;
 };
 
-/// Runs `body` as every rank of a world, a thread each.
+/// Runs `body` for every rank of a world, each in a thread of its own.
 template <class Body>
 void with_world(const setting& how, Body&& body) {
   auto segment = shm_segment::create(how.ranks, 64 << 20);
@@ -213,7 +213,7 @@ TEST(driver, allreduce_rounds_are_exact_whoever_drives) {
 
 // --- partial rounds ------------------------------------------------------------------------------------------
 
-// Everybody offers ones; in the end each rank has collected all of them.
+// Every rank offers ones. At the end each rank has collected all of them.
 void run_partials(node& me, activation starts, int rounds, std::size_t count, std::uint64_t seed) {
   instance* it = me.commit_partial(count, starts, lag_policy::accumulate);
   if (it == nullptr) return;
@@ -234,7 +234,7 @@ void run_partials(node& me, activation starts, int rounds, std::size_t count, st
     it->offers->offer(bytes_of(ones));
     me.call(*it, static_cast<round_no>(round));
     delays.delay();
-    if (delays.below(4) == 0) continue;  // somebody who does not wait
+    if (delays.below(4) == 0) continue;  // some rounds are not waited for
     if (!me.wait(*it, static_cast<round_no>(round))) return;
     collect();
   }
@@ -270,7 +270,7 @@ TEST(driver_soak, rounds_of_all_kinds_for_a_long_time) {
     }
 }
 
-// Offers of ranks that compute all the time are served by the auxiliary threads alone.
+// Only the auxiliary threads serve the offers of ranks that compute all the time.
 TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   for (const rank ranks : {2, 3, 5}) {
     std::atomic<bool> is_over{false};
@@ -284,7 +284,7 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
         }
         is_over.store(true);
       } else {
-        // No call into the library. The deadline only ends a test that has failed already.
+        // Makes no call into the library. The deadline only ends a test that has failed already.
         for (const auto deadline = clock::now() + k_limit; !is_over.load() && clock::now() < deadline;)
           std::this_thread::yield();
         EXPECT_GE(it->finished.load() + 1, 50u);
@@ -295,7 +295,8 @@ TEST(driver, an_auxiliary_thread_serves_ranks_that_never_wait) {
   }
 }
 
-// Callers that compute have all the cores, so the auxiliary threads leave rounds to them; but no one comes back.
+// Callers compute on all cores, so that the auxiliary threads first leave the rounds to the callers. No caller returns
+// to the library, so that the auxiliary threads must finish the rounds.
 TEST(driver, an_auxiliary_thread_finishes_rounds_of_callers_that_compute_on_every_core) {
   for (const rank ranks : {2, 5}) {
     with_world({ranks, true}, [&](node& me) {
@@ -309,7 +310,7 @@ TEST(driver, an_auxiliary_thread_finishes_rounds_of_callers_that_compute_on_ever
         }
         if (!me.wait(*it, round)) return;
         EXPECT_EQ(output[3], ranks * (ranks - 1) / 2);
-        EXPECT_LT(clock::now(), deadline) << "nobody finished round " << round << " but the wait";
+        EXPECT_LT(clock::now(), deadline) << "no thread finished round " << round << " except the wait";
       }
       me.remove(*it);
     });
@@ -372,7 +373,7 @@ TEST(driver, one_thread_starts_and_any_number_wait) {
       instance* it = me.commit_allreduce(input, output);
       if (it == nullptr) return;
       for (round_no round = 1; round <= 40; ++round) {
-        std::vector<std::jthread> waiters;  // some come before the round is asked for
+        std::vector<std::jthread> waiters;  // some wait before the round is started
         for (int t = 0; t < 2; ++t) waiters.emplace_back([&] { me.wait(*it, round); });
         EXPECT_EQ(me.by().start(*it, nullptr), status::ok);
         waiters.emplace_back([&] { me.wait(*it, round); });
@@ -385,7 +386,7 @@ TEST(driver, one_thread_starts_and_any_number_wait) {
 
 // --- state and time ------------------------------------------------------------------------------------------
 
-/// Rank 0 alone, with a rank 1 that has committed and is asked to do things step by step.
+/// Ranks 0 and 1, which have committed an allreduce. The test drives them step by step.
 struct pair_of_nodes {
   explicit pair_of_nodes(bool has_auxiliary = false, idle_mode mode = idle_mode::automatic) {
     auto segment = shm_segment::create(2, 64 << 20);
@@ -433,7 +434,7 @@ TEST(driver, a_deadline_holds_while_other_schedules_are_busy) {
       EXPECT_EQ(me.by().wait(*idle, 1, clock::now() + 50ms), status::timeout);
       has_timed_out.store(true);
     });
-    // Both ranks run the same number of rounds; the waiter's deadline passes somewhere among them.
+    // Both ranks run the same number of rounds, and the waiter's deadline passes during these rounds.
     for (int round = 0; round < (testing::sampled() ? 200 : 3000); ++round)
       if (!me.run(*busy)) return;
     waiter.join();
@@ -463,8 +464,9 @@ TEST(driver, a_job_that_throws_gives_the_engine_back) {
 
 // --- wake-ups ------------------------------------------------------------------------------------------------
 
-/// A lost wake-up does not hang: a sleeper looks up every 200 ms, whether its peers are alive. So it shows as a
-/// round that takes about that long, where a round takes microseconds. A few are forgiven to a busy machine.
+/// A counter of rounds that a lost wake-up has delayed. A lost wake-up does not hang, because a sleeper checks every
+/// 200 ms that its peers are alive. The round then takes about 200 ms instead of microseconds. A few slow rounds are
+/// tolerated, because the machine may be busy.
 class stalls {
  public:
   template <class Round>
@@ -522,7 +524,7 @@ TEST(driver_wakeups, reach_the_thread_whose_round_another_thread_has_finished) {
   }
 }
 
-// Nobody waits inside the library, so only inline steps and the auxiliary threads make progress.
+// No thread waits inside the library, so that only inline steps and the auxiliary threads make progress.
 TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_none_waits) {
   stalls slow;
   constexpr std::size_t threads = 2;
@@ -544,7 +546,7 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
               std::this_thread::yield();
           });
           if (its[t]->finished.load() < round) {
-            ADD_FAILURE() << "nobody finished round " << round;
+            ADD_FAILURE() << "no thread finished round " << round;
             return;
           }
         }
@@ -556,8 +558,8 @@ TEST(driver_wakeups, reach_the_auxiliary_thread_when_several_threads_start_and_n
 
 // --- wake-ups, at the worst moment ---------------------------------------------------------------------------
 
-/// Two ranks of which only this one exists: the other is a register that the test raises, wherever the driver asks
-/// the endpoint something. So an event falls into exactly the gap that a race would have to hit.
+/// The endpoint of rank 0. Rank 1 is a register that the test raises. Hooks run when the driver queries the endpoint,
+/// so that an event falls exactly into the gap that a race would have to hit.
 class scripted_endpoint final : public endpoint {
  public:
   world place() const override { return {0, 2}; }
@@ -613,13 +615,13 @@ class scripted_endpoint final : public endpoint {
   doorbell& bell() override { return bell_; }
   void close() override {}
 
-  /// What the other rank does to signal a round. Any thread.
+  /// Signals a round as the other rank would. Any thread.
   void raise(std::size_t link, round_no round) {
     registers_[link]->exchange(round);
     ring_if_needed(bell_);
   }
 
-  // Happen once.
+  // Hooks, each of which runs once.
   mutable std::function<void()> when_asked_for_listening, when_asked_for_time, at_poll_20;
   std::uint64_t polls = 0;
 
@@ -636,7 +638,8 @@ class scripted_endpoint final : public endpoint {
   doorbell bell_{};
 };
 
-/// A driver over it, which by default sleeps as soon as it may, with two schedules that wait for one signal each.
+/// A driver over a scripted_endpoint, with two schedules that wait for one signal each. By default the driver sleeps as
+/// soon as it may.
 struct scripted_rank {
   explicit scripted_rank(idle_policy policy = make_idle_policy(idle_mode::park, 1, 1)) : by(what, policy) {
     for (std::uint32_t tag = 0; tag < 2; ++tag) {
@@ -657,7 +660,7 @@ constexpr auto k_much_less_than_a_liveness_period = 100ms;
 
 TEST(driver_wakeups, see_a_message_that_comes_just_before_polling_is_given_up) {
   scripted_rank it;
-  it.net.when_asked_for_listening = [&] { it.net.raise(0, 1); };  // the bell is silent: somebody polls
+  it.net.when_asked_for_listening = [&] { it.net.raise(0, 1); };  // the bell does not ring, because a thread polls
   const auto before = clock::now();
   round_no round = 0;
   EXPECT_EQ(it.by.run(*it.its[0], &round, before + k_limit), status::ok);
@@ -669,14 +672,14 @@ TEST(driver_wakeups, see_a_post_that_comes_between_the_last_look_and_letting_go)
   it.net.raise(0, 1);
   it.net.raise(1, 1);
   it.net.when_asked_for_time = [&] {
-    std::jthread([&] { EXPECT_EQ(it.by.start(*it.its[1], nullptr), status::ok); });  // finds the engine taken
+    std::jthread([&] { EXPECT_EQ(it.by.start(*it.its[1], nullptr), status::ok); });  // the engine is taken
   };
   EXPECT_EQ(it.by.start(*it.its[0], nullptr), status::ok);
   EXPECT_EQ(it.its[0]->finished, 1u);
   EXPECT_EQ(it.its[1]->finished, 1u);
 }
 
-/// Until the kernel says that the thread sleeps.
+/// Waits until the kernel reports that the thread sleeps.
 void expect_asleep(const std::atomic<pid_t>& id) {
   for (const auto deadline = clock::now() + k_limit; clock::now() < deadline; std::this_thread::yield()) {
     std::ifstream file("/proc/self/task/" + std::to_string(id.load()) + "/stat");
@@ -684,20 +687,21 @@ void expect_asleep(const std::atomic<pid_t>& id) {
     if (id.load() == 0 || !std::getline(file, line)) continue;
     if (const auto name_end = line.rfind(") "); name_end != std::string::npos && line[name_end + 2] == 'S') return;
   }
-  ADD_FAILURE() << "it does not go to sleep";
+  ADD_FAILURE() << "the thread does not go to sleep";
 }
 
-/// The ring is spent while the one who leaves has looked for the last time and still holds the engine.
+/// The bell rings after the last look of the leaving thread, which still holds the engine.
 TEST(driver_wakeups, reach_the_auxiliary_thread_that_woke_before_the_engine_was_free) {
   scripted_rank it;
   std::atomic<pid_t> id{0};
   std::atomic<bool> stop{false};
   std::atomic<bool> is_set{false};
-  // Only whoever has the engine touches the hook, so it is there from the beginning, and waits.
+  // Only the thread that has the engine may access the hook. So the hook is there from the beginning, and does nothing
+  // until `is_set` is true.
   std::function<void()> hook = [&] {
     if (!is_set.exchange(false)) return void(it.net.when_asked_for_time = hook);
     it.net.raise(0, 1);
-    expect_asleep(id);  // again
+    expect_asleep(id);  // the auxiliary thread sleeps again
   };
   it.net.when_asked_for_time = hook;
   std::jthread auxiliary([&] {
@@ -722,7 +726,7 @@ TEST(driver_wakeups, reach_a_sleeper_whose_round_was_finished_by_another_one) {
     ids[0] = gettid();
     EXPECT_EQ(it.by.wait(*it.its[1], 1, clock::now() + k_limit), status::ok);
   });
-  expect_asleep(ids[0]);  // first, so the bell wakes it first
+  expect_asleep(ids[0]);  // sleeps first, so that the bell wakes it first
   clock::time_point before{};
   std::jthread shorter([&] {
     ids[1] = gettid();
@@ -745,7 +749,7 @@ std::chrono::microseconds processor_time() {
          std::chrono::microseconds(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-constexpr auto k_window = 500ms;             // here, doing nothing for a while is what is measured
+constexpr auto k_window = 500ms;             // the idle time that is measured
 constexpr auto k_allowance = k_window / 20;  // 5 % of one core, for the entire world
 
 TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sleeps) {
@@ -759,12 +763,12 @@ TEST(driver_idleness, a_world_that_serves_partial_schedules_and_is_not_called_sl
       std::this_thread::sleep_for(k_window);
       EXPECT_LT(processor_time() - before, k_allowance);
     }
-    me.leave(*it);  // the others wait for rank 0 here, in their sleep
+    me.leave(*it);  // the other ranks sleep here until rank 0 leaves
     me.remove(*it);
   });
 }
 
-/// Returns how often a wait polls that ends at its deadline.
+/// Returns the number of polls in a wait that ends at its deadline.
 std::uint64_t polls_of_a_wait(scripted_rank& it, std::chrono::milliseconds limit) {
   const std::uint64_t before = it.net.polls;
   EXPECT_EQ(it.by.wait(*it.its[0], 1, clock::now() + limit), status::timeout);
@@ -778,7 +782,7 @@ TEST(driver_idleness, a_thread_that_has_lost_its_core_sleeps_at_once_in_its_next
     for (const auto end = clock::now() + 50ms; clock::now() < end;) continue;
   };
   EXPECT_GT(polls_of_a_wait(it, 400ms), 20u);
-  EXPECT_LT(polls_of_a_wait(it, 20ms), 10u) << "the loss was less than a second ago";
+  EXPECT_LT(polls_of_a_wait(it, 20ms), 10u) << "the core was lost less than a second ago";
 }
 
 TEST(driver_idleness, threads_that_wait_for_a_late_rank_sleep_however_many_they_are) {

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Somebody who has yielded so often idles on.
+/// Returns whether a thread that has yielded `yields` times continues to idle.
 bool idles_on(const idle_policy& policy, std::chrono::nanoseconds idle_for, std::uint32_t yields) {
   return idle_once(policy, idle_for, yields);
 }
@@ -49,7 +49,7 @@ TEST(idle_policy, cores_are_taken_where_ranks_have_no_more_than_they_compute_on)
   EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 2, 2).are_cores_taken);
   EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 3, 2).are_cores_taken);
   for (const idle_mode mode : {idle_mode::spin, idle_mode::yield, idle_mode::park})
-    EXPECT_FALSE(make_idle_policy(mode, 3, 2).are_cores_taken) << "who says how to idle is obeyed";
+    EXPECT_FALSE(make_idle_policy(mode, 3, 2).are_cores_taken) << "an explicit idle mode must be kept";
 }
 
 TEST(idle_policy, counts_turns_where_ranks_share_cores_unless_somebody_computes) {
@@ -64,7 +64,7 @@ TEST(idle_policy, counts_turns_where_ranks_share_cores_unless_somebody_computes)
   EXPECT_EQ(yields, 1u);
   const idle_policy roomy = make_idle_policy(idle_mode::automatic, 2, 2);
   EXPECT_TRUE(idle_once(roomy, 0ns, yields));
-  EXPECT_EQ(yields, 1u) << "spinning is no yield";
+  EXPECT_EQ(yields, 1u) << "spinning does not yield";
 }
 
 // --- cores that other programs use -----------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ TEST(core_sharing, is_seen_by_a_look_that_comes_late_and_forgotten_after_a_while
   core_sharing watch;
   EXPECT_FALSE(watch.is_shared(k_start));
   watch.note_look(k_start, core_sharing::k_lost_core - 1ns);
-  EXPECT_FALSE(watch.is_shared(k_start)) << "an interrupt is no program";
+  EXPECT_FALSE(watch.is_shared(k_start)) << "an interrupt is not another program";
   for (const auto lost : {std::chrono::nanoseconds(1ms), std::chrono::nanoseconds(7ms)}) {
     watch.note_look(k_start, lost);
     EXPECT_TRUE(watch.is_shared(k_start));
@@ -83,14 +83,14 @@ TEST(core_sharing, is_seen_by_a_look_that_comes_late_and_forgotten_after_a_while
     EXPECT_FALSE(watch.is_shared(k_start + 20 * lost));
   }
   watch.note_look(k_start, 1h);
-  EXPECT_FALSE(watch.is_shared(k_start + core_sharing::k_longest_pause)) << "a laptop that was closed";
+  EXPECT_FALSE(watch.is_shared(k_start + core_sharing::k_longest_pause)) << "a suspended machine";
 }
 
 TEST(core_sharing, concerns_threads_alone_that_spin_by_default) {
   EXPECT_TRUE(make_idle_policy(idle_mode::automatic, 2, 2).gives_way);
   EXPECT_FALSE(make_idle_policy(idle_mode::automatic, 3, 2).gives_way);
   for (const idle_mode mode : {idle_mode::spin, idle_mode::yield, idle_mode::park})
-    EXPECT_FALSE(make_idle_policy(mode, 2, 2).gives_way) << "the caller has chosen";
+    EXPECT_FALSE(make_idle_policy(mode, 2, 2).gives_way) << "an explicit idle mode must be kept";
 }
 
 }  // namespace

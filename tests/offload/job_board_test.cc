@@ -1,5 +1,5 @@
-// Jobs in pieces, with real threads as workers: every element is computed once, every job is reported once, the bits
-// are those of one call. tests/models explores what is between the threads.
+// Tests of jobs in pieces, with real threads as workers. Every element is computed once, every job is reported once,
+// and the bits are those of a single call. The models of tests/models explore the interleavings of the threads.
 #include "offload/job_board.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ std::vector<std::byte> random_bytes(std::uint64_t bytes, std::uint64_t seed) {
   return made;
 }
 
-/// A job and its memory; the target is the first operand where it is in place.
+/// A job and its memory. In place, the target is the first operand.
 struct sample {
   sample(kernel what, dtype type, std::uint64_t count, bool in_place, std::uint64_t seed)
       : a(random_bytes(count * size_of(type), seed)),
@@ -60,7 +60,7 @@ struct sample {
   lane_job job;
 };
 
-/// Polls and helps until `jobs` jobs have been reported; their cookies.
+/// Polls and helps until `jobs` jobs have been reported. Returns their cookies.
 std::vector<std::uint64_t> finish(job_board& board, std::size_t jobs, bool helps) {
   std::vector<std::uint64_t> cookies;
   for (std::array<std::uint64_t, 3> out; cookies.size() < jobs;) {
@@ -100,7 +100,7 @@ TEST(job_board, takes_what_it_has_room_for_and_reports_each_once) {
     jobs.push_back(std::make_unique<sample>(kernel::sum, dtype::f32, 40'000 + i, false, 100 + i));
     if (board.submit(jobs.back()->job) != 0) taken.push_back(100 + i);
   }
-  ASSERT_EQ(taken.size(), 16u) << "with nobody there, nothing ends";
+  ASSERT_EQ(taken.size(), 16u) << "without workers no job ends";
   std::array<std::uint64_t, 4> none;
   EXPECT_EQ(board.poll(none), 0u);
   auto reported = finish(board, taken.size(), true);

@@ -1,5 +1,5 @@
-// Who has a lane, and the lane of oneTBB under the driver: ranks are threads over shared memory, and what runs on the
-// lane is compared with what runs inline.
+// Tests of the choice of a lane, and of the oneTBB lane under the driver. Ranks are threads over shared memory. Results
+// of the lane are compared with inline arithmetic.
 #include "offload/lane_choice.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(lane_choice, workers_are_cores_that_no_rank_needs) {
   EXPECT_EQ(automatic(1, 2), 1u);
   EXPECT_EQ(automatic(2, 2), 0u);
   EXPECT_EQ(automatic(32, 2), 0u);
-  EXPECT_EQ(automatic(3, 5), 0u) << "two free cores are none for each of three ranks";
+  EXPECT_EQ(automatic(3, 5), 0u) << "two free cores are less than one for each of three ranks";
   EXPECT_EQ(automatic(3, 6), 1u);
   EXPECT_EQ(automatic(2, 64), 31u);
   EXPECT_EQ(lane_workers(k_lane_tbb, 2, 2), 1u);
@@ -78,13 +78,13 @@ TEST(tbb_lane, workers_without_a_job_sleep) {
                              .cookie = 9}));
   beside.drain();
   EXPECT_EQ(c.back(), 3.0f);
-  std::this_thread::sleep_for(200ms);  // whatever oneTBB does before it sleeps
+  std::this_thread::sleep_for(200ms);  // time for oneTBB to go to sleep
   const double before = cpu_seconds();
   std::this_thread::sleep_for(400ms);
-  EXPECT_LT(cpu_seconds() - before, 0.2) << "somebody spins";
+  EXPECT_LT(cpu_seconds() - before, 0.2) << "a thread spins";
 }
 
-/// A rank with a lane of two workers, or none.
+/// A rank with a lane of two workers, or without a lane.
 class node {
  public:
   node(const std::shared_ptr<shm_segment>& segment, rank self, bool has_lane, bool has_auxiliary, idle_mode idle)
@@ -139,7 +139,7 @@ struct outcome {
   std::uint64_t jobs = 0;
 };
 
-/// Three rounds of an allreduce; the outputs of all ranks. What failed has been said.
+/// Runs three rounds of an allreduce. Returns the outputs of all ranks. Failures are added to the test.
 outcome run_world(rank ranks, const shape& data, bool has_lane, bool has_auxiliary, idle_mode idle) {
   outcome all;
   const std::uint64_t bytes = data.count * size_of(data.type);
@@ -195,7 +195,7 @@ TEST(tbb_lane, nothing_of_a_small_round_runs_on_it) {
     EXPECT_EQ(run_world(3, {count, dtype::f32, kernel::sum, false}, true, false, idle_mode::automatic).jobs, 0u);
 }
 
-// The verdict comes after the lane has ended: from then on the memory may go.
+// The failure is published after the lane's job has ended, so that the memory may then be freed.
 TEST(tbb_lane, an_abort_while_a_job_is_under_way) {
   std::uint64_t jobs = 0;
   for (int attempt = 0; attempt < 20; ++attempt) {
@@ -238,7 +238,7 @@ TEST(tbb_lane, an_abort_while_a_job_is_under_way) {
       EXPECT_EQ(me.remove(*it), status::ok);
     }
   }
-  EXPECT_GT(jobs, 0u) << "no attempt met a job";
+  EXPECT_GT(jobs, 0u) << "no attempt met a running job";
 }
 #endif
 

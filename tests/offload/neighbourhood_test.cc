@@ -21,7 +21,7 @@ TEST(neighbourhood, neighbours_play_nodes) {
   const auto segment = shm_segment::create(7, 64 << 20, 2);
   ASSERT_TRUE(segment);
   EXPECT_EQ(neighbourhood_of(**segment, 3).nodes, (std::vector<rank>{0, 0, 0, 1, 1, 1, 2}));
-  EXPECT_TRUE(neighbourhood_of(**segment, 7).nodes.empty()) << "one node is no play";
+  EXPECT_TRUE(neighbourhood_of(**segment, 7).nodes.empty()) << "a single node needs no emulation";
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ cpu_set_t allowed_here() {
   return allowed;
 }
 
-/// Binding is for a thread's life, so each test takes a thread of its own.
+/// Runs `body` in a thread of its own, because a binding lasts as long as the thread.
 template <class Body>
 void on_a_thread(Body&& body) {
   std::thread(body).join();
@@ -49,7 +49,7 @@ TEST(pinning, a_core_near_the_caller_is_allowed_and_another_one) {
     const cpu_set_t allowed = allowed_here();
     const auto here = static_cast<unsigned>(sched_getcpu());
     if (!bind_this_thread(here)) GTEST_SKIP() << "threads cannot be bound here";
-    EXPECT_FALSE(core_near_caller(1).has_value()) << "its only core is the caller's own";
+    EXPECT_FALSE(core_near_caller(1).has_value()) << "the only core is that of the caller";
     ASSERT_EQ(sched_setaffinity(0, sizeof allowed, &allowed), 0);
     const auto near = core_near_caller(1);
     if (!near) return;  // one core, or no hwloc

@@ -1,4 +1,4 @@
-// Rounds that streams ask for, as the driver counts them.
+// Tests of the driver's count of rounds that streams start.
 #include <gtest/gtest.h>
 
 #include "offload/driver.h"
@@ -10,7 +10,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A rank alone in its world, and a barrier with a gate.
+/// A world of one rank, and a barrier with a gate.
 struct start_behind : ::testing::Test {
   start_behind() {
     runs.use(gpu);
@@ -21,7 +21,7 @@ struct start_behind : ::testing::Test {
     EXPECT_EQ(runs.add_gate(*it), status::ok);
   }
   ~start_behind() override { EXPECT_EQ(runs.remove(*it), status::ok); }
-  /// Asks for the next round behind one more thing in the stream.
+  /// Starts the next round behind one more item of work in the stream.
   status ask() {
     ++stream.put;
     return drives.start_behind(*it, &stream, &asked);

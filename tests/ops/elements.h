@@ -1,5 +1,5 @@
-// What the tests of kernels share: SIMD targets in turn, elements as bit patterns and as numbers, and memory that ends
-// where a buffer does. None of it shares code with what it tests.
+// Tools for tests of kernels: a loop over SIMD targets, elements as bit patterns and as numbers, and memory that ends
+// where a buffer ends. The tools share no code with the kernels.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline std::vector<std::string> runnable_targets() {
   return names;
 }
 
-/// Runs `body` once on each target, and leaves the best one in charge.
+/// Runs `body` once on each target, and then restores the best target.
 inline void on_every_target(const std::function<void()>& body) {
   for (const std::string& name : runnable_targets()) {
     SCOPED_TRACE(name);
@@ -60,7 +60,8 @@ inline double decode(const binary_format& format, std::uint64_t bits) {
   return sign * std::ldexp(significand, format.least_exponent + std::max(exponent, 1) - 1 - format.fraction_bits);
 }
 
-/// Rounds to a multiple of the last place of value's binade; a carry into the next binade lands on its bits.
+/// Returns the bits of a value, rounded to a multiple of the last place of its binade. A carry into the next binade
+/// gives the correct bits there.
 inline std::uint64_t encode(const binary_format& format, double value) {
   const auto top = static_cast<std::uint64_t>(format.greatest_exponent - format.least_exponent + 2);
   const std::uint64_t infinity = top << format.fraction_bits;
@@ -78,7 +79,7 @@ inline std::uint64_t low_bytes(std::uint64_t bits, dtype type) {
   return bits << unused >> unused;
 }
 
-/// The double that an element means. Only for floating types.
+/// Returns the value of an element as a double. Only for floating types.
 inline double value_of(dtype type, std::uint64_t bits) {
   switch (type) {
     case dtype::f16: return decode(k_binary16, bits);
@@ -88,7 +89,7 @@ inline double value_of(dtype type, std::uint64_t bits) {
   }
 }
 
-/// The bits of a value of a floating type, NaN being the canonical one.
+/// Returns the bits of a value in a floating type. The result for NaN is the canonical NaN.
 inline std::uint64_t bits_of(dtype type, double value) {
   switch (type) {
     case dtype::f16: return encode(k_binary16, value);
@@ -98,8 +99,9 @@ inline std::uint64_t bits_of(dtype type, double value) {
   }
 }
 
-/// The quotient of a floating type's element, rounded once to nearest even, in long doubles, which hold every divisor:
-/// where theirs is a tie of the type's, their remainder says whether it really is one.
+/// Returns the quotient of an element of a floating type, rounded once to nearest even. The computation uses long
+/// doubles, which represent every divisor exactly. If their quotient looks like a tie in the type but has a remainder,
+/// the sign of the remainder determines the direction.
 inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divisor) {
   static_assert(std::numeric_limits<long double>::digits >= 64);
   const auto value = static_cast<long double>(value_of(type, bits)), by = static_cast<long double>(divisor);
@@ -116,7 +118,7 @@ inline std::uint64_t quotient(dtype type, std::uint64_t bits, std::uint64_t divi
 
 // ---- buffers
 
-/// `bytes` of memory with a page that must not be touched right behind the last one.
+/// Memory of `bytes` bytes with an inaccessible page directly behind the last byte.
 class guarded_memory {
  public:
   explicit guarded_memory(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -139,7 +141,7 @@ class guarded_memory {
 
 inline std::uint64_t read_element(const std::byte* from, std::size_t index, dtype type) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as every target we have
+  std::memcpy(&bits, from + index * size_of(type), size_of(type));  // little-endian, as all supported targets
   return bits;
 }
 
@@ -147,7 +149,7 @@ inline void write_element(std::byte* to, std::size_t index, dtype type, std::uin
   std::memcpy(to + index * size_of(type), &bits, size_of(type));
 }
 
-/// Values where arithmetic goes wrong first: ends of ranges, zeros, infinities, NaNs of all kinds,
+/// Returns values on which arithmetic is likely to fail: ends of ranges, zeros, infinities, NaNs of all kinds, and
 /// subnormals.
 inline std::vector<std::uint64_t> hard_values(dtype type) {
   const auto width = static_cast<int>(8 * size_of(type));

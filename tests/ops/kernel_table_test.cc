@@ -1,4 +1,4 @@
-// The rows of the kernel table against what each family of kernels is, said once more in other words.
+// Tests the rows of the kernel table against a second description of each family of kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Every kernel against a scalar oracle that shares no code with it, on every SIMD target of this CPU.
+// Tests every kernel against a scalar oracle that shares no code with the kernel, on every SIMD target of this CPU.
 //
-// Elements are handled as bit patterns, so that "equal" means the same bits, for NaN and zero as well.
+// Elements are compared as bit patterns, so that "equal" means the same bits, for NaN and zero as well.
 #include "ops/kernel.h"
 
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ void for_every_kernel(const std::function<void(kernel, dtype)>& body) {
   }
 }
 
-/// Applies a kernel to bit patterns, and gives back bit patterns.
+/// Applies a kernel to bit patterns, and returns bit patterns.
 std::vector<std::uint64_t> reduced(kernel what, dtype type, const operands& in) {
   const std::size_t count = in.a.size();
   std::vector<std::byte> a(count * size_of(type));
@@ -202,8 +202,8 @@ TEST(kernel, matches_the_oracle_at_every_count_and_offset_and_touches_nothing_el
       ASSERT_EQ(read_element(out, i, type), expected(what, type, in.a[i], in.b[i]))
           << "element " << i << " of " << count << std::hex << ": " << in.a[i] << ", " << in.b[i];
     const auto is_intact = [&](std::byte value) { return value == k_canary; };
-    ASSERT_TRUE(std::all_of(out - 64, out, is_intact)) << "wrote before " << count;
-    ASSERT_TRUE(std::all_of(out + bytes, c.last(0), is_intact)) << "wrote behind " << count;
+    ASSERT_TRUE(std::all_of(out - 64, out, is_intact)) << "wrote before the output, count " << count;
+    ASSERT_TRUE(std::all_of(out + bytes, c.last(0), is_intact)) << "wrote behind the output, count " << count;
   };
   on_every_target([&] {
     for_every_kernel([&](kernel what, dtype type) {
@@ -386,7 +386,8 @@ std::uint64_t quotient_of_integers(dtype type, std::uint64_t bits, std::uint64_t
   return low_bytes(static_cast<std::uint64_t>(below + (twice > by || (twice == by && below % 2 != 0) ? 1 : 0)), type);
 }
 
-/// About where f32, and f64, stop holding divisors, or quotients that f16 and bf16 can be rounded from.
+/// Divisors near the limits up to which f32 and f64 represent divisors, or quotients from which f16 and bf16 are
+/// rounded correctly.
 constexpr std::uint64_t k_divisors[] = {1,
                                         2,
                                         3,
@@ -434,7 +435,7 @@ TEST(divide, rounds_16_bits_once_whatever_the_divisor) {
   }
 }
 
-/// The sums of so many equal numbers, and what becomes of them.
+/// Expects that the sum of `divisor` equal numbers, divided by `divisor`, is that number.
 template <class T>
 void expect_mean_of_equals(dtype type, T greatest, std::uint64_t divisor) {
   std::vector<T> sums, equals;

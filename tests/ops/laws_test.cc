@@ -1,4 +1,4 @@
-// The laws that rows of the kernel table declare, bit for bit, and that they declare all that there are.
+// Tests that each kernel obeys exactly the laws that its row of the kernel table declares, bit for bit.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@ namespace {
 
 using bits = std::vector<std::uint64_t>;
 
-/// Numbers that laws break on: zeros of both signs, subnormals, infinities, NaNs with payloads, the least and the
-/// greatest, and some between them. Of bytes all there are.
+/// Returns numbers on which laws are likely to fail: zeros of both signs, subnormals, infinities, NaNs with payloads,
+/// the least and the greatest number, and some between them. For types of one byte, returns all values.
 bits hard_elements(dtype type) {
   bits all;
   if (size_of(type) == 1) {
@@ -33,7 +33,7 @@ bits hard_elements(dtype type) {
   return all;
 }
 
-/// c[i] = a[i] (op) b[i] in memory: results are compared as bytes.
+/// A kernel on vectors in memory: c[i] = a[i] (op) b[i]. Results are compared as bytes.
 class vectors {
  public:
   vectors(kernel what, dtype type) : run_(find_reduce(what, type)), width_(size_of(type)) {}
@@ -50,7 +50,7 @@ class vectors {
   std::size_t width_;
 };
 
-/// All triples of the hard elements, of bytes a part of them, as three vectors.
+/// All triples of hard elements, as three vectors. For types of one byte, only a part of the triples.
 struct triples {
   vectors::memory a, b, c;
 };
@@ -103,7 +103,7 @@ TEST(laws, idempotent_kernels_obey_the_others_too) {
     }
 }
 
-/// The expression of a result says which inputs are in it, and not by which parameters they were combined.
+/// The expression of a result contains the inputs, but not the parameters by which they were combined.
 TEST(laws, are_declared_of_no_kernel_with_parameters) {
   for (const kernel_row& row : k_kernel_rows) EXPECT_TRUE(row.laws == law_table{} || !row.has_parameters()) << row.name;
 }

@@ -1,5 +1,5 @@
-// What the tests of sparse vectors share: lists as values and in memory, the order by magnitude by way of a sort, and
-// residuals that are hard to get right. None of it shares code with what it tests.
+// Tools for tests of sparse vectors: lists as values and in memory, a selection by magnitude that uses a sort, and
+// difficult residuals. The tools share no code with the library's kernels.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ using sizes = std::vector<std::size_t>;
 
 struct entry {
   std::uint32_t index;
-  std::uint64_t value;  ///< bits of its type
+  std::uint64_t value;  ///< bits of the value in its type
   friend bool operator==(const entry&, const entry&) = default;
   friend std::ostream& operator<<(std::ostream& out, const entry& it) {
     return out << it.index << ":0x" << std::hex << it.value << std::dec;
@@ -32,7 +32,7 @@ inline std::uint64_t magnitude_of(dtype type, std::uint64_t bits) {
 inline std::uint64_t infinity_of(dtype type) { return bits_of(type, std::numeric_limits<double>::infinity()); }
 inline bool is_nan(dtype type, std::uint64_t bits) { return magnitude_of(type, bits) > infinity_of(type); }
 
-/// The first k of the order by magnitude, by index.
+/// Returns the k entries of largest magnitude, sorted by index.
 inline list largest_of(dtype type, list all, std::size_t k) {
   std::stable_sort(all.begin(), all.end(), [&](const entry& a, const entry& b) {
     return magnitude_of(type, a.value) > magnitude_of(type, b.value);
@@ -50,26 +50,26 @@ inline std::uint64_t least_magnitude_of(dtype type, const list& all) {
 
 // ---- arithmetic of residuals
 
-/// What an expression of a residual's type gives, as its bits.
+/// Returns the bits of a value that is rounded to the residual's type.
 inline std::uint64_t rounded_to_residual(dtype type, double exact_or_f64) {
   return bits_of(residual_of(type), exact_or_f64);
 }
-/// a + factor * b, each step rounded to the residual's type.
+/// Returns a + factor * b, with each step rounded to the residual's type.
 inline std::uint64_t accumulated(dtype type, std::uint64_t a, double factor, std::uint64_t b) {
   const dtype wide = residual_of(type);
   if (wide == dtype::f64) return bits_of(wide, value_of(wide, a) + factor * value_of(type, b));
   const float product = static_cast<float>(factor) * static_cast<float>(value_of(type, b));
   return bits_of(wide, static_cast<double>(static_cast<float>(value_of(wide, a)) + product));
 }
-/// The residual's element as a value of an item.
+/// Returns an element of the residual, rounded to the type of items.
 inline std::uint64_t rounded(dtype type, std::uint64_t residual) {
   return bits_of(type, value_of(residual_of(type), residual));
 }
 
 // ---- memory
 
-/// Bytes at any alignment, between canaries, the latter followed by a page that must not be touched. Mapping memory
-/// takes longer than any test of a kernel, so it is used again.
+/// Bytes of any alignment between canaries, followed by an inaccessible page. Memory is reused, because mapping takes
+/// longer than a test of a kernel.
 class fenced_bytes {
  public:
   fenced_bytes(std::size_t bytes, std::size_t behind) : bytes_(bytes), behind_(behind), memory_(take()) {
@@ -108,7 +108,7 @@ class fenced_bytes {
   memory memory_;
 };
 
-/// A list that may not be read beyond its end, or room for one that may not be written beyond.
+/// A list that ends directly before an inaccessible page, or memory for a list between canaries.
 class list_in_memory {
  public:
   list_in_memory(dtype type, const list& from) : type_(type), bytes_(from.size() * item_size(type), 0) {
@@ -169,7 +169,7 @@ struct pattern {
   elements values;
 };
 
-/// Vectors of a type that sorts, counts and thresholds get wrong first.
+/// Returns vectors on which sorts, counts and thresholds are likely to fail.
 inline std::vector<pattern> patterns(dtype type, std::size_t count, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   const auto of = [&](const char* name, const auto& at) {
@@ -194,7 +194,7 @@ inline std::vector<pattern> patterns(dtype type, std::size_t count, std::uint64_
           of("hard", [&](std::size_t) { return hard[draw() % hard.size()]; })};
 }
 
-/// A list of about `count` of `span` indices.
+/// Returns a random list of about `count` of the first `span` indices.
 inline list drawn_list(dtype type, std::size_t count, std::size_t span, std::mt19937_64& draw, bool is_hard = false) {
   const elements hard = hard_values(type);
   list drawn;

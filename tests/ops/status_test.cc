@@ -1,4 +1,4 @@
-// Status codes have names, texts and fixed numbers; result<T> holds a value or the reason why not.
+// Tests status codes, which have names, texts and fixed numbers, and result<T>, which holds a value or a failure.
 #include "ops/status.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct promise {
   std::string_view name;
 };
 
-// Copied from the C API on purpose: a number or a name that changes breaks programs already compiled.
+// Copied from the C API on purpose, because a change of a number or a name breaks compiled programs.
 constexpr std::array<promise, 20> k_promises{{
     {0, "LSCHED_OK"},
     {1, "LSCHED_PENDING"},

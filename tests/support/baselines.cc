@@ -1,6 +1,7 @@
-// Tests know the algorithms that the library is compared with. Their programs have no main() of ours.
-#include "microbench/baselines/linear_adasum.h"
-#include "microbench/baselines/sparse_baselines.h"
+// Registers the baseline algorithms in test programs. A static initialiser does this, because the test framework
+// provides main().
+#include "collectives/baselines/linear_adasum.h"
+#include "collectives/baselines/sparse_baselines.h"
 
 namespace lsched::testing {
 namespace {

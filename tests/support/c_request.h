@@ -11,7 +11,7 @@
 
 namespace lsched::testing {
 
-/// Sums of 64-bit integers, where the collective combines. Has to live as long as its `desc` is read.
+/// A request with 64-bit integers, which are summed if the collective reduces. Must outlive every use of `desc`.
 struct c_request {
   c_request(const collective& of, world place, const shape& data, std::string_view algorithm) : name(algorithm) {
     desc = {.struct_size = sizeof desc, .collective = of.name.data(), .count = data.count};

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-/// Equal on all ranks, by its seed.
+/// A random trial. All ranks pass the same seed and get the same trial.
 struct trial {
   explicit trial(std::uint64_t seed, std::int32_t ranks) : draw(seed) {
     kind = pick(8);
@@ -31,9 +31,9 @@ struct trial {
   std::mt19937_64 draw;
   std::uint64_t kind;
   std::size_t count;
-  std::int32_t late;  ///< this rank begins later, by:
+  std::int32_t late;  ///< rank that begins after `delay`
   microseconds delay;
-  microseconds patience;  ///< of the others with a round
+  microseconds patience;  ///< timeout of each call
   std::uint64_t rounds;
 };
 
@@ -57,7 +57,7 @@ void run_dense(lsched::world& mine, const trial& how, const char* algorithm) {
 }
 
 void run_adasum(lsched::world& mine, const trial& how) {
-  const std::vector<double> input(how.count, 1.0);  // equal vectors: their mean
+  const std::vector<double> input(how.count, 1.0);  // the adasum of equal vectors is their mean
   std::vector<double> output(how.count);
   run_rounds(mine, mine.adasum<double>(input, output), how);
   for (const double one : output) ASSERT_NEAR(one, 1.0, 1e-9);
@@ -72,7 +72,7 @@ void run_sparse(lsched::world& mine, const trial& how) {
   run.close();
 }
 
-/// Of a partial sum any ranks may be missing, but each value is a sum of whole contributions.
+/// Any rank may be missing from a partial sum, but each value is a sum of whole contributions.
 void run_partial(lsched::world& mine, const trial& how, const lsched::partial_options& options) {
   const std::vector<double> input(how.count, 1.0);
   std::vector<double> output(how.count);
@@ -99,8 +99,9 @@ void run_kind(lsched::world& mine, const trial& how) {
   }
 }
 
-/// What a rank that was told is told: who. Where a round that has timed out ends before its schedule is destroyed, that
-/// rank leaves instead of cancelling; who waits for it in the next round hears PEER, and gives up likewise.
+/// Runs a trial on this rank. Sets `by` to the rank that an error names. If a timed-out round ends before its schedule
+/// is destroyed, the rank leaves instead of cancelling. Another rank that waits for it in the next round gets
+/// LSCHED_ERR_PEER and gives up too, so this status counts as a timeout.
 trial_end come_out(lsched::world& mine, const trial& how, std::int32_t& by) {
   try {
     run_kind(mine, how);
@@ -131,7 +132,7 @@ void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t mo
     expect_all(all_sum, sum_of_ranks(mine.size()));
     expect_all(reused, 42.0);
     expect_all(too, 43.0);
-    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // an offer names nobody
+    if (by == -1 && (mine_is != trial_end::was_told || how.is_partial())) continue;  // errors of offers name no rank
     ASSERT_TRUE(by >= 0 && by < mine.size()) << "trial " << i;
     ASSERT_EQ(board.look(i, by), trial_end::timed_out) << "trial " << i << ", rank " << by;
   }

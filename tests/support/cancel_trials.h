@@ -1,4 +1,4 @@
-// Trials of schedules that are given up at random moments: what each rank of a world does, whatever ranks are.
+// Trials in which schedules are cancelled at random moments. Ranks may be threads or processes.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,19 @@
 
 namespace lsched::testing {
 
-/// How a rank has come out of a trial.
+/// The end of a trial on one rank.
 enum class trial_end : std::uint8_t { unknown, finished, timed_out, was_told };
 
-/// What became of trials, for all ranks to see.
+/// The ends of trials, shared by all ranks.
 struct trial_board {
-  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< all ranks, trial by trial
-  std::function<trial_end(std::uint64_t trial, std::int32_t other)> look;  ///< after all have put theirs
+  std::function<void(std::uint64_t trial, trial_end mine)> put;            ///< called by all ranks, trial by trial
+  std::function<trial_end(std::uint64_t trial, std::int32_t other)> look;  ///< called after `put` of all ranks
 };
 
-/// In each trial some rank comes late, and others may have lost their patience by then: an exception unwinds past a
-/// schedule with a round under way. After that its memory is used for something else, and another schedule goes on. A
-/// rank that is told who has given the schedule up must be told right. Vectors have at most so many elements.
+/// Runs trials on this rank. In each trial one rank is late, and the calls of other ranks may time out. An exception
+/// then unwinds past a schedule with a round in flight. Afterwards its memory is reused, and another schedule must
+/// still work. If an error names the rank that cancelled, that rank must have timed out. Vectors have at most
+/// `most_elements`.
 void run_cancel_trials(lsched::world& mine, std::uint64_t trials, std::size_t most_elements, const trial_board& board);
 
 }  // namespace lsched::testing

@@ -21,10 +21,10 @@ namespace {
 using value = std::int64_t;
 
 constexpr std::size_t k_schedules = 2;
-constexpr int k_offers = 6;  ///< of a rank to each schedule
+constexpr int k_offers = 6;  ///< per rank and schedule
 constexpr std::uint64_t k_most_steps = 400'000;
 
-/// The choices that all ranks make alike.
+/// Choices that are equal on all ranks.
 struct common_choices {
   explicit common_choices(std::uint64_t from) : seed(from), size(std::array<rank, 6>{3, 5, 4, 6, 7, 8}[mix(from) % 6]) {
     starts.policy = std::array{activation_policy::full, activation_policy::solo, activation_policy::full,
@@ -38,7 +38,7 @@ struct common_choices {
   std::uint64_t seed;
   rank size;
   activation starts{};
-  std::uint64_t per_rank;  ///< elements
+  std::uint64_t per_rank;  ///< elements per rank
   const algorithm* how;
   const algorithm* of_agreement;
 };
@@ -52,7 +52,7 @@ struct small_world {
 struct ledger {
   std::vector<value> totals;                     ///< by contributor
   std::map<round_no, std::vector<value>> after;  ///< the totals, by round
-  value offered = 0;                             ///< by this rank
+  value offered = 0;                             ///< offers of this rank
 };
 
 /// One schedule of one rank.
@@ -63,7 +63,7 @@ struct carried {
   bool has_offered = false;  ///< in this step of training
 };
 
-/// One rank: a training loop whose calls never wait. Each act makes the next call, or looks whether a call has ended.
+/// A rank that runs a training loop whose calls never wait. Each act() makes the next call or polls an open call.
 class stepped_rank {
  public:
   stepped_rank(const common_choices& common, const std::shared_ptr<shm_segment>& segment, rank self)
@@ -77,7 +77,7 @@ class stepped_rank {
     for (carried& one : its_) one.its.totals.resize(static_cast<std::size_t>(common.size));
   }
 
-  /// After all endpoints are open.
+  /// Starts the rank. All endpoints must be open.
   void begin() {
     auto members = std::make_shared<const membership>(net_->place());
     world_.commits = std::make_unique<commit_queue>(*runs_, members, net_->open_home_board());
@@ -100,7 +100,7 @@ class stepped_rank {
     }
   }
 
-  /// The operating system has ended this rank: it reads no memory of others any more.
+  /// Simulates the end of this rank's process, which then no longer reads memory of other ranks.
   void bury() {
     for (carried& one : its_)
       for (const instance* it : instances_of(one)) net_->abandon(it->id);
@@ -114,7 +114,7 @@ class stepped_rank {
   const std::string& fault() const { return fault_; }
   const ledger& of_schedule(std::size_t i) const { return its_[i].its; }
   std::uint64_t adopted() const { return adopted_; }
-  /// That have ended here, of all schedules.
+  /// Returns the number of rounds of all schedules that have ended on this rank.
   std::uint64_t rounds() const {
     std::uint64_t rounds = 0;
     for (const carried& one : its_)
@@ -159,7 +159,7 @@ class stepped_rank {
                          : lag_rule(lag_policy::history, 1 + static_cast<std::uint32_t>(draw >> 8) % 4);
   }
 
-  /// The schedule and the agreement that its flush needs.
+  /// Commits the current schedule and the agreement that its flush needs.
   void commit(small_world& in) {
     const world place = in.members->place();
     commit_request wanted{"carried " + std::to_string(current_),
@@ -177,7 +177,7 @@ class stepped_rank {
     in.commits->add(commit_);
   }
 
-  /// OK, PEER, or PENDING. Anything else is a fault.
+  /// Returns ok, peer or pending. Any other outcome is a fault.
   status outcome_of(const common_step& progress, const failure& why, const char* name) {
     if (!progress.has_ended()) return status::pending;
     if (progress.finished.load() != 0) return status::ok;
@@ -218,8 +218,8 @@ class stepped_rank {
     go_on_in_training(one, report);
   }
 
-  /// The order: all schedules are offered to, and then collected from. After the last step each is flushed, and
-  /// collected from until nothing is left.
+  /// Advances the training loop. Each step offers to all schedules, and then collects from each of them. After the last
+  /// step each schedule is flushed, and its results are collected until none is left.
   void go_on_in_training(carried& one, const collect_report& report) {
     resumed_in_ = recoveries_;
     const bool is_last = current_ + 1 == k_schedules;
@@ -256,12 +256,12 @@ class stepped_rank {
     if (!report.what.null)
       for (std::size_t i = 0; i < result_.size(); ++i) {
         if (i < one.its.totals.size()) one.its.totals[i] += result_[i];
-        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) complain("a result is torn");
+        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) complain("a result is a mixture");
       }
     if (report.what.from != report.what.to) one.its.after[report.what.to] = one.its.totals;
   }
 
-  /// A rank that is through goes on in the worlds of those that are not.
+  /// Takes part in recoveries after this rank's own training, as long as other ranks still train.
   void serve() {
     for (const carried& one : its_)
       if (one.calls->rounds().verdict.load() == status::peer) return shrink();
@@ -359,7 +359,7 @@ class stepped_rank {
     one.members.reset();
   }
 
-  /// Another rank has died. The first `carried` schedules are in the new world already.
+  /// Restarts the recovery because another rank has died. The first `carried` schedules are already in the new world.
   void end_attempt(std::size_t carried) {
     if (carried != 0) std::swap(between_, survivors_);
     close(survivors_);
@@ -383,11 +383,11 @@ class stepped_rank {
   std::array<carried, k_schedules> its_{};
   std::vector<value> gradient_, result_;
   stage stage_ = stage::creating, after_recovery_ = stage::training;
-  std::size_t current_ = 0, resumes_at_ = 0;  ///< schedules
+  std::size_t current_ = 0, resumes_at_ = 0;  ///< indices of schedules
   int step_ = 0;
-  bool has_flushed_ = false;  ///< the current schedule
+  bool has_flushed_ = false;  ///< the current schedule was flushed
   std::shared_ptr<schedule_commit> commit_{};
-  std::vector<instance*> made_{};  ///< by that commit
+  std::vector<instance*> made_{};  ///< instances of commit_
   std::unique_ptr<meeting> meets_{};
   std::shared_ptr<handover> hand_over_{};
   std::uint64_t recoveries_ = 0, resumed_in_ = 0, adopted_ = 0, rounds_before_ = 0;
@@ -439,7 +439,8 @@ class stepped_trial {
     if (outcome_.recovery == 0 && has_recovered()) outcome_.recovery = step;
   }
 
-  /// Any rank that is alive, or the one that has ended most rounds, perhaps alone.
+  /// Returns a random live rank, or the live rank with the most ended rounds. The latter may be the only rank that has
+  /// ended its last round.
   std::size_t draw_victim() {
     std::size_t victim = draw(ranks_.size());
     while (is_dead_[victim]) victim = (victim + 1) % ranks_.size();
@@ -449,7 +450,7 @@ class stepped_trial {
     return victim;
   }
 
-  /// A rank stops. The others notice after a while.
+  /// Stops a rank. The other ranks notice after a random number of steps.
   void die() {
     const std::size_t victim = draw_victim();
     is_dead_[victim] = true;
@@ -518,9 +519,9 @@ class stepped_trial {
   std::shared_ptr<shm_segment> segment_;
   std::vector<std::unique_ptr<stepped_rank>> ranks_;
   std::vector<bool> is_dead_;
-  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< dead ranks, and for how many more steps
+  std::vector<std::pair<std::size_t, std::uint64_t>> unnoticed_;  ///< dead ranks, and steps until others notice
   std::uint64_t draws_ = 0;
-  std::uint64_t first_death_ = 0;  ///< the step; 0: not all ranks have created their schedules
+  std::uint64_t first_death_ = 0;  ///< step of the first death; 0 until all ranks have created their schedules
   int deaths_ = 0;
   carry_outcome outcome_{};
 };

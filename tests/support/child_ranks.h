@@ -18,15 +18,16 @@ namespace lsched::testing {
 
 class child_ranks {
  public:
-  /// Every child runs `body` with its rank and exits with what it answers. No child outlives `limit`: a long time,
-  /// since where other programs want the cores every hand-over between two ranks may take milliseconds.
+  /// Forks one child per rank. Each child runs `body` with its rank and exits with the result. A child that runs longer
+  /// than `limit` is killed. The default is long because a hand-over between two ranks may take milliseconds on busy
+  /// cores.
   child_ranks(rank ranks, std::function<int(rank)> body, std::chrono::seconds limit = std::chrono::seconds(100))
       : deadline_(std::chrono::steady_clock::now() + limit) {
     std::fflush(nullptr);
     for (rank r = 0; r < ranks; ++r) {
       const pid_t child = fork();
       if (child == 0) {
-        alarm(static_cast<unsigned>(limit.count()) + 5);  // should the parent die
+        alarm(static_cast<unsigned>(limit.count()) + 5);  // ends the child if the parent has died
         const int code = body(r);
         std::fflush(nullptr);
         _exit(code);
@@ -40,7 +41,7 @@ class child_ranks {
     for (rank r = 0; r < static_cast<rank>(children_.size()); ++r) kill(r);
   }
 
-  /// Ends one child at once, whatever it does, and waits until it is gone.
+  /// Sends `signal` to one child and waits until the child has ended.
   void kill(rank of, int signal = SIGKILL) {
     pid_t& child = children_[static_cast<std::size_t>(of)];
     if (child <= 0) return;
@@ -48,10 +49,10 @@ class child_ranks {
     waitpid(std::exchange(child, 0), nullptr, 0);
   }
 
-  /// Stops one child, until it is killed.
+  /// Suspends one child. Only kill() ends the child afterwards.
   void stop(rank of) const { ::kill(children_[static_cast<std::size_t>(of)], SIGSTOP); }
 
-  /// Waits for a child: what went wrong with it, or nothing.
+  /// Waits for one child. Returns a description of its failure, or an empty string.
   std::string wait(rank of) {
     pid_t& child = children_[static_cast<std::size_t>(of)];
     const std::string who = "rank " + std::to_string(of);
@@ -69,7 +70,7 @@ class child_ranks {
     return WEXITSTATUS(how) == 0 ? std::string() : who + " exited with " + std::to_string(WEXITSTATUS(how));
   }
 
-  /// Waits for all of them.
+  /// Waits for all children. Returns their failures, or an empty string.
   std::string wait() {
     std::string complaints;
     for (rank r = 0; r < static_cast<rank>(children_.size()); ++r)

@@ -1,4 +1,4 @@
-// Memory as a device has it: the host cannot touch it where it is said to be, and crashes. What plays the device sees
+// Simulated device memory. The host crashes if it accesses the address that it was given. The simulated device accesses
 // the same bytes at another address.
 #pragma once
 
@@ -29,7 +29,7 @@ class device_memory {
 
   std::byte* begin() const { return given_; }
   bool holds(const std::byte* place) const { return place >= given_ && place < given_ + bytes_; }
-  /// Where the device sees what the host is told lies there; the same address for any other memory.
+  /// Returns the address at which the simulated device accesses `place`. For any other memory this is `place`.
   std::byte* seen(const std::byte* place) const {
     return holds(place) ? seen_ + (place - given_) : const_cast<std::byte*>(place);
   }

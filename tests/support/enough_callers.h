@@ -1,4 +1,4 @@
-// Whose calls start a round of a partial collective: an account of its own, for tests of who does it.
+// The ranks whose calls start a round of a partial collective, computed independently of the library for comparison.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace lsched::testing {
 
-/// By rank: as many of the round's candidates as it takes, and none more, the first of them from `first` on. `present`
-/// is ascending and not empty.
+/// Returns, for each rank, whether it calls. Just enough candidates call to start the round: the first candidates from
+/// rank `first` on, cyclically. `present` must be ascending and not empty.
 inline std::vector<bool> enough_callers(const activation& starts, round_no round, rank size,
                                         std::span<const rank> present, rank first) {
   std::vector<bool> callers(static_cast<std::size_t>(size), false);

@@ -1,6 +1,6 @@
-// A lane without threads: when a job is computed, in which pieces, when it ends and whether it is taken at all is drawn
-// from a seed, or said by the test. Until a job ends, its target holds a pattern, unless the target is an operand as
-// well.
+// A lane without threads. A seed or the test decides whether a job is accepted, when and in which pieces it is
+// computed, and when it ends. Until a job has been computed, its target holds a pattern, unless the target is also an
+// operand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,17 +16,17 @@ namespace lsched::testing {
 
 class fake_lane final : public lane {
  public:
-  /// `refuses`: of a hundred jobs.
+  /// `refuses`: refused jobs, in percent.
   explicit fake_lane(std::uint64_t seed, std::uint64_t refuses = 25) : seed_(seed), refuses_(refuses) {}
 
   ~fake_lane() override { EXPECT_FALSE(end_one()) << "a job outlives its engine"; }
   fake_lane(const fake_lane&) = delete;
   fake_lane& operator=(const fake_lane&) = delete;
 
-  /// Held, nothing ends by itself.
+  /// While the lane is held, jobs end only by end_one() and drain().
   void hold(bool is_held) { is_held_ = is_held; }
 
-  /// Ends one of the jobs under way, drawn; the next poll reports it. False: there is none.
+  /// Ends a random running job, which a later poll reports. Returns false if no job is running.
   bool end_one() {
     const std::size_t running = static_cast<std::size_t>(std::ranges::count(jobs_, state::running, &job::now));
     if (running == 0) return false;
@@ -78,7 +78,7 @@ class fake_lane final : public lane {
   struct job {
     lane_job what;
     state now = state::free;
-    bool is_early = false;  ///< computed when it is taken, otherwise when it ends
+    bool is_early = false;  ///< computed by submit(), otherwise by end()
   };
 
   void end(job& it) {
@@ -86,7 +86,7 @@ class fake_lane final : public lane {
     it.now = state::ended;
   }
 
-  /// From the back to the front, in drawn pieces.
+  /// Computes a job from back to front, in random pieces.
   void compute(const lane_job& it) {
     for (std::uint64_t left = it.call.count; left > 0;) {
       const std::uint64_t piece = 1 + below(left);

@@ -1,5 +1,4 @@
-// An endpoint with one thing wrong with it, around a good one: shows that the exam of transports can be
-// failed.
+// An endpoint with one fault, around a correct endpoint. It shows that the exam of transports detects faults.
 #pragma once
 
 #include <algorithm>
@@ -88,7 +87,7 @@ class faulty_board final : public board {
     return fault_ == fault::gathers_too_early ? status::ok : answer;
   }
 
-  // Settled twice: here, and by the others.
+  // With settles_twice, this rank settles the commit alone, and the other ranks settle the commit too.
   void give_up(rank missing) override {
     if (fault_ == fault::settles_twice)
       given_up_for_ = missing;
@@ -257,7 +256,7 @@ class faulty_endpoint final : public endpoint {
   bool has(fault what) const { return fault_ == what; }
   std::size_t skew() const { return has(fault::misaligns_memory) ? 8 : 0; }
 
-  // Odd rounds are kept until their successor, which then goes first.
+  // Keeps the message of an odd round until the next round, whose message is sent first.
   bool send_swapped(edge& it, link_id link, round_no round, const message& what) {
     if (round % 2 == 1) {
       it.stashed = what;

@@ -1,4 +1,4 @@
-// Floating-point modes that an application may leave its threads in.
+// Floating-point modes that the threads of an application may have.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ inline constexpr std::array k_float_modes{named_mode{"round up", FE_UPWARD}, nam
                                           named_mode{"round toward zero", FE_TOWARDZERO}};
 #endif
 
-/// The calling thread has that mode while the object exists.
+/// Sets the floating-point mode of the calling thread while the object exists.
 class float_mode_of_caller {
  public:
   explicit float_mode_of_caller(std::uint64_t control) : before_(float_control::read()) {

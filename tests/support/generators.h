@@ -1,4 +1,4 @@
-// Generators by name, for tests that look at one algorithm: what the registry has under that name.
+// Generators for tests of single algorithms. Each function calls the generator of that name in the registry.
 #pragma once
 
 #include "collectives/registry.h"

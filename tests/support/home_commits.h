@@ -7,7 +7,7 @@
 
 namespace lsched::testing {
 
-/// By the engine's owner, whose steps carry them on.
+/// All calls come from the thread that owns the engine. Steps of the engine advance the commits.
 class home_commits {
  public:
   explicit home_commits(engine& runs)

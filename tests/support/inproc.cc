@@ -63,7 +63,7 @@ void inproc_world::state::tick() {
   }
 }
 
-// What departs later on an edge arrives no earlier; between edges only the draw decides.
+// Messages of one edge arrive in the order of departure. The order between edges is random.
 void inproc_world::state::depart(edge& on, enum flight::kind kind, round_no round) {
   std::uint64_t& last = kind == flight::kind::credit ? on.last_credit : on.last_arrival;
   last = std::max(last, now + 1 + draw() % options.max_delay_steps);
@@ -120,8 +120,9 @@ void inproc_world::state::give_up(inproc::instance& what, const end_reason& reas
   has_given_up = true;
 }
 
-// Whoever links first makes the edges of all members: so a fast rank's message finds its place, and a slow rank finds
-// both ends though the fast one has detached. False where a member has no such end.
+// The first rank that links makes the edges of all members. So the message of a fast rank finds its landing slot, and a
+// slow rank finds both ends even if the fast rank has detached. Returns false if the end of a member is missing or does
+// not fit.
 bool inproc_world::state::connect(std::span<const rank> members, std::span<const member_address> all) {
   const auto made = std::make_shared<inproc::instance>();
   std::vector<std::uint32_t> id_of(places.size());
@@ -151,7 +152,7 @@ bool inproc_world::state::connect(std::span<const rank> members, std::span<const
   return true;
 }
 
-// A rank that has died since it attached is a peer that has detached.
+// Treats a rank that has died since it attached as a peer that has detached.
 void inproc_world::state::add_end(const edge_name& name, const inproc::attachment& of, std::size_t index) {
   const edge_spec& spec = of.edges[index];
   inproc_endpoint* const user = user_of(spec.outgoing ? name.source : name.target);

@@ -1,18 +1,20 @@
-// Transport `inproc`: many ranks in one process, driven by one thread. For tests and replay.
+// Transport `inproc`: many ranks in one process, driven by one thread, for tests and replay.
 //
-// The world has a clock. Every poll() of every endpoint moves it by one step, tick() does so without polling,
-// and whatever is sent arrives a seeded number of steps later: in order on one edge, in any order between
+// The world has a clock. Every poll() of an endpoint advances the clock by one step, and tick() does so without
+// polling. A message arrives a seeded number of steps after it was sent: in order on one edge, in any order between
 // edges. The same seed and the same calls give the same events, so a failing run is replayed by its seed.
 //
-// It is the strictest transport, not the fastest. How a payload travels is drawn per message: copied when it is sent;
-// claimed on its way and read from the sender's memory when it arrives; or shown to the receiver in the sender's memory
-// until it releases it. A payload that is neither copied nor claimed is not read any more once its sender is closed to
-// readers. So sends complete both at once and later, and a schedule that overwrites a source too early is found out.
-// Memory that has been released, and fresh memory, is filled with a pattern.
+// The transport is strict rather than fast. It draws for each message how the payload travels:
+//   * copied when it is sent,
+//   * claimed in flight, and read from the sender's memory on arrival, or
+//   * shown to the receiver in the sender's memory until the receiver releases it.
+// After a sender has closed to readers, payloads are not read unless they were copied or claimed. So sends complete
+// both at once and later, and a schedule that overwrites a source too early is detected. Released memory and fresh
+// memory are filled with a pattern.
 //
-// Broken invariants of the caller (a message that exceeds its edge, a round sent twice or left out, a landing
-// slot overwritten before it was consumed, a release of nothing) make health() of that endpoint `internal`;
-// first_fault() says which.
+// If the caller breaks an invariant, health() of that endpoint becomes `internal`, and first_fault() describes the
+// error. Errors are a message that exceeds its edge, a round that is sent twice or left out, a landing slot that is
+// overwritten before it was consumed, and a release without a message.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +27,11 @@ namespace lsched {
 
 struct inproc_options {
   std::uint32_t max_delay_steps = 0;  ///< a message takes 1 to this many steps; 0 chooses 3 * ranks
-  bool late_sends = true;             ///< false: every payload is copied at once, every send is done at once
-  bool stays_open = false;            ///< plants a fault: ranks that close to readers are read all the same
+  bool late_sends = true;             ///< false: payloads are copied and sends complete at once
+  bool stays_open = false;            ///< plants a fault: ranks that have closed to readers are still read
 };
 
-/// Outlives its endpoints. One thread for everything, except allocate() and deallocate() of the endpoints.
+/// Must outlive its endpoints. All calls come from one thread, except allocate() and deallocate() of the endpoints.
 class inproc_world {
  public:
   inproc_world(rank ranks, std::uint64_t seed, inproc_options options = {});
@@ -37,26 +39,26 @@ class inproc_world {
   inproc_world(const inproc_world&) = delete;
   inproc_world& operator=(const inproc_world&) = delete;
 
-  /// Takes rank `self`'s place, once: ARGUMENT outside the world, STATE when taken. An endpoint that is
-  /// destroyed without close() has died, for its peers.
+  /// Opens the endpoint of rank `self`, which is possible once. Failures: ARGUMENT (rank outside the world), STATE
+  /// (already open). If the endpoint is destroyed without close(), the rank is dead for its peers.
   result<std::unique_ptr<endpoint>> open(rank self);
 
-  /// The rank dies, and its memory stays. From here on its endpoint may only be destroyed.
+  /// Simulates the death of a rank. Its memory stays valid. Afterwards its endpoint may only be destroyed.
   void kill(rank who);
 
-  /// Moves the clock by one step and delivers what is due.
+  /// Advances the clock by one step and delivers due messages.
   void tick();
 
-  /// Steps since the world began.
+  /// Returns the number of steps so far.
   std::uint64_t now() const;
 
-  /// Messages, signals and credits that are still on their way.
+  /// Returns the number of messages, signals and credits in flight.
   std::size_t in_flight() const;
 
-  /// Edges of linked instances that at least one end is attached to.
+  /// Returns the number of edges of linked instances that have an attached end.
   std::size_t edges() const;
 
-  /// What the caller of an endpoint broke first; empty if nothing.
+  /// Returns the first broken invariant of a caller, or an empty string.
   const std::string& first_fault() const;
 
  private:

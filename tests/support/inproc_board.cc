@@ -50,7 +50,7 @@ bool inproc_board::withdraw() {
   return true;
 }
 
-// Members need not have opened theirs yet.
+// Members may open their boards later.
 void inproc_board::join_home() {
   for (std::size_t r = 0; r < world_.places.size(); ++r) {
     members_.push_back(static_cast<rank>(r));

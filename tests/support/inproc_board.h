@@ -1,4 +1,4 @@
-// A board of an inproc world: pages in the world's memory, which every member reads.
+// A board of an inproc world. Its pages are in the world's memory, and every member reads them.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace lsched {
 
 class inproc_board final : public board {
  public:
-  /// `index`: of its page.
+  /// `index`: index of the board's page.
   inproc_board(inproc_world::state& world, std::size_t index)
       : world_(world), index_(index), own_(world.boards[index]) {}
   ~inproc_board() override {
@@ -41,12 +41,12 @@ class inproc_board final : public board {
   inproc_world::state& world_;
   const std::size_t index_;
   inproc::board_page& own_;
-  std::uint64_t number_of_first_ = 1;       ///< of the world's first rank: its index plus one
-  std::uint64_t key_ = 0;                   ///< of the offer; 0: none
-  std::vector<rank> offered_to_;            ///< as members_
-  std::vector<rank> members_;               ///< home ranks, by rank of the world; none until it has joined
-  std::vector<inproc::board_page*> pages_;  ///< theirs
-  std::uint64_t number_ = 0;                ///< of the exchange that is under way, or of the last one
+  std::uint64_t number_of_first_ = 1;       ///< index of the first rank's page, plus one
+  std::uint64_t key_ = 0;                   ///< key of the offer; 0: no offer
+  std::vector<rank> offered_to_;            ///< home ranks of the offer, by rank of its world
+  std::vector<rank> members_;               ///< home ranks, by rank of the world; empty before join()
+  std::vector<inproc::board_page*> pages_;  ///< pages of the members
+  std::uint64_t number_ = 0;                ///< number of the current or last exchange
 };
 
 }  // namespace lsched

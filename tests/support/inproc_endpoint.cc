@@ -25,7 +25,7 @@ constexpr int k_fresh_pattern = 0xcd;
 
 // --- commit ----------------------------------------------------------------------------------------------
 
-// What it has attached stays: whoever links it finds a peer that is dead, not one that is missing.
+// Attachments stay in the world, so that a rank that links them finds a dead peer and not a missing peer.
 inproc_endpoint::~inproc_endpoint() {
   for (link_id link = 0; link < links_.size(); ++link)
     if (links_[link].on != nullptr) drop_link(link);
@@ -58,9 +58,9 @@ result<std::vector<link_id>> inproc_endpoint::attach(std::uint32_t id, std::span
   std::set<std::tuple<bool, bool, rank, std::uint32_t>> known;
   for (const edge_spec& spec : edges) {
     if (std::ranges::find(members, spec.peer) == members.end())
-      return failure{status::argument, "an edge leaves the world", spec.peer};
+      return failure{status::argument, "the peer of an edge is outside the world", spec.peer};
     if (!known.emplace(spec.outgoing, spec.signal, spec.peer, spec.tag).second)
-      return failure{status::argument, "two edges of one tag and direction", spec.peer};
+      return failure{status::argument, "two edges have the same tag and direction", spec.peer};
   }
   inproc::attachment& made = world_.attached[{self_, id}];
   made.members.assign(members.begin(), members.end());
@@ -83,7 +83,7 @@ link_id inproc_endpoint::add_link(std::uint32_t id, const edge_spec& spec) {
   return link;
 }
 
-// A fast peer may have sent its messages and detached by now, so an end that was attached counts.
+// A fast peer may already have sent its messages and detached. So it is enough that an end was attached at any time.
 status inproc_endpoint::link(std::uint32_t id, std::span<const member_address> all) {
   const auto found = world_.attached.find({self_, id});
   if (found == world_.attached.end() || all.size() != found->second.members.size()) return status::internal;
@@ -107,7 +107,7 @@ void inproc_endpoint::detach(std::uint32_t id) {
   world_.attached.erase(found);
 }
 
-// The sources may be gone after this.
+// The caller may free the sources of messages afterwards, so their payloads are copied or refused here.
 void inproc_endpoint::drop_link(link_id link) {
   link_state& it = links_[link];
   forget(link);
@@ -136,7 +136,7 @@ void inproc_endpoint::copy_payload(edge& it, slot& landing) {
 
 // --- giving up -------------------------------------------------------------------------------------------
 
-// Peers may read the sources of messages until this rank is closed to readers.
+// Does not change sends, because peers may read their sources until this rank closes to readers.
 void inproc_endpoint::abandon(std::uint32_t id) {
   for (const link_id link : links_of(id)) {
     link_state& it = links_[link];
@@ -172,7 +172,7 @@ status inproc_endpoint::check_readers(std::uint32_t id, rank* reader) {
   return status::ok;
 }
 
-// This rank's own at once, those of others when the draw says that the news is here.
+// Reports cancellations: those of this rank at once, and those of other ranks after a random delay.
 void inproc_endpoint::find_given_up() {
   if (!world_.has_given_up) return;
   auto it = world_.attached.lower_bound({self_, 0});
@@ -192,7 +192,7 @@ void inproc_endpoint::report_end(std::uint32_t id, const end_reason& reason) {
 
 // --- data path: sending ----------------------------------------------------------------------------------
 
-// A broken invariant of the caller: fails this endpoint, and says why once.
+// Checks an invariant of the caller. If it is broken, this endpoint fails, and the world's first error is recorded.
 bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round, const char* complaint) {
   if (holds) return true;
   health_ = status::internal;
@@ -206,7 +206,7 @@ bool inproc_endpoint::expect(bool holds, const link_state& where, round_no round
 
 namespace {
 
-/// Credits count rounds, so none is left out.
+/// Returns whether `round` may follow `last`. Credits count rounds, so with credits no round may be left out.
 bool follows(round_no round, round_no last, const edge& on) {
   return on.sender.credits ? round == last + 1 : round > last;
 }
@@ -217,7 +217,7 @@ bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
   link_state& it = links_[link];
   edge& on = *it.on;
   if (!expect(it.spec.outgoing && !it.spec.signal, it, round, "sent on an edge that does not send payload") ||
-      !expect(follows(round, on.sent, on), it, round, "sent, but not in a round that may follow the last one") ||
+      !expect(follows(round, on.sent, on), it, round, "sent, but not in a round that may follow the last round") ||
       !expect(it.wait.kind == waits::nothing, it, round, "sent while an earlier send is under way") ||
       !expect(what.null || what.bytes <= it.spec.capacity, it, round, "sent more than the edge carries"))
     return true;
@@ -229,7 +229,7 @@ bool inproc_endpoint::send(link_id link, round_no round, const message& what) {
   return transmit(it, round, what);
 }
 
-// True if the source may change at once.
+// Returns true if the source may change at once.
 bool inproc_endpoint::transmit(link_state& from, round_no round, const message& what) {
   edge& on = *from.on;
   on.sent = round;
@@ -272,8 +272,8 @@ void inproc_endpoint::credit_arrived(edge& on, round_no round) {
   }
 }
 
-// The register only grows, and at most two values are on their way; whether a third merges with the last one
-// is no choice, whether a second does is drawn.
+// The register only grows, and at most two values are in flight. A second value merges with the first at random. A
+// third value always merges with the second.
 void inproc_endpoint::signal(link_id link, round_no round) {
   link_state& it = links_[link];
   edge& on = *it.on;
@@ -297,7 +297,7 @@ bool inproc_endpoint::receive(link_id link, round_no round, message_target into,
   out = {into.memory, 0, {}, true};
   if (!expect(!it.spec.outgoing && !it.spec.signal, it, round, "received on an edge that receives no payload") ||
       !expect(follows(round, on.received, on), it, round,
-              "received, but not in a round that may follow the last one") ||
+              "received, but not in a round that may follow the last round") ||
       !expect(it.wait.kind == waits::nothing, it, round, "received while an earlier receive is under way") ||
       !expect(on.slots[(round + 1) % 2].phase != slot::phase::held, it, round, "received before a release"))
     return true;
@@ -324,7 +324,7 @@ void inproc_endpoint::payload_arrived(edge& on) {
   if (landing.phase == slot::phase::arrived && landing.round == waited.round) satisfy(on.receiver.link);
 }
 
-// Returns false, and reports why, if the payload lies in memory that its sender has taken back.
+// If the sender no longer allows reads of the payload, this reports the end of the instance and returns false.
 bool inproc_endpoint::take(link_state& at, round_no round, message_target into, arrival& out) {
   slot& landing = at.on->slots[round % 2];
   const message& what = landing.what;
@@ -358,7 +358,7 @@ void inproc_endpoint::refuse(slot& landing) {
   landing.is_refused = true;
 }
 
-// The receiver gives its claim up.
+// Gives up the receiver's claim.
 void inproc_endpoint::let_go(slot& landing) {
   if (landing.is_claimed) refuse(landing);
 }
@@ -372,7 +372,7 @@ void inproc_endpoint::consume(edge& it, slot& landing) {
   if (shown || it.receiver.credits) world_.depart(it, flight::kind::credit, landing.round);
 }
 
-// A null message holds nothing, so releasing it is neither needed nor wrong.
+// A null message holds no memory, so its release is allowed but not required.
 void inproc_endpoint::release(link_id link, round_no round) {
   link_state& it = links_[link];
   slot& landing = it.on->slots[round % 2];
@@ -437,7 +437,7 @@ std::size_t inproc_endpoint::poll(std::span<completion> out) {
   return kept;
 }
 
-// Whether what the link waits for has been done or sent, so that only the clock is in the way.
+// Returns whether the awaited event only needs time to arrive, because its cause has happened.
 bool inproc_endpoint::can_be_satisfied(const link_state& it) const {
   const edge& on = *it.on;
   switch (it.wait.kind) {

@@ -1,4 +1,4 @@
-// A process of a test that is told it is a rank, as `lsched run` tells its ranks.
+// Makes a process of a test a rank, in the same way as `lsched run`.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace lsched::testing {
 
-/// From now on lsched_world_open of this process joins the world of this segment. The segment must outlive that call.
+/// Makes lsched_world_open of this process join the world of this segment. The segment must outlive that call.
 inline void be_launched(const shm_segment& segment, rank self) {
   setenv("LSCHED_RUN_FD", std::to_string(segment.descriptor()).c_str(), 1);
   setenv("LSCHED_RUN_RANK", std::to_string(self).c_str(), 1);

@@ -1,4 +1,5 @@
-// An allgather of lists, whose lengths go first: the smallest world that has packed lists, and guards of both kinds.
+// An allgather of lists, which sends the lengths before the lists. This is the smallest world that has packed lists and
+// guards of both kinds.
 #pragma once
 
 #include <vector>
@@ -8,20 +9,21 @@
 
 namespace lsched::testing {
 
-inline constexpr std::uint64_t k_list_room = 5;   ///< of one list
-inline constexpr std::uint64_t k_list_total = 9;  ///< of all that an output holds
+inline constexpr std::uint64_t k_list_room = 5;   ///< capacity of one list
+inline constexpr std::uint64_t k_list_total = 9;  ///< capacity of an output
 
-/// As it should be, and with faults.
+/// Options of the allgather, some of which plant faults.
 struct list_gather {
   bool skips_empty = true;
-  std::uint32_t every = 1;        ///< the period of the lists' messages
-  bool lays_out = true;           ///< the outputs
-  bool turns_lengths = false;     ///< lays them out by the lengths of the ranks' neighbours
-  bool sends_other_list = false;  ///< than the one whose length it has told
-  std::uint64_t typical = 0;      ///< items of a list, for models
+  std::uint32_t every = 1;        ///< period of the messages with lists
+  bool lays_out = true;           ///< lays out the outputs
+  bool turns_lengths = false;     ///< lays out the outputs with the lengths of the ranks' neighbours
+  bool sends_other_list = false;  ///< sends a list whose length was not sent
+  std::uint64_t typical = 0;      ///< typical items of a list, for models
 };
 
-/// Every rank has two lists, of which the first is gathered; and tells its neighbour all lengths in every other round.
+/// Writes the ops of a rank. Every rank has two lists, and the first list is gathered. In every other round the rank
+/// also sends all lengths to its neighbour.
 inline void write_list_gather(builder& to, const list_gather& how) {
   const auto [self, size] = to.place();
   const auto ranks = static_cast<std::uint64_t>(size), mine = static_cast<std::uint64_t>(self);
@@ -68,7 +70,7 @@ inline std::vector<schedule_ptr> list_gather_world(rank size, const list_gather&
   return world;
 }
 
-/// Every output has every rank's first list.
+/// Returns the postcondition: every output has every rank's first list.
 inline postcondition all_lists(rank size) {
   postcondition promise;
   for (rank holder = 0; holder < size; ++holder)

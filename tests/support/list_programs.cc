@@ -19,7 +19,7 @@ constexpr std::byte k_untouched{0xee};
 enum class kind : std::uint8_t { gatherv, scatterv, allgatherv, alltoallv };
 constexpr std::array<const char*, 4> k_names{"gatherv", "scatterv", "allgatherv", "alltoallv"};
 
-/// What all ranks know of the seed's program.
+/// The program of a seed, which all ranks know.
 struct program {
   program(std::uint64_t with_seed, std::int32_t ranks) : seed(with_seed), size(ranks) {
     what = static_cast<kind>(draw(1) % 4);
@@ -35,7 +35,8 @@ struct program {
   std::uint64_t draw(std::uint64_t number) const { return mix(mix(seed) ^ number); }
   bool is_rooted() const { return what == kind::gatherv || what == kind::scatterv; }
 
-  /// A round's block from one rank to another: of an allgatherv the same to all.
+  /// Returns the key of a round's block from one rank to another. The blocks of an allgatherv are the same for all
+  /// ranks.
   std::uint64_t key(std::uint64_t round, std::int32_t from, std::int32_t to) const {
     if (what == kind::allgatherv) to = 0;
     return draw(1000 + (round * 64 + static_cast<std::uint64_t>(from)) * 64 + static_cast<std::uint64_t>(to));
@@ -143,7 +144,7 @@ class rank_of_program {
     return {};
   }
 
-  /// In any order, with gaps; or one after the other.
+  /// Places the blocks in random order with gaps, or in the order of ranks without gaps.
   void lay_out(blocks& some, std::uint64_t drawn) const {
     std::vector<std::size_t> order(some.peers.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -205,7 +206,7 @@ class rank_of_program {
       const std::int32_t from = one.received.peers[i];
       const std::uint64_t count = plan_.count(one.number, from, self_);
       if (one.told[i] != count)
-        return "round " + std::to_string(one.number) + ": told of " + std::to_string(one.told[i]) +
+        return "round " + std::to_string(one.number) + ": reported " + std::to_string(one.told[i]) +
                " elements of rank " + std::to_string(from) + ", not " + std::to_string(count);
       for (std::uint64_t b = 0; b < count * plan_.width; ++b)
         expected[one.received.begins[i] * plan_.width + b] = plan_.at(one.number, from, self_, b);

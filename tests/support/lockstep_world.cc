@@ -29,8 +29,8 @@ stepped_device& lockstep_world::give_device(rank r) {
   return *devices_.back();
 }
 
-// A job of one lane may read the memory of another rank, which goes with that rank's engine. Processes keep the memory
-// of other ranks mapped until their own lanes have ended.
+// Drains the lanes first. A job of a lane may read memory of another rank, which is freed with that rank's engine. Real
+// processes keep the memory of other ranks mapped until their own lanes have ended.
 lockstep_world::~lockstep_world() {
   EXPECT_EQ(net_.first_fault(), "") << "seed " << seed_;
   for (const auto& lane : lanes_)
@@ -102,7 +102,7 @@ void lockstep_world::settle() {
   const std::uint64_t slowest = *std::max_element(pace_.begin(), pace_.end());
   for (std::uint64_t n = 0; quiet < 40 * engines_.size() * slowest; ++n) {
     if (n == 2'000'000) {
-      ADD_FAILURE() << "never comes to rest; " << describe();
+      ADD_FAILURE() << "the world does not become quiet; " << describe();
       return;
     }
     step();
@@ -132,7 +132,7 @@ void lockstep_world::remove(const std::vector<instance*>& its) {
   for (auto& known : committed_)
     if (known == its) known.clear();
   for (std::size_t r = 0; r < its.size(); ++r) {
-    // Messages nobody waits for may be under way; a mailbox entry is taken out by a step.
+    // A step removes a mailbox entry. Messages that no rank waits for may still be in flight.
     engines_[r]->step();
     EXPECT_EQ(engines_[r]->remove(*its[r]), status::ok) << "rank " << r << "; " << describe();
   }

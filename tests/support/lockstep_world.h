@@ -1,8 +1,8 @@
 // Many ranks in one thread: real engines over the inproc transport, stepped in a seeded order.
 //
-// The seed decides who steps when, how long every message takes, and which ranks have a lane and what that does, so a
-// failing run is replayed by its seed. Nothing here waits: a run has a number of steps, and one that needs more is a
-// hang, reported as a test failure with what every rank waits for.
+// The seed determines the order of steps, the delay of every message, and the ranks that have lanes and what these do.
+// So a failing run is replayed by its seed. No call blocks. If a run needs more than its limit of steps, it counts as a
+// hang. A hang is a test failure, and its text lists what each rank waits for.
 #pragma once
 
 #include <cstdint>
@@ -33,57 +33,57 @@ class lockstep_world {
   home_commits& commits_of(rank r) { return *commits_[static_cast<std::size_t>(r)]; }
   inproc_world& net() { return net_; }
 
-  /// Null: this rank has none.
+  /// Returns nullptr if the rank has no lane.
   fake_lane* lane_of(rank r) { return lanes_[static_cast<std::size_t>(r)].get(); }
 
-  /// Gives a rank a device, once.
+  /// Gives a device to a rank that has no device yet.
   stepped_device& give_device(rank r);
 
-  /// What one rank's commit came to.
+  /// The result of a commit on one rank.
   struct outcome {
     instance* it = nullptr;
     failure why{status::ok, {}, k_no_rank, k_no_op};
   };
   using request_of = std::function<commit_request(rank)>;
 
-  /// Commits one schedule on all ranks; they come in a seeded order, and some are done before others begin.
+  /// Commits a schedule on all ranks. The ranks begin at random times while the engines step.
   std::vector<outcome> try_commit(const request_of& what);
 
-  /// The same where it must succeed: anything else is a test failure, and the answer is empty.
+  /// Commits a schedule on all ranks. If a commit fails, this is a test failure and the result is empty.
   std::vector<instance*> commit(const request_of& what);
 
-  /// One pass of one rank's engine, drawn.
+  /// Steps the engine of a random rank. If that rank is dead or skips its turn, only the clock advances.
   void step();
 
-  /// Steps until `is_done`. False, and a test failure, if that takes more than `most_steps`; 0: more than any chain
-  /// through all ranks could.
+  /// Steps until `is_done`. After `most_steps`, or if an endpoint's caller breaks an invariant, this is a test failure
+  /// and returns false. The default limit, 0, allows more steps than any chain through all ranks needs.
   bool run_until(const std::function<bool()>& is_done, std::uint64_t most_steps = 0);
 
   /// Steps until nothing has moved for longer than any message takes.
   void settle();
 
-  /// Asks for a round of an ordinary instance, as the driver does.
+  /// Starts a round of an ordinary instance, as the driver does.
   static void start(engine& where, instance& it);
 
-  /// Starts a round on all ranks, in a drawn order with steps in between, and runs it to its end.
+  /// Starts a round on all ranks, in random order with steps in between, and runs the round to its end.
   bool run_round(const std::vector<instance*>& its);
 
-  /// Removes an instance everywhere; a refusal is a test failure.
+  /// Removes an instance on all ranks. A refusal is a test failure.
   void remove(const std::vector<instance*>& its);
 
-  /// An instance that the test has removed by itself: describe() must not look at it any more.
+  /// Makes describe() ignore an instance that the test has removed itself.
   void forget(rank r, const instance* it);
 
-  /// The rank dies, and steps no more.
+  /// Kills a rank, which then takes no more steps.
   void kill(rank r);
 
-  /// This rank steps only in one of `one_in` of its turns.
+  /// Makes a rank step in one of `one_in` of its turns, on average.
   void set_pace(rank r, std::uint32_t one_in) { pace_[static_cast<std::size_t>(r)] = one_in; }
 
   std::uint64_t draw();
   std::uint64_t draw_below(std::uint64_t limit) { return draw() % limit; }
 
-  /// The seed, and what every instance of every rank waits for.
+  /// Returns the seed and, for every rank, the wait of each instance.
   std::string describe() const;
 
  private:

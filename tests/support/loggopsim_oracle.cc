@@ -11,17 +11,17 @@
 namespace lsched {
 namespace {
 
-/// An op that is due, or a message on its way.
+/// An op that is due, or a message in flight.
 struct event {
   std::uint64_t time = 0;
-  std::uint64_t number = 0;  ///< events are numbered as they come into being
-  std::uint32_t host = 0;    ///< the rank where it happens
-  std::uint32_t op = 0;      ///< of a message: the send, an op of rank what.peer
+  std::uint64_t number = 0;  ///< events are numbered in the order of creation
+  std::uint32_t host = 0;    ///< rank of the event
+  std::uint32_t op = 0;      ///< for a message: the send, an op of rank what.peer
   bool is_message = false;
-  goal_op what;  ///< of a message: the send, with the sender as its peer
+  goal_op what;  ///< for a message: the send, with the sender as its peer
 };
 
-/// Rule: the earliest event comes first, of those of the same time the one with the lowest number.
+/// Rule: the earliest event comes first. Among events of the same time, the lowest number comes first.
 struct is_later {
   bool operator()(const event& x, const event& y) const {
     return x.time != y.time ? x.time > y.time : x.number > y.number;
@@ -32,34 +32,35 @@ struct is_later {
 struct waiting {
   std::uint32_t peer = 0;
   std::uint32_t tag = 0;
-  std::uint32_t op = 0;  ///< of a message: the send
+  std::uint32_t op = 0;  ///< for a message: the send
 };
 
 struct host_state {
-  std::vector<std::uint64_t> cpu_free;                  ///< by CPU, when it is free
-  std::vector<std::uint64_t> sending_free;              ///< by NIC, when it can send
-  std::vector<std::uint64_t> receiving_free;            ///< by NIC, when it can receive
+  std::vector<std::uint64_t> cpu_free;                  ///< by CPU: time at which it is free
+  std::vector<std::uint64_t> sending_free;              ///< by NIC: time at which it can send
+  std::vector<std::uint64_t> receiving_free;            ///< by NIC: time at which it can receive
   std::list<waiting> receives;                          ///< started, without a message; oldest first
   std::list<waiting> messages;                          ///< arrived, without a receive; oldest first
-  std::vector<std::uint32_t> missing;                   ///< by op: edges to it that are not satisfied
-  std::vector<std::vector<std::uint32_t>> after_start;  ///< by op: "irequires", as written
-  std::vector<std::vector<std::uint32_t>> after_end;    ///< by op: "requires", as written
-  std::vector<std::uint32_t> freed;                     ///< ops that are not in the queue yet, in the order of events
+  std::vector<std::uint32_t> missing;                   ///< by op: unsatisfied edges to the op
+  std::vector<std::vector<std::uint32_t>> after_start;  ///< by op: successors by "irequires", in the order of the file
+  std::vector<std::vector<std::uint32_t>> after_end;    ///< by op: successors by "requires", in the order of the file
+  std::vector<std::uint32_t> freed;                     ///< freed ops that are not yet queued, in the order of events
   std::vector<bool> is_started;
 };
 
-/// Bytes after the first cost time.
-/// Defect, kept: a message of 0 bytes has -1 of them, and costs less than one of 1 byte. (All sums are modulo 2^64.)
+/// Rule: only the bytes after the first byte cost time.
+/// Defect, kept: a message of 0 bytes has -1 such bytes, and costs less than a message of 1 byte. (All sums are modulo
+/// 2^64.)
 std::uint64_t cost_of_bytes(std::uint64_t bytes, std::uint64_t per_byte) { return (bytes - 1) * per_byte; }
 
-/// Rule: sizes do not matter. A wildcard may be on either side: a message with tag -1 goes to receives of any tag.
+/// Rule: sizes do not matter. Either side may have wildcards, so a message with tag -1 matches receives of any tag.
 bool do_match(std::uint32_t peer, std::uint32_t tag, const waiting& other) {
   const bool is_peer = peer == k_goal_any || other.peer == k_goal_any || peer == other.peer;
   const bool is_tag = tag == k_goal_any || other.tag == k_goal_any || tag == other.tag;
   return is_peer && is_tag;
 }
 
-/// Rule: the oldest that matches is taken.
+/// Rule: the oldest match is taken.
 std::optional<waiting> take_match(std::list<waiting>& from, std::uint32_t peer, std::uint32_t tag) {
   const auto found =
       std::find_if(from.begin(), from.end(), [&](const waiting& one) { return do_match(peer, tag, one); });
@@ -79,7 +80,7 @@ failure failed_at(status code, std::size_t of, std::size_t op, const std::string
   return {code, name_of_op(of, op) + why, k_no_rank, static_cast<op_id>(op)};
 }
 
-/// What keeps a program from being run at all.
+/// Returns the first error that prevents any run of the program.
 std::optional<failure> find_fault(const goal& program) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r) {
     const goal_rank& mine = program.ranks[r];
@@ -120,7 +121,8 @@ class loggopsim_run {
  private:
   // --- before the first event ---
 
-  /// Rule: every rank has as many CPUs and NICs as the highest index in the whole program asks for, at least one.
+  /// Rule: all ranks have equally many CPUs and NICs: as many as the highest index in the whole program requires, and
+  /// at least one.
   void prepare_resources() {
     std::size_t cpus = 1;
     std::size_t nics = 1;
@@ -136,8 +138,7 @@ class loggopsim_run {
     }
   }
 
-  /// Rule: ops that wait for nothing are free at the start, in the order of the file. An edge that is there twice
-  /// counts twice.
+  /// Rule: ops without predecessors are free at the start, in the order of the file. A duplicate edge counts twice.
   void prepare_ops(std::uint32_t at) {
     host_state& host = hosts_[at];
     const goal_rank& mine = program_.ranks[at];
@@ -168,14 +169,14 @@ class loggopsim_run {
     satisfy(now.host, hosts_[now.host].after_start[now.op]);
   }
 
-  /// Defect, kept: this may happen twice to one send (see start_receive). Then its edges count twice, and an op that
-  /// waits for this one and for others starts before one of the others has ended.
+  /// Defect, kept: a send may end twice (see start_receive). Then its edges count twice, and an op that waits for this
+  /// send and for other ops starts before one of the other ops has ended.
   void mark_ended(std::uint32_t host, std::uint32_t op) { satisfy(host, hosts_[host].after_end[op]); }
 
   // --- the queue ---
 
-  /// Rule: after each event, what it freed is put into the queue: the ranks in ascending order; of a rank the sends
-  /// first, then the receives, then the calcs. In this order they are numbered.
+  /// Rule: after each event, the freed ops are queued and numbered. Ranks come in ascending order, and within a rank
+  /// sends come first, then receives, then calcs.
   void queue_freed() {
     for (const std::uint32_t at : touched_) {
       std::vector<std::uint32_t> freed = std::exchange(hosts_[at].freed, {});
@@ -191,17 +192,18 @@ class loggopsim_run {
     touched_.clear();
   }
 
-  /// Rule: a freed op is due when its own CPU is free; a send when its NIC is free to send as well.
-  /// Defect, kept: not when what it waited for has ended. Of ops on two CPUs the second may be due before the first one
-  /// has ended, even before the event that freed it: time goes back. And a receive's own NIC is never looked at.
+  /// Rule: a freed op is due when its own CPU is free. A send also needs a NIC that is free to send.
+  /// Defect, kept: the end of the predecessor is ignored. If the ops have different CPUs, the successor may be due
+  /// before the predecessor has ended, and even before the event that freed the successor. Then time goes back. The NIC
+  /// of a receive is never considered.
   std::uint64_t time_of_freed(std::uint32_t at, const goal_op& op) const {
     const host_state& host = hosts_[at];
     const std::uint64_t cpu = host.cpu_free[op.cpu];
     return op.kind == goal_kind::send ? std::max(cpu, host.sending_free[op.nic]) : cpu;
   }
 
-  /// Rule: what finds its CPU or its NIC busy goes back into the queue for the time when both are free, and holds
-  /// neither till then. It keeps its number, so at that time it comes before younger events.
+  /// Rule: an event whose CPU or NIC is busy goes back into the queue for the time at which both are free. Until then
+  /// it occupies neither. The event keeps its number, so at that time it comes before younger events.
   void put_back(event later, std::uint64_t time) {
     later.time = time;
     queue_.push(later);
@@ -218,8 +220,8 @@ class loggopsim_run {
     }
   }
 
-  /// Rule: a calc occupies its CPU for its length. What waits for its start or its end is freed at once, and is due
-  /// when the CPU is free.
+  /// Rule: a calc occupies its CPU for its length. Ops that wait for its start or its end are freed at once, and are
+  /// due when their CPU is free.
   void start_calc(const event& now) {
     std::uint64_t& cpu_free = hosts_[now.host].cpu_free[now.what.cpu];
     if (cpu_free > now.time) return put_back(now, cpu_free);
@@ -228,9 +230,9 @@ class loggopsim_run {
     mark_ended(now.host, now.op);
   }
 
-  /// Rule: a send needs its CPU and its NIC. It occupies the CPU for o + (m-1) O, the NIC, for sends only, for
-  /// g + (m-1) G. Its first byte is at the receiver o + L later, whatever its size. The message is numbered before the
-  /// ops that the send frees. An eager send has ended; a larger one ends when it meets its receive.
+  /// Rule: a send needs its CPU and its NIC. The send occupies the CPU for o + (m-1) O. It blocks other sends on the
+  /// NIC for g + (m-1) G. The first byte arrives o + L later, for any size. The message is numbered before the ops that
+  /// the send frees. An eager send ends at once. A larger send ends when its message meets the receive.
   void start_send(const event& now) {
     host_state& host = hosts_[now.host];
     const goal_op& send = now.what;
@@ -253,11 +255,11 @@ class loggopsim_run {
     queue_.push(message);
   }
 
-  /// Rule: a receive costs nothing when it starts, and asks for no CPU. If its message has arrived it has ended, and
-  /// what waits for it is due when its CPU is free; otherwise it waits.
-  /// Defect, kept: whether this was a rendezvous is judged by the size, and the sender is held up on the CPU and the
-  /// NIC, that the receive names. If only the send is above the limit, it never ends; if only the receive is, the send
-  /// ends a second time.
+  /// Rule: the start of a receive costs nothing and needs no CPU. If the message has arrived, the receive ends at once,
+  /// and its successors are due when their CPU is free. Otherwise the receive waits.
+  /// Defect, kept: the size of the receive decides whether this is a rendezvous, and the sender is delayed on the CPU
+  /// and NIC that the receive names. If only the send is above the limit, the send never ends. If only the receive is
+  /// above the limit, the send ends a second time.
   void start_receive(const event& now) {
     mark_started(now);
     const goal_op& receive = now.what;
@@ -270,10 +272,11 @@ class loggopsim_run {
     mark_ended(now.host, now.op);
   }
 
-  /// Rule: a message needs a CPU and a NIC at the receiver. It occupies the CPU for o + (m-1) max(O, G), the NIC, for
-  /// receives only, for g + (m-1) G: when it arrives, whether a receive waits for it or not, and by the size that was
-  /// sent. A receive that waits for it has ended then; without one, the message waits, and costs no more later.
-  /// Defect, kept: CPU and NIC are those that the send names, not the receive's.
+  /// Rule: an arriving message needs a CPU and a NIC at the receiver, even if no receive waits for it. The message
+  /// occupies the CPU for o + (m-1) max(O, G). It blocks other arrivals on the NIC for g + (m-1) G. Here m is the size
+  /// of the send. If a receive waits for the message, the receive ends. Otherwise the message waits, and has no further
+  /// cost.
+  /// Defect, kept: CPU and NIC are those that the send names, not those of the receive.
   void take_message(const event& now) {
     host_state& host = hosts_[now.host];
     const goal_op& sent = now.what;
@@ -292,9 +295,9 @@ class loggopsim_run {
     mark_ended(now.host, receive->op);
   }
 
-  /// Rule: a rendezvous ends, at the sender, at the moment when message and receive meet. What it frees is due then and
-  /// not earlier, so its CPU and its NIC count as busy up to this moment; but other ops could use them meanwhile.
-  /// Defect, kept: the answer takes no time to travel.
+  /// Rule: a rendezvous ends at the sender at the moment when message and receive meet. The ops that it frees must not
+  /// be due earlier, so the CPU and the NIC count as busy up to this moment. Other ops could use both in the meantime.
+  /// Defect, kept: the reply to the sender takes no time.
   void end_rendezvous(std::uint32_t sender, std::uint32_t send, const goal_op& resources, std::uint64_t time) {
     raise_to(hosts_[sender].cpu_free[resources.cpu], time);
     raise_to(hosts_[sender].sending_free[resources.nic], time);
@@ -303,8 +306,9 @@ class loggopsim_run {
 
   // --- after the last event ---
 
-  /// Not the original's: it does not look for ops that never started. One thing that it takes for the end is taken for
-  /// it here, too: a rendezvous that never ended (see start_receive) if no op waits for it.
+  /// Returns an error if the program did not complete. In contrast to the original, this also finds ops that never
+  /// started. As in the original, a rendezvous that never ended (see start_receive) is not an error if no op waits for
+  /// it.
   std::optional<failure> find_leftover(std::uint32_t at) const {
     const host_state& host = hosts_[at];
     if (!host.receives.empty())
@@ -322,7 +326,7 @@ class loggopsim_run {
     return std::nullopt;
   }
 
-  /// Rule: a rank has finished when the last of its CPUs is free. NICs do not count.
+  /// Rule: a rank finishes when its last CPU becomes free. NICs do not count.
   std::vector<std::uint64_t> finish_times() const {
     std::vector<std::uint64_t> times;
     for (const host_state& host : hosts_)
@@ -335,7 +339,7 @@ class loggopsim_run {
   std::vector<host_state> hosts_;
   std::priority_queue<event, std::vector<event>, is_later> queue_;
   std::uint64_t next_number_ = 0;
-  std::set<std::uint32_t> touched_;  ///< ranks where the present event may have freed ops
+  std::set<std::uint32_t> touched_;  ///< ranks where the current event may have freed ops
 };
 
 }  // namespace

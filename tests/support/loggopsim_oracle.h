@@ -1,9 +1,9 @@
-// What LogGOPSim reports for a GOAL program, by the rules of its main line.
+// An oracle for our simulator: the times that LogGOPSim reports for a GOAL program, by the rules of its main branch.
 //
-// The rules were read from its public source (github.com/spcl/LogGOPSim) and written down again as a plain event loop,
-// to be compared with our own simulator and to share nothing with it. Where the published rule is a defect it is kept,
-// and loggopsim_oracle.cc says "Defect, kept". Neither the ATLAHS fork nor LogGOPSim2 follow all of these rules.
-// (Hoefler, Schneider, Lumsdaine: "LogGOPSim", HPDC 2010.)
+// The rules were read from its public source (github.com/spcl/LogGOPSim) and written again as a plain event loop, which
+// shares no code with our simulator. Defects of the published rules are kept, and are marked with "Defect, kept" in
+// loggopsim_oracle.cc. Neither the ATLAHS fork nor LogGOPSim2 follows all of these rules. (Hoefler, Schneider,
+// Lumsdaine: "LogGOPSim", HPDC 2010.)
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,16 @@
 
 namespace lsched {
 
-/// In which order ops get their numbers that become free at the same moment on the same rank. Of ops of the same time,
-/// the one with the lower number runs first. With GNU's standard library, both are the same up to 16 ops.
+/// The order in which ops are numbered that become free at the same moment on the same rank. Among ops of the same
+/// time, the op with the lower number runs first. With GNU's standard library, both orders are equal for up to 16 ops.
 enum class freed_order : std::uint8_t {
   stable,    ///< sends, receives, calcs; ops of the same kind in the order in which they became free
-  std_sort,  ///< what std::sort by kind, which the published source calls, does with this standard library
+  std_sort,  ///< the order of std::sort by kind, as in the published source, with this standard library
 };
 
-/// The published defaults. All times are in one unit, nanoseconds with these defaults, and whole numbers, as in the
-/// original. For parts of a nanosecond give every time in picoseconds and set calc_unit to 1000.
+/// The parameters, with the published defaults. As in the original, all times are whole numbers in one unit, which is
+/// nanoseconds with these defaults. For fractions of a nanosecond, give every time in picoseconds and set calc_unit to
+/// 1000.
 struct loggopsim_parameters {
   std::uint64_t latency = 2500;         ///< L
   std::uint64_t overhead = 1500;        ///< o
@@ -34,12 +35,12 @@ struct loggopsim_parameters {
   freed_order order = freed_order::stable;
 };
 
-/// By rank, the time that the original prints as "Host N": when the last of its CPUs becomes free, in the unit of the
-/// parameters.
+/// Returns, by rank, the time that the original prints as "Host N". At this time the rank's last CPU becomes free. The
+/// unit is that of the parameters.
 ///
-/// Failures, naming the lowest rank concerned: `argument` (a peer or an edge that does not exist), `state` (the program
-/// does not come to its end: a receive without a message, a message that nobody receives, an op that never starts; the
-/// original prints no times in the first two cases, and takes no notice of the third).
+/// Failures name the lowest rank concerned: `argument` (a peer or an edge that does not exist), `state` (the program
+/// does not complete because of a receive without a message, a message without a receive, or an op that never starts).
+/// The original prints no times in the first two cases of `state`, and ignores the third.
 result<std::vector<std::uint64_t>> run_loggopsim(const goal& program, const loggopsim_parameters& parameters = {});
 
 }  // namespace lsched

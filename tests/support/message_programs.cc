@@ -18,10 +18,10 @@ constexpr std::int32_t k_tags = 3, k_tag_of_nobody = 77;
 struct planned_message {
   std::int32_t from, to, tag;
   std::uint64_t bytes;
-  std::uint64_t number;  ///< in the phase
+  std::uint64_t number;  ///< index in the phase
 };
 
-/// What all ranks know: the messages of each phase. Between two phases is a barrier.
+/// The messages of each phase, which all ranks know. A barrier separates the phases.
 struct program {
   program(std::uint64_t with_seed, std::int32_t ranks) : seed(mix(with_seed)) {
     const auto size = static_cast<std::uint64_t>(ranks);
@@ -54,7 +54,7 @@ struct program {
   std::byte at(std::size_t phase, const planned_message& one, std::uint64_t place) const {
     return static_cast<std::byte>((mix(seed ^ (phase << 32 | one.number)) >> place % 8 * 8) + place * 7);
   }
-  /// Short ones may be.
+  /// Returns whether two messages have equal contents, which is possible for short messages.
   bool are_equal(std::size_t phase, const planned_message& one, const planned_message& other) const {
     for (std::uint64_t b = 0; b < std::min<std::uint64_t>(one.bytes, 8); ++b)
       if (at(phase, one, b) != at(phase, other, b)) return false;
@@ -90,7 +90,7 @@ class rank_of_program {
     bool is_sent = false;
     std::int32_t peer = 0, tag = 0;
     std::vector<std::byte> memory{};
-    const planned_message* planned = nullptr;  ///< of one that is sent; once it has come, of one that is received
+    const planned_message* planned = nullptr;  ///< null for a receive before check()
     lsched_message* message = nullptr;
     lsched_arrival arrived{};
     std::size_t posted = 0;
@@ -98,8 +98,8 @@ class rank_of_program {
 
   std::uint64_t draw() { return mix(plan_.seed ^ mix(++draws_ * 64 + static_cast<std::uint64_t>(self_))); }
 
-  /// Receives that take what is to come for this rank, whoever takes which: of one rank and tag, of any rank and a tag,
-  /// or of anything.
+  /// Plans a receive for each message to this rank. Receives match one rank and tag, any rank and one tag, or every
+  /// message. The plan does not fix which receive gets which message.
   void plan_receives(const std::vector<planned_message>& messages) {
     const bool takes_anything = draw() % 4 == 0;
     std::vector<bool> is_from_any(k_tags);
@@ -111,7 +111,7 @@ class rank_of_program {
       made.peer = is_any ? LSCHED_ANY_RANK : one.from;
       made.tag = takes_anything ? LSCHED_ANY_TAG : one.tag;
     }
-    std::uint64_t longest = 0;  // a receive may get any of those that it matches
+    std::uint64_t longest = 0;  // a receive may get any message that matches
     for (const planned_message& one : messages) longest = std::max(longest, one.bytes);
     for (const auto& one : items_) one->memory.resize(longest + 1, std::byte{0xee});
   }
@@ -140,7 +140,7 @@ class rank_of_program {
       if (std::string wrong = wait_for(**next); !wrong.empty()) return wrong;
       open.erase(next);
     }
-    // Of messages that are equal, one that was posted earlier is for a receive that was.
+    // Equal messages are assigned to receives in the order in which the receives were posted.
     std::ranges::sort(items_, {}, [](const auto& one) { return one->posted; });
     for (const auto& one : items_)
       if (!one->is_sent)
@@ -148,7 +148,7 @@ class rank_of_program {
     return find_overtaken(phase);
   }
 
-  /// Receives in any order, and sends in theirs, mixed.
+  /// Posts receives in random order and sends in the planned order, interleaved at random.
   std::string post_all(std::size_t receives) {
     for (std::size_t i = receives; i > 1; --i) std::swap(items_[i - 1], items_[draw() % i]);
     std::vector<item*> order;
@@ -175,8 +175,8 @@ class rank_of_program {
     std::byte memory{};
     const auto from = static_cast<std::int32_t>(draw() % static_cast<std::uint64_t>(lsched_size(world_)));
     if (lsched_receive_post(box_, from, k_tag_of_nobody, &memory, 1, &nothing) != LSCHED_OK)
-      return "post of nobody's tag";
-    if (lsched_message_cancel(&nothing) != LSCHED_OK || nothing != nullptr) return "a receive cannot be taken back";
+      return "post with an unused tag";
+    if (lsched_message_cancel(&nothing) != LSCHED_OK || nothing != nullptr) return "a receive cannot be withdrawn";
     return {};
   }
 
@@ -210,15 +210,16 @@ class rank_of_program {
     const auto found = std::ranges::find_if(plan_.phases[phase], is_it);
     const std::string words = "a message of rank " + std::to_string(what.rank) + ", tag " + std::to_string(what.tag) +
                               ", " + std::to_string(what.bytes) + " bytes";
-    if (found == plan_.phases[phase].end()) return words + ": nobody has sent that";
+    if (found == plan_.phases[phase].end()) return words + ": no rank has sent this message";
     one.planned = &*found;
-    if (one.memory[what.bytes] != std::byte{0xee}) return words + ": more was written";
+    if (one.memory[what.bytes] != std::byte{0xee}) return words + ": bytes behind the message were written";
     const bool fits =
         (one.peer == LSCHED_ANY_RANK || one.peer == what.rank) && (one.tag == LSCHED_ANY_TAG || one.tag == what.tag);
-    return fits ? std::string() : words + ": not what was asked for";
+    return fits ? std::string() : words + ": does not match the receive";
   }
 
-  /// Of two messages of one rank that a receive matches it has got the second, and one that was posted later the first.
+  /// Returns an error if a message of some rank was overtaken. This is the case if a receive matches two messages and
+  /// got the second, while a receive that was posted later got the first.
   std::string find_overtaken(std::size_t phase) const {
     for (const auto& early : items_)
       for (const auto& late : items_) {

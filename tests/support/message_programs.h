@@ -8,10 +8,10 @@
 
 namespace lsched::testing {
 
-/// What this rank does of the seed's program. Answers what went wrong; empty: nothing.
+/// Runs this rank's part of the seed's program. Returns a description of the first error, or an empty string.
 std::string perform_message_program(std::uint64_t seed, lsched_world* world);
 
-/// Messages that all ranks of such a program send.
+/// Returns the number of messages that all ranks of such a program send.
 std::uint64_t messages_of_program(std::uint64_t seed, std::int32_t ranks);
 
 }  // namespace lsched::testing

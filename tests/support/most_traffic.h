@@ -1,4 +1,4 @@
-// What no round of Ok-Topk can exceed.
+// The maximum traffic of a round of Ok-Topk.
 #pragma once
 
 #include <algorithm>
@@ -8,16 +8,18 @@
 
 namespace lsched {
 
-/// What a rank sends, or receives, in a round, at most, whatever the gradients are, with policy `defer`, an exact
-/// selection, and rule `cost` or `always`: in items, exactly as messages go. It is never above bound_items where P
-/// divides k, or where k (P-2) is at least 2 P ceil(log2 P); else shares cannot be equal, and some items go around more
-/// often than others. Less than 1 + ceil(log2 P) items are added by that.
+/// Returns the maximum number of items that a rank sends, or receives, in a round, for any gradients. The bound holds
+/// for policy `defer`, an exact selection, and rule `cost` or `always`. It counts the items of all messages exactly.
+/// The bound is never above bound_items if P divides k, or if k (P-2) is at least 2 P ceil(log2 P). Otherwise shares
+/// cannot be equal, and some items travel more often than others. This adds fewer than 1 + ceil(log2 P) items.
 ///
-/// Let G <= k be the items of the result, f = (P-1)/P, m the numbers of shares in a step of the gathering; these add up
-/// to P-1. All send at most k - ceil(k/P) in the split, 1 if k = 1. Who keeps most, perhaps all, sends G - floor(G/P)
-/// for balance and floor(m G/P) a step (equal_shares): 2 G f together, because m is 1 in the first step and what the
-/// floor takes there is what the balance has too much. Others keep at most G/2, and send that and ceil(m G/P) a step.
-/// What a rank receives after the split is its share and all others, at most G. None of it falls as G grows to k.
+/// Proof: let G <= k be the items of the result, f = (P-1)/P, and m the numbers of shares in the steps of the
+/// gathering, which add up to P-1. In the split, every rank sends at most k - ceil(k/P) items, or 1 if k = 1. The rank
+/// that keeps the most items, perhaps all of them, sends G - floor(G/P) items for balance and floor(m G/P) items per
+/// step (equal_shares). Together this is 2 G f, because m is 1 in the first step, where the floor removes exactly the
+/// excess of the balance. Every other rank keeps at most G/2 items, and sends these and ceil(m G/P) items per step.
+/// After the split, a rank receives its share and all other shares, at most G items. None of these numbers decreases as
+/// G grows to k.
 std::uint64_t most_traffic(const sparse_problem& of);
 
 inline std::uint64_t most_traffic(const sparse_problem& of) {

@@ -1,4 +1,4 @@
-// The limit of time of a program that mpiexec starts. A rank that hangs ends by itself, even if mpiexec has died.
+// The time limit of a program that mpiexec starts. A rank that hangs ends by itself, even if mpiexec has died.
 #pragma once
 
 #include <unistd.h>

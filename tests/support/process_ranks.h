@@ -1,4 +1,4 @@
-// Ranks that are processes of a test, for tests that use the library's interface and nothing else of it.
+// Ranks that are processes of a test, for tests that use only the library's public interface.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,9 @@
 
 namespace lsched::testing {
 
-/// Each of so many processes is told that it is a rank, as `lsched run` does it, and ends with what `life` answers.
-/// Answers what went wrong, or nothing: all have ended with 0. None outlives `limit`.
+/// Starts one process per rank, in the same way as `lsched run`. Each process runs `life` and exits with the result. A
+/// process that runs longer than `limit` is killed. Returns the failures, or an empty string if all processes exited
+/// with 0.
 std::string run_processes(std::int32_t ranks, const std::function<int()>& life, std::chrono::seconds limit);
 
 }  // namespace lsched::testing

@@ -1,4 +1,4 @@
-// What the outputs of a world should hold, computed from what its collective promises.
+// A check of the outputs of a world against the postcondition of its collective.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace lsched::testing {
 
 using numbers = std::vector<std::int64_t>;
 
-/// By rank, the first input and the first output. Answers the first element of an output that is not what the promise
-/// says of it, in words, or an empty string. Reductions are sums.
+/// Checks the first output of each rank, given the first input of each rank. Returns a description of the first wrong
+/// element, or an empty string. Reductions are sums.
 std::string broken_promise(const postcondition& promise, const std::vector<numbers>& inputs,
                            const std::vector<numbers>& outputs);
 

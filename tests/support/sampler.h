@@ -1,5 +1,5 @@
-// A schedule's text with one op of each kind, a quorum, an in-place receive, and a name that needs
-// escapes.
+// The text of a schedule with ops of each kind, an op that needs one of two tokens, an in-place receive, and a name
+// that needs escapes.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// The matrices that collectives are tested on, and the wish to shrink them where time is short:
-// LSCHED_TEST_SAMPLE=1 (sanitizers, valgrind). LSCHED_TEST_FULL=1 (`make soak`) wants them all.
+// The matrices on which collectives are tested. LSCHED_TEST_SAMPLE=1 selects fewer cases for slow runs (sanitizers,
+// valgrind). LSCHED_TEST_FULL=1 (`make soak`) selects all cases.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,16 @@ inline bool sampled() {
 
 inline bool full() { return std::getenv("LSCHED_TEST_FULL") != nullptr; }
 
-/// Every how manyth case of a long matrix is played: each one in a soak.
+/// Returns the stride through the cases of a long matrix. A soak test plays every case.
 inline std::uint64_t stride(std::uint64_t tested, std::uint64_t in_sample) {
   return full() ? 1 : sampled() ? in_sample : tested;
 }
 
-/// For matrices that are played in many orders, where tests/collectives/proof_test.cc proves the same at every size.
+/// Returns sizes for matrices that are played in many orders. tests/collectives/proof_test.cc proves the same
+/// properties at every size.
 inline std::vector<rank> few_world_sizes() { return {1, 2, 3, 5, 6, 7, 8, 13, 16, 17, 33}; }
 
-/// Awkward sizes included: every P up to 33, then the neighbourhoods of larger powers of two.
+/// Returns every size up to 33, and sizes close to larger powers of two.
 inline std::vector<rank> world_sizes() {
   if (sampled()) return few_world_sizes();
   std::vector<rank> sizes;

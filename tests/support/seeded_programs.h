@@ -1,4 +1,4 @@
-// Random programs, one for each seed, of ranks that are threads or processes of a test.
+// Random programs, one per seed, for ranks that are threads or processes of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 
 namespace lsched::testing {
 
-/// What a rank does of a seed's program, in a world that stays open. Answers what went wrong; empty: nothing.
+/// A function that runs a rank's part of a seed's program and leaves the world open. Returns a description of the first
+/// error, or an empty string.
 using seeded_program = std::string (*)(std::uint64_t seed, lsched_world* world);
 
 constexpr std::int32_t ranks_for(std::uint64_t seed) { return static_cast<std::int32_t>(1 + seed % 8); }

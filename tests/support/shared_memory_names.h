@@ -1,4 +1,4 @@
-// What processes of a test leave in the system's shared memory.
+// Names that processes of a test leave in the system's shared memory.
 #pragma once
 
 #include <unistd.h>
@@ -10,8 +10,8 @@
 
 namespace lsched::testing {
 
-/// Notes the names under /dev/shm, and later whether new ones stay. The MPI of a test that runs beside this one has
-/// names there for as long as it starts; only a name that is there at every look is one that was left behind.
+/// Records the names under /dev/shm, and later finds new names that stay. The MPI of a concurrent test has names there
+/// while it starts. So a name counts as left behind only if every check of ten seconds finds it.
 class shared_memory_names {
  public:
   std::string left_behind() const {

@@ -1,4 +1,4 @@
-// An object that a test shares with the processes it starts.
+// An object that a test shares with its child processes.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 
 namespace lsched::testing {
 
-/// Made of zeros before children are forked; of theirs too.
+/// The object is value-initialised. It must be created before the children are forked.
 template <class Object>
 class shared_object {
  public:

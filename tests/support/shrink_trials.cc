@@ -34,15 +34,15 @@ enum class fate : std::int32_t { training, through, dead };
 
 /// The contributions that one rank has received from a schedule.
 struct account {
-  std::atomic<std::int64_t> offered;               ///< by this rank
+  std::atomic<std::int64_t> offered;               ///< offers of this rank
   std::atomic<std::int64_t> totals[k_most_ranks];  ///< by contributor, at the end
   std::atomic<std::uint64_t> sums[k_most_rounds];  ///< by round: a hash of the totals up to that round; 0: unknown
 };
 
-/// Memory of the parent and all children.
+/// Memory that the parent shares with all children.
 struct common_board {
   account accounts[k_most_ranks][k_most_schedules];
-  std::atomic<std::int64_t> steps[k_most_ranks];  ///< that have begun
+  std::atomic<std::int64_t> steps[k_most_ranks];  ///< latest step that has begun
   std::atomic<std::int64_t> resumed_at_ns[k_most_ranks][k_most_resumed];
   std::atomic<fate> fates[k_most_ranks];
   std::atomic<std::int64_t> killed_at_ns[k_most_ranks];  ///< 0: alive
@@ -56,16 +56,16 @@ std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_cloc
 enum class place_of_death : std::uint8_t { shrink, first_carry, last_carry, close, return_to_training };
 constexpr std::uint64_t k_places_of_death = 5;
 
-/// When a rank dies. A timer sends SIGKILL, so that the signal may hit any instruction after the place.
+/// The time of a rank's death. A timer sends SIGKILL, so that the signal may hit any instruction after the place.
 struct death {
   bool is_planned = false;
   std::int64_t in_step = 0;      ///< 0: the death is in a recovery
-  std::int64_t in_recovery = 0;  ///< the number of that recovery of this rank, or a later one
+  std::int64_t in_recovery = 0;  ///< first recovery of this rank in which it may die
   place_of_death place = place_of_death::shrink;
   std::uint64_t delay_ns = 0;
 };
 
-/// Draws 1 us to 10 ms, each order of magnitude as often as the others.
+/// Returns a delay of 1 us to 10 ms. All orders of magnitude are equally probable.
 std::uint64_t draw_delay_ns(std::uint64_t draw) {
   return static_cast<std::uint64_t>(1000 * std::pow(10.0, static_cast<double>(draw % 4096) / 1024));
 }
@@ -93,7 +93,7 @@ std::vector<death> draw_deaths(const shrink_trial& what) {
   return deaths;
 }
 
-/// SIGKILL for this process after the delay, without help of another process.
+/// Sends SIGKILL to this process after the delay, without help of another process.
 void die_in(std::uint64_t delay_ns) {
   if (delay_ns == 0) raise(SIGKILL);
   sigevent event{};
@@ -159,7 +159,7 @@ class exchange {
   }
   double first_weight() const { return result_.front(); }
 
-  /// A wait for a round that never comes: this rank serves the others meanwhile.
+  /// Waits for a short time for a round that never comes. During this time the rank serves other ranks.
   lsched_status serve(lsched_diagnostic* why) {
     return lsched_collect({schedule, UINT64_MAX}, nullptr, k_short_ns, &report_, why);
   }
@@ -172,7 +172,7 @@ class exchange {
       for (std::size_t i = 0; i < total_.size() && i < result_.size(); ++i)
         total_[i] += static_cast<std::int64_t>(result_[i] * (what_.divides ? what_.ranks : 1));
       for (std::size_t i = 0; i < result_.size(); ++i)
-        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;  // torn
+        if (result_[i] != result_[static_cast<std::size_t>(owner_of(i))]) total_[0] = -1'000'000'000;  // a torn result
     }
     if (!has_news()) return;
     std::uint64_t hash = 1;
@@ -199,7 +199,7 @@ class exchange {
   lsched_report report_{.struct_size = sizeof report_};
 };
 
-/// A rank of a trial. Its functions return whether all is well, and print the error otherwise.
+/// A rank of a trial. Its functions print an error and return false if they fail.
 class trainee {
  public:
   trainee(const shrink_trial& what, rank self, common_board& common)
@@ -224,7 +224,7 @@ class trainee {
     }
     for (exchange& one : its_)
       if (!finish(one)) return false;
-    fate training = fate::training;  // or else the timer is about to end this process
+    fate training = fate::training;  // not if the timer is about to end this process
     (void)common_.fates[self_].compare_exchange_strong(training, fate::through);
     return serve() && close();
   }
@@ -250,8 +250,8 @@ class trainee {
     die();
   }
 
-  /// Leaves the dead ranks behind. `world_` is the world of the last recovery that is complete. `between_` is the world
-  /// of the schedules that a recovery had carried before another death ended it.
+  /// Carries all schedules into a world without the dead ranks. `world_` is the world of the last complete recovery.
+  /// `between_` is the world of the schedules that a recovery had carried before another death ended the recovery.
   bool go_on() {
     ++recoveries_;
     lsched_status answer = LSCHED_ERR_PEER;
@@ -266,7 +266,7 @@ class trainee {
       }
       if (answer != LSCHED_OK && answer != LSCHED_ERR_PEER) return is(answer, "carry");
       die_before(place_of_death::close);
-      // No schedule is left in the loser of the two worlds.
+      // One of the two worlds has no schedule left, and is closed.
       lsched_world* const empty = carried == 0 ? survivors : std::exchange(between_, survivors);
       if (!is(lsched_world_close(empty), "closing a world without schedules")) return false;
     }
@@ -300,7 +300,7 @@ class trainee {
     return true;
   }
 
-  /// Collects everything that is left. A flush returns the first result of a history.
+  /// Collects all remaining results. A flush returns the first result of a history.
   bool finish(exchange& one) {
     if (!until_it_holds([&] { return one.flush(&why_); }, "flush")) return false;
     one.add();
@@ -325,7 +325,8 @@ class trainee {
     return false;
   }
 
-  /// Until no rank trains any more: a rank that trains may need this one. A rank that dies serves until then.
+  /// Serves other ranks until no rank trains any more, because a rank in training may need this rank. A dying rank
+  /// serves until SIGKILL.
   bool serve() {
     const auto trains = [](const auto& one) { return one.load() == fate::training; };
     while (common_.fates[self_].load() == fate::dead ||
@@ -380,7 +381,8 @@ std::string audit_totals(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// The totals that all survivors have after a round, as a hash; 0: unknown. Complains of survivors that differ.
+/// Returns a hash of the totals that all survivors have after a round; 0 if unknown. Adds a complaint if survivors
+/// differ.
 std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, std::size_t schedule, std::size_t round,
                          std::string& complaints) {
   std::uint64_t agreed = 0;
@@ -395,8 +397,8 @@ std::uint64_t agreed_sum(const shrink_trial& what, const common_board& common, s
   return agreed;
 }
 
-/// A dead rank may have ended one round that no survivor has ended, its last round. The survivors make that round
-/// again, perhaps with other contributions.
+/// Checks the totals of dead ranks. A dead rank may have ended its last round although no survivor has. The survivors
+/// repeat that round, perhaps with other contributions.
 std::string audit_rounds(const shrink_trial& what, const common_board& common, std::size_t schedule, int* repeated) {
   std::string complaints;
   std::array<bool, k_most_ranks> differs{};
@@ -408,7 +410,7 @@ std::string audit_rounds(const shrink_trial& what, const common_board& common, s
       bool& has_differed = differs[static_cast<std::size_t>(r)];
       if (has_differed)
         complaints += "schedule " + std::to_string(schedule) + ": rank " + std::to_string(r) +
-                      ", which is dead, had gone on after a round with other totals; ";
+                      ", which is dead, had continued after a round with other totals; ";
       has_differed = agreed != 0 && sum != agreed;
       *repeated += has_differed ? 1 : 0;
     }
@@ -416,7 +418,7 @@ std::string audit_rounds(const shrink_trial& what, const common_board& common, s
   return complaints;
 }
 
-/// Waits for all processes. Ranks that were to die have died.
+/// Waits for all processes, and returns the failures. Each rank whose death was recorded must have died of SIGKILL.
 std::string await_children(const shrink_trial& what, child_ranks& children, const common_board& common) {
   std::string complaints;
   for (rank r = 0; r < what.ranks; ++r) {
@@ -434,7 +436,7 @@ void measure_gaps(const shrink_trial& what, const common_board& common, shrink_r
     if (killed_at == 0) continue;
     ++into.deaths;
     into.deaths_in_recovery += common.dies_in_recovery[dead].load();
-    std::int64_t last = 0;  // of the first results after that
+    std::int64_t last = 0;  // latest of the ranks' first results after the death
     for (const auto& of_rank : common.resumed_at_ns) {
       const auto next = std::ranges::find_if(of_rank, [&](const auto& one) { return one.load() > killed_at; });
       if (next != std::end(of_rank)) last = std::max(last, next->load());

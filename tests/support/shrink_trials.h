@@ -20,20 +20,20 @@ struct shrink_trial {
   bool divides = false;            ///< results are divided by the number of ranks
   bool has_views = false;          ///< results are read in place
   bool averages = false;           ///< model_sync every few steps; contributions are not counted then
-  int schedules = 1;               ///< that are in flight together and are carried one after the other
-  bool kills_in_recovery = false;  ///< all ranks after the first one die between shrink and the end of the last carry
+  int schedules = 1;               ///< schedules that are in flight together and are carried one after the other
+  bool kills_in_recovery = false;  ///< all deaths after the first death are in a recovery
   std::int64_t steps = 200;
 };
 
 struct shrink_result {
   std::string complaints;
-  std::vector<double> gaps_ms;  ///< for each death: until the last survivor had the result of a round in the new world
+  std::vector<double> gaps_ms;  ///< per death: time until the last survivor had a result of the new world
   int deaths = 0;
-  int deaths_in_recovery = 0;  ///< of these, the deaths that kills_in_recovery has aimed
-  int repeated_rounds = 0;     ///< that a dead rank had ended with another sum than the survivors, who made them again
+  int deaths_in_recovery = 0;  ///< deaths that kills_in_recovery has caused
+  int repeated_rounds = 0;     ///< rounds that a dead rank had ended with another sum, and that the survivors repeated
 };
 
-/// The ranks are processes.
+/// Runs a trial with processes as ranks.
 shrink_result run_shrink_trial(const shrink_trial& what);
 
 }  // namespace lsched::testing

@@ -1,4 +1,4 @@
-// Worlds of schedules to be simulated, and simulations that must not fail.
+// Worlds of schedules for simulations, and simulations that must not fail.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace lsched::testing {
 
 constexpr picoseconds k_us = 1'000'000;
 
-/// What an algorithm writes for so many bytes of numbers; signals, of a barrier. The root is rank 0.
+/// Returns the schedules of an algorithm for `bytes` bytes of data. The root is rank 0.
 inline std::vector<schedule_ptr> collective_world(rank size, std::string_view collective, std::string_view algorithm,
                                                   std::uint64_t bytes, const activation& starts = {}) {
   shape data = typical_shape(*find_collective(collective), size, bytes, dtype::u8, kernel::sum);

@@ -1,4 +1,4 @@
-// Jobs of sparse vectors (ops/sparse_job.h) as the host does them: what devices are held against.
+// Jobs of sparse vectors (ops/sparse_job.h) on the host, as the reference for devices.
 #pragma once
 
 #include <cstring>
@@ -36,7 +36,7 @@ inline void run_on_host(const sparse_settlement& job) {
   kernels.settle(residual, job.leaving.items, job.leaving.count, job.leaving.items, job.leaving.count);
 }
 
-/// `seen` answers where vectors are for whoever runs this.
+/// `seen` maps the address of a vector to the address at which the host accesses the vector.
 template <class Seen>
 void run_on_host(const sparse_job& job, const Seen& seen) {
   if (const auto* const select = std::get_if<sparse_selection>(&job)) {

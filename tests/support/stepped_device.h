@@ -1,6 +1,6 @@
-// A device without a GPU, for worlds that are stepped: when a job is done, in which order, and what it reaches is drawn
-// from a seed. Its kernels are the host's. Until a job ends, its target holds a pattern, unless the target is an
-// operand as well.
+// A device without a GPU, for stepped worlds. A seed determines when and in which order jobs end, and which memory the
+// device reaches. The device runs the kernels of the host. Until a job of a kernel ends, its target holds a pattern,
+// unless the target is also an operand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,27 +23,27 @@ class stepped_device final : public device {
   stepped_device(endpoint& net, std::uint64_t seed) : net_(net), seed_(seed) {}
   ~stepped_device() override {
     EXPECT_TRUE(jobs_.empty()) << "a job outlives its engine";
-    EXPECT_EQ(allocated_, 0u) << "memory was not given back";
-    EXPECT_EQ(room_, 0u) << "room for jobs was not given back";
+    EXPECT_EQ(allocated_, 0u) << "memory was not freed";
+    EXPECT_EQ(room_, 0u) << "room for jobs was not released";
   }
   stepped_device(const stepped_device&) = delete;
   stepped_device& operator=(const stepped_device&) = delete;
 
-  /// Memory for a test's own buffers; it goes with the device.
+  /// Returns memory for buffers of a test. The device owns the memory.
   std::byte* take(std::size_t bytes) {
     std::byte* const place = memory_.begin() + used_;
     used_ += (bytes + 255) / 256 * 256;
     EXPECT_LE(used_, k_bytes);
     return place;
   }
-  /// Where a test sees what lies there.
+  /// Returns the address at which a test accesses `place`.
   std::byte* seen(const std::byte* place) const { return memory_.seen(place); }
 
-  /// From now on it has failed. Jobs under way have not written anything, or all.
+  /// Makes the device fail. Jobs in flight write no result.
   void fail() { has_failed_ = true; }
-  /// Held, no job ends.
+  /// While the device is held, no job ends, unless the device fails.
   void hold(bool is_held) { is_held_ = is_held; }
-  /// So many more allocations and reservations of jobs succeed, and no others.
+  /// Lets `number` more allocations, reservations and gates succeed. All later ones are refused.
   void refuse_after(int number) { left_ = number; }
 
   std::uint64_t done() const { return done_; }
@@ -88,7 +88,7 @@ class stepped_device final : public device {
   }
   void unreserve(std::uint32_t jobs) override { room_ -= jobs; }
 
-  /// Of memory that is not its own staging memory, drawn.
+  /// Returns true for staging memory of this device, and a random result for other memory.
   bool reaches(const std::byte* memory, std::uint64_t bytes) override {
     const bool can = is_staging(memory, bytes) || below(2) == 0;
     in_reach_ += can ? 1 : 0;
@@ -117,16 +117,16 @@ class stepped_device final : public device {
 
   void drain() override { jobs_.clear(); }
 
-  // Its memory is its own.
+  // The memory is not shared with other ranks.
   bool reads_memory_of(rank) override { return false; }
   std::uint64_t show(const std::byte*, std::uint64_t) override { return 0; }
   void hide(std::uint64_t) override {}
   std::shared_ptr<const std::byte> find_shown(rank, std::uint64_t, std::uint64_t) override { return nullptr; }
   void forget_gone() override {}
 
-  /// Nobody rings: whoever steps a world looks again and again.
+  /// Returns false, because a stepped world polls and needs no doorbell.
   bool arm() override { return false; }
-  /// For streams of the test (stepped_gate.h).
+  /// Makes a gate for streams of the test (stepped_gate.h).
   std::unique_ptr<round_gate> make_gate() override {
     if (has_failed_ || left_-- <= 0) return nullptr;
     return std::make_unique<stepped_gate>(has_failed_);

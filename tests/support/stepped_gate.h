@@ -1,4 +1,4 @@
-// A gate without a GPU, for worlds that are stepped: how far its streams have come is the test's business.
+// A gate without a GPU, for stepped worlds. The test advances the streams.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 namespace lsched::testing {
 
-/// A stream: so much was put into it, and so much of that has been done. The test does it.
+/// A stream, which the test advances: the number of queued entries, and the number of completed entries.
 struct stepped_stream {
   std::uint64_t put = 0, done = 0;
 };
@@ -19,17 +19,17 @@ class stepped_gate final : public round_gate {
  public:
   explicit stepped_gate(const bool& has_failed) : has_failed_(has_failed) {}
 
-  /// What streams wait for.
+  /// Returns the latest released round, for which streams wait.
   round_no released() const { return released_; }
 
   status ask(void* stream, round_no round) override {
     if (has_failed_) return status::device;
-    EXPECT_TRUE(entry_of(round).round == 0 || entry_of(round).round <= released_) << "a round's place is taken";
+    EXPECT_TRUE(entry_of(round).round == 0 || entry_of(round).round <= released_) << "the place of a round is in use";
     const auto& of = *static_cast<const stepped_stream*>(stream);
     entry_of(round) = {&of, of.put, round};
     return status::ok;
   }
-  /// The test's streams look at released().
+  /// Does nothing, because the test's streams check released().
   status wait(void*, round_no) override { return status::ok; }
 
   status is_open(round_no round) override {
@@ -44,8 +44,8 @@ class stepped_gate final : public round_gate {
  private:
   struct entry {
     const stepped_stream* stream = nullptr;
-    std::uint64_t behind = 0;  ///< so much of the stream
-    round_no round = 0;        ///< that was asked for last
+    std::uint64_t behind = 0;  ///< entries of the stream that must complete first
+    round_no round = 0;        ///< round of the latest ask()
   };
   entry& entry_of(round_no round) { return entries_[round % entries_.size()]; }
 

@@ -44,7 +44,7 @@ term_ptr divided(const term_ptr& sum, std::uint64_t divisor) {
   return mean;
 }
 
-/// Earliest first; at the same time, in the order of their causes.
+/// The earliest event comes first. At the same time, the event that was pushed first comes first.
 constexpr auto k_later = [](const auto& x, const auto& y) {
   return x.time != y.time ? x.time > y.time : x.number > y.number;
 };
@@ -211,7 +211,7 @@ void symbolic_world::give_token(rank r, op_id id) {
   if (fires_at(me.ops[id].tokens.add(me.round), op_of(r, id).need)) arm(r, id);
 }
 
-/// The op has its tokens, or its register has changed. Receives of signals wait for their register.
+/// Fires an op after it has got its tokens or its register has changed. A receive of a signal needs both.
 void symbolic_world::arm(rank r, op_id id) {
   rank_state& me = ranks_[at(r)];
   op_state& it = me.ops[id];
@@ -275,7 +275,7 @@ void symbolic_world::arrive(const event& it) {
   }
   const auto is_same = [&](const message& other) { return other.round == it.round; };
   if (receiver.completed >= it.round || std::any_of(receiver.arrived.begin(), receiver.arrived.end(), is_same))
-    return object(name_of_op(it.who, it.id) + " sends what has arrived before");
+    return object(name_of_op(it.who, it.id) + " sends a message that has already arrived");
   receiver.arrived.push_back({it.round, sent.count, it.payload});
   try_receive(sent.peer, found->second);
 }
@@ -342,7 +342,7 @@ void symbolic_world::start_reading(rank r, op_id id, region from, std::uint64_t 
   ++place.readers;
 }
 
-/// A compute may write what it reads itself.
+/// A compute may write a buffer that it also reads.
 void symbolic_world::start_writing(rank r, op_id id, std::uint64_t count) {
   const op& what = op_of(r, id);
   memory& place = memory_at(r, what.c);
@@ -394,7 +394,7 @@ std::string symbolic_world::name_of_op(rank r, op_id id) const {
   return text + ")";
 }
 
-/// Called when nothing can happen any more: empty if that is how it should be.
+/// Called when no event is left. Returns an error, or an empty string if all rounds have ended.
 std::string symbolic_world::stuck() const {
   for (rank r = 0; at(r) < ranks_.size(); ++r) {
     const rank_state& me = ranks_[at(r)];

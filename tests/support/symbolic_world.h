@@ -1,18 +1,18 @@
-// A whole world of schedules in one object, executed symbolically in any order a seed can think of.
+// A world of schedules in one object, executed symbolically in an order that a seed determines.
 //
-// Every op fires by round.h. A buffer's content is a term: which ranks contributed how often, and a
-// hash of the expression that combined them. Sends are read, arrive and complete at separate moments; signals
-// land some time after they were sent; ranks begin their rounds when they like and run ahead as far as the
-// schedules let them.
+// Ops fire by the rules of round.h. The content of a buffer is a term: the number of contributions of each rank, and a
+// hash of the expression that combined them. A send is read, arrives and completes at separate moments. A signal
+// arrives some time after it was sent. Ranks begin their rounds at any time, and run ahead as far as the schedules
+// allow.
 //
-// What it objects to, in words that name rank, op and round:
-//   * a message nobody receives, twice the same message, unequal counts;
-//   * an op that reads what was never written in this round, or touches memory that an op in flight is still
-//     reading or writing (a compute's and a receive's writes count from firing to completion);
+// The world reports the following errors, with rank, op and round:
+//   * a message without a receiver, a duplicate message, or unequal counts;
+//   * an op that reads a buffer which was not written in this round, or that accesses memory which an op in flight
+//     still reads or writes (computes and receives write from firing to completion);
 //   * an exit before every rank has entered (captured, called or begun: the first of these that its schedule
 //     has), or before every payload and compute op of its own rank has completed;
 //   * a round that gets stuck.
-// It knows whole buffers only; a schedule that uses parts of one is refused.
+// The world supports whole buffers only. A schedule that uses parts of a buffer is an error.
 #pragma once
 
 #include <cstdint>
@@ -30,47 +30,47 @@
 
 namespace lsched::testing {
 
-/// What a buffer holds.
+/// The content of a buffer.
 struct term {
   bool is_null = false;
   bool in_rank_order = true;            ///< all operands of lower ranks came first
-  rank lowest = 0, highest = 0;         ///< of the contributors
-  std::vector<std::uint16_t> copies{};  ///< per rank: how often its contribution is in
+  rank lowest = 0, highest = 0;         ///< lowest and highest contributor
+  std::vector<std::uint16_t> copies{};  ///< per rank: number of times that its contribution is included
   std::uint64_t tree = 0;               ///< hash of the expression; equal trees give equal bits
 };
 using term_ptr = std::shared_ptr<const term>;  ///< nullptr: never written in this round
 
 enum class order : std::uint8_t {
-  shuffled,    ///< whatever can happen next, happens with equal probability
-  late_sends,  ///< shuffled, but a send completes only when nothing else can happen
-  by_hops,     ///< in virtual time: a message or signal takes one unit, everything else none
+  shuffled,    ///< all possible events are next with equal probability
+  late_sends,  ///< shuffled, but a send completes only when no other event is possible
+  by_hops,     ///< in virtual time: a message or signal takes one unit, everything else takes no time
 };
 
 struct circumstances {
   order how = order::shuffled;
   std::uint64_t seed = 1;
-  rank straggler = k_no_rank;  ///< begins, and calls, only when nothing else can happen
-  bool one_by_one = false;     ///< every rank begins a round only when nothing else can happen
-  bool in_place = false;       ///< the k-th output is the same memory as the k-th input
+  rank straggler = k_no_rank;  ///< rank that begins, and calls, only when no other event is possible
+  bool one_by_one = false;     ///< every rank begins a round only when no other event is possible
+  bool in_place = false;       ///< the k-th output and the k-th input are the same memory
 };
 
-/// What the applications do in one round. Only schedules with a call or a capture look at it.
+/// The actions of the applications in one round. Only schedules with a call or a capture depend on them.
 struct round_plan {
-  std::vector<bool> calls;    ///< whose own call counts
-  std::vector<bool> pending;  ///< who has something to capture
-  bool is_full = false;       ///< the round waits for everybody
+  std::vector<bool> calls;    ///< by rank: the rank calls
+  std::vector<bool> pending;  ///< by rank: a contribution is pending
+  bool is_full = false;       ///< the round waits for all ranks
 };
 
-/// What one round took.
+/// The cost of one round.
 struct tally {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   std::uint64_t signals = 0;
-  std::uint64_t hops = 0;       ///< by_hops, first round: when the last exit completed
-  std::uint64_t wake_hops = 0;  ///< by_hops, first round: when the last capture fired
+  std::uint64_t hops = 0;       ///< by_hops, first round: time at which the last exit completed
+  std::uint64_t wake_hops = 0;  ///< by_hops, first round: time at which the last capture fired
 };
 
-/// One schedule for each rank of a world. Throws where `make` fails.
+/// Returns one schedule per rank of a world. Throws std::runtime_error if `make` fails.
 std::vector<schedule_ptr> whole_world(rank size, const std::function<result<schedule_ptr>(world)>& make);
 
 class symbolic_world {
@@ -78,19 +78,19 @@ class symbolic_world {
   /// Rank r runs programs[r].
   symbolic_world(std::vector<schedule_ptr> programs, circumstances around);
 
-  /// Runs one round of every rank for each plan, and answers what is wrong, or an empty string. Once.
+  /// Runs one round of every rank for each plan. Returns the first error, or an empty string. At most one call.
   std::string run(std::vector<round_plan> plans);
 
-  /// The same, with `rounds` rounds in which everybody calls and contributes.
+  /// Runs `rounds` rounds in which every rank calls and contributes. Returns the first error, or an empty string.
   std::string run(std::size_t rounds = 1);
 
-  /// What rank `r` had in its first output when its round (the i-th, from 0) ended.
+  /// Returns the first output of rank `r` at the end of its i-th round (from 0).
   const term_ptr& result(std::size_t i, rank r) const { return results_[i][at(r)]; }
   const tally& took(std::size_t i) const { return tallies_[i]; }
   std::uint64_t furthest_ahead() const { return furthest_ahead_; }
 
-  /// What is wrong with round i as an allreduce of exactly these contributors (none: null everywhere), in
-  /// rank order and with the same bits on all ranks; or an empty string.
+  /// Checks round i as an allreduce of exactly these contributors, in rank order and with equal bits on all ranks.
+  /// Without contributors, all results must be null. Returns the first error, or an empty string.
   std::string allreduce_fault(std::size_t i, const std::vector<bool>& contributors) const;
 
  private:
@@ -118,7 +118,7 @@ class symbolic_world {
     token_count tokens;
     round_no armed = 0, fired = 0, completed = 0;
     round_no signalled = 0;          ///< signal_recv: its register
-    std::vector<message> arrived{};  ///< recv: not yet taken
+    std::vector<message> arrived{};  ///< recv: messages that were not yet taken
   };
   struct rank_state {
     schedule_ptr program;
@@ -174,7 +174,7 @@ class symbolic_world {
   std::vector<event> deferred_;
   std::uint64_t now_ = 0;
   std::uint64_t pushed_ = 0;
-  std::vector<std::size_t> entered_;  ///< by round: ranks
+  std::vector<std::size_t> entered_;  ///< by round: ranks that have entered
   std::vector<std::vector<term_ptr>> results_;
   std::vector<tally> tallies_;
   std::uint64_t furthest_ahead_ = 0;
@@ -183,14 +183,14 @@ class symbolic_world {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// The schedule with one dep less, by mutant.h (nullptr: it has no such dep).
+/// Returns the schedule without one dep (mutant.h); nullptr if it has no such dep.
 schedule_ptr without_dep(const schedule& from, op_id before, op_id after);
 
-/// The schedule with an op changed. Its deps stay.
+/// Returns the schedule with one op changed. The deps stay the same.
 schedule_ptr with_op(const schedule& from, op_id id, const std::function<void(op&)>& change);
 
-/// Whether `after` waits for `before` even without the dep between them; for schedules of ops that wait for
-/// all their deps.
+/// Returns whether `after` waits for `before` even without the dep between them. Every op of the schedule must wait for
+/// all its deps.
 bool is_implied(const schedule& in, op_id before, op_id after);
 
 }  // namespace lsched::testing

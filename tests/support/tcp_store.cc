@@ -51,8 +51,8 @@ tcp_store::~tcp_store() {
   close(listener_);
 }
 
-// All ranks come; then each exchange brings one message of each, and all of them back to each. One rank that goes away
-// takes the others with it.
+// Accepts a connection of each rank. Then each exchange receives one message from each rank, and sends all messages to
+// each rank. If one connection fails, all connections are closed.
 void tcp_store::serve(int listener) const {
   std::vector<int> of_ranks(static_cast<std::size_t>(ranks_), -1);
   for (rank known = 0; known < ranks_; ++known) {

@@ -1,5 +1,5 @@
-// A meeting place for processes that a launcher like torchrun has started: a server on the loopback device that brings
-// each rank's bytes to all. The server is a thread of the process that starts them.
+// An exchange for processes that are started like those of torchrun. A server on the loopback device sends the bytes of
+// each rank to all ranks. The server is a thread of the process that starts the ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@ namespace lsched::testing {
 
 class tcp_store {
  public:
-  /// Serves exchanges of so many ranks until it is destroyed.
+  /// Serves exchanges among `ranks` ranks until the object is destroyed.
   explicit tcp_store(rank ranks);
   ~tcp_store();
   tcp_store(const tcp_store&) = delete;
   tcp_store& operator=(const tcp_store&) = delete;
 
-  /// A rank's end of it, in any process. Kept open from one exchange to the next.
+  /// The connection of a rank, in any process. The connection stays open between exchanges.
   class client {
    public:
     client(const tcp_store& of, rank self);
@@ -25,7 +25,8 @@ class tcp_store {
     client(const client&) = delete;
     client& operator=(const client&) = delete;
 
-    /// 0, or what has failed. As an lsched_exchange, of a client.
+    /// Returns 0, or a number above 0 after an error. The static function is an lsched_exchange; its context is a
+    /// client.
     int exchange(const void* mine, void* all, std::uint64_t bytes);
     static int exchange(const void* mine, void* all, std::uint64_t bytes, void* context) {
       return static_cast<client*>(context)->exchange(mine, all, bytes);

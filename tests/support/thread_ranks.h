@@ -1,4 +1,4 @@
-// Ranks of the C interface that are threads of a test.
+// Ranks of the C interface, as threads of a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ inline lsched_config test_config() {
   return config;
 }
 
-/// A world of threads. Closing it must succeed: whatever a test creates, it destroys.
+/// A world of threads. The close must succeed, so a test must destroy all objects that it has created.
 class world_of_threads {
  public:
   explicit world_of_threads(std::int32_t ranks, lsched_config config = test_config())
@@ -45,7 +45,7 @@ class world_of_threads {
   std::int32_t size() const { return static_cast<std::int32_t>(runtimes_.size()); }
   lsched_world* at(std::int32_t rank) const { return runtimes_[static_cast<std::size_t>(rank)]; }
 
-  /// Runs `body` as each rank, each in a thread of its own.
+  /// Runs `body` for each rank, in one thread per rank.
   void each(const std::function<void(lsched_world*, std::int32_t)>& body) const {
     std::vector<std::jthread> threads;
     for (std::int32_t r = 0; r < size(); ++r) threads.emplace_back([&, r] { body(at(r), r); });
@@ -55,7 +55,7 @@ class world_of_threads {
   std::vector<lsched_world*> runtimes_;
 };
 
-/// The same of a world that is made for it. Ranks are numbers of a type of the body's own choice.
+/// Runs `body` for each rank of a new world of threads. The rank converts to the integer type that the body uses.
 template <class Body>
 void as_ranks(std::int32_t size, const Body& body) {
   struct number {

@@ -16,7 +16,7 @@ using home_rank = std::int32_t;
 
 // --- programs ----------------------------------------------------------------------------------------------
 
-/// A program that all ranks know: each carries out the steps of the worlds that it is a member of.
+/// A program that all ranks know. Each rank carries out the steps of the worlds of which it is a member.
 struct program {
   enum class deed : std::uint8_t { split, create, run, destroy, close };
   struct step {
@@ -25,16 +25,16 @@ struct program {
     std::vector<std::int32_t> colours{};  ///< split: by rank of the world
     std::vector<std::int32_t> keys{};
     std::map<std::int32_t, std::size_t> made{};  ///< split: by colour
-    bool by_ranks = false;                       ///< split: each colour by its members alone, who list themselves
+    bool by_ranks = false;                       ///< split: the members of each colour call lsched_split_ranks
     std::size_t schedule = 0;                    ///< create, destroy
-    std::vector<std::size_t> schedules{};        ///< run: one round of each, all under way at a time
+    std::vector<std::size_t> schedules{};        ///< run: one round of each, all in flight together
   };
   struct planned_schedule {
     std::size_t world;
     std::uint64_t count;
   };
 
-  std::vector<std::vector<home_rank>> worlds;  ///< by rank there
+  std::vector<std::vector<home_rank>> worlds;  ///< members, by rank of the world
   std::vector<planned_schedule> schedules;
   std::vector<step> steps;
 };
@@ -128,10 +128,10 @@ class planner {
   std::uint64_t seed_;
   std::uint64_t draws_ = 0;
   program made_;
-  std::vector<std::size_t> worlds_, schedules_;  ///< that are there
+  std::vector<std::size_t> worlds_, schedules_;  ///< open worlds and schedules
 };
 
-/// One rank's thread that carries out a program. `root`: the program's first world, which it closes.
+/// Carries out a program in a thread of one rank. `root` is the program's first world, which the program closes.
 class performer {
  public:
   performer(const program& all, home_rank self, lsched_world* root)
@@ -139,7 +139,7 @@ class performer {
     worlds_[0] = root;
   }
 
-  /// What went wrong first; empty: nothing.
+  /// Returns a description of the first error, or an empty string.
   const std::string& perform() {
     for (const program::step& each : all_.steps) {
       perform(each);
@@ -197,7 +197,7 @@ class performer {
       const auto count = static_cast<std::int32_t>(ranks.size()), tag = static_cast<std::int32_t>(world);
       if (!expect(lsched_split_ranks(parent, ranks.data(), count, tag, &made, &why_), why_, "split by ranks")) return;
     }
-    if ((made == nullptr) != (it.colours[own] < 0)) wrong_ = "a world for no colour, or none for one";
+    if ((made == nullptr) != (it.colours[own] < 0)) wrong_ = "a world without a colour, or a colour without a world";
     if (made == nullptr) return;
     const std::size_t world = it.made.at(it.colours[own]);
     worlds_[world] = made;
@@ -205,7 +205,8 @@ class performer {
     if (lsched_size(made) != static_cast<std::int32_t>(planned.size())) wrong_ = "the new world has another size";
     for (std::size_t r = 0; r < planned.size() && wrong_.empty(); ++r) {
       const auto in_parent = std::ranges::find(members, planned[r]) - members.begin();
-      if (lsched_rank_in(made, static_cast<std::int32_t>(r), parent) != in_parent) wrong_ = "its ranks are others";
+      if (lsched_rank_in(made, static_cast<std::int32_t>(r), parent) != in_parent)
+        wrong_ = "the new world has other ranks";
     }
   }
 
@@ -224,7 +225,7 @@ class performer {
     expect(lsched_collective_create(worlds_[it.world], &desc, &its.schedule, &why_), why_, "create");
   }
 
-  /// Starts in an order of its own, and waits in another.
+  /// Starts the rounds in one random order, and waits for them in another.
   void run(const program::step& it) {
     std::vector<std::size_t> mine;
     for (const std::size_t one : it.schedules)

@@ -8,8 +8,8 @@
 
 namespace lsched::testing {
 
-/// What this rank does of the seed's programs: two threads carry out one each, in a world of their own that has
-/// all ranks. The world that was opened is closed while they are at it. Answers what went wrong; empty: nothing.
+/// Runs this rank's part of the seed's two programs. Each program runs in its own thread, and in its own world of all
+/// ranks. `opened` is closed while the threads run. Returns a description of the first error, or an empty string.
 std::string perform_random_program(std::uint64_t seed, lsched_world* opened);
 
 }  // namespace lsched::testing

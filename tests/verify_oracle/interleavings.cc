@@ -17,31 +17,31 @@
 namespace lsched {
 namespace {
 
-constexpr round_no k_most_rounds = 12;  ///< of different guards
+constexpr round_no k_most_rounds = 12;  ///< rounds with different guards
 
-/// Which of the orders are played.
+/// A set of orders to play.
 struct scene {
-  std::vector<bool> calls;     ///< by rank: whose own call counts
-  bool sends_wait = false;     ///< a send completes after its receive has fired, and its reader where it holds
-  bool delays_entries = true;  ///< entries come in every order; else as soon as they can
-  bool is_rest = false;        ///< too few call in a partial round, and nobody may be woken by that
-  bool is_full = false;        ///< a round that waits for everybody: of that kind, or before any deadline
-  round_no round = 1;          ///< of which guards speak
+  std::vector<bool> calls;     ///< by rank: the rank's own call counts
+  bool sends_wait = false;     ///< a send waits for its receive and, in a holding schedule, for the receive's readers
+  bool delays_entries = true;  ///< entries occur in every order; otherwise as early as possible
+  bool is_rest = false;        ///< too few ranks call in a partial round, so no rank may be woken
+  bool is_full = false;        ///< the round waits for all ranks: a full round, or a round before any deadline
+  round_no round = 1;          ///< round for which guards are evaluated
 };
 
-enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed over: fired, and void
+enum class phase : std::uint8_t { waiting, fired, passed_over, completed };  // passed_over: fired, but void
 enum class occasion : std::uint8_t { begin, call, land, complete };
 
 struct event {
   occasion what;
-  stage_op part;  ///< of begin: the first op of the rank
+  stage_op part;  ///< for begin: the first op of the rank
 };
 
 struct state {
   std::vector<phase> phases;            ///< by op
   std::vector<std::uint32_t> tokens;    ///< by op
-  std::vector<std::uint8_t> registers;  ///< by op, of signal receives: the round heard of
-  std::vector<bool> landed;             ///< by op, of signal sends
+  std::vector<std::uint8_t> registers;  ///< by op: 1 if a signal receive has got its signal
+  std::vector<bool> landed;             ///< by op: the signal of a signal send has arrived
   std::vector<term_id> cells;
   std::vector<std::uint32_t> in_flight;   ///< by rank
   std::vector<bool> begun, exited, over;  ///< by rank
@@ -61,7 +61,7 @@ struct state {
 
 using state_hash = std::pair<std::uint64_t, std::uint64_t>;
 
-/// The rest of a state follows from these.
+/// Returns a hash of the fields that determine the whole state.
 state_hash hash_of(const state& now) {
   state_hash sum{1, 2};
   const auto add = [&](std::uint64_t number) {
@@ -90,7 +90,7 @@ class interleaving_player {
     whose_.open_scenario(scene_.is_full);
   }
 
-  /// Plays every order. Answers whether it got through all of them.
+  /// Plays every order. Returns false after a fault, or if there are too many states.
   bool run() {
     std::vector<state> open{state(on_)};
     while (!open.empty() && fault_.empty() && seen_.size() <= options_.most_states) {
@@ -105,7 +105,7 @@ class interleaving_player {
   std::uint64_t states() const { return seen_.size(); }
 
  private:
-  /// Up to the next choice, whose outcomes go into `open`, or to the end.
+  /// Plays up to the next choice or to the end. Adds the states after the choice to `open`.
   void play_on(state now, std::vector<state>& open) {
     while (play_safe_events(now)) {
     }
@@ -122,7 +122,7 @@ class interleaving_player {
     }
   }
 
-  /// Once through all events. Answers whether any was played.
+  /// Plays the safe events, in one pass over all events. Returns whether an event was played.
   bool play_safe_events(state& now) {
     bool any = false;
     for (const event it : events_) {
@@ -134,7 +134,7 @@ class interleaving_player {
     return any;
   }
 
-  // --- what can happen -------------------------------------------------------------------------------------
+  // --- possible events -------------------------------------------------------------------------------------
   static std::vector<event> events_on(const stage& on) {
     std::vector<event> all;
     for (rank r = 0; r < on.size(); ++r) all.push_back({occasion::begin, on.of(r).first});
@@ -174,7 +174,8 @@ class interleaving_player {
     return !on_.of(receive.owner).program->is_holding() || std::ranges::all_of(receive.readers, has_read);
   }
 
-  /// Whether no event that may come before it, or could have come after it, minds.
+  /// Returns whether the event is independent of all events that may still come before it, so that it can be played at
+  /// once.
   bool is_safe(const state& now, event it) const {
     if (!options_.is_reduced) return false;
     const stage_part& part = on_.at(it.part);
@@ -190,7 +191,7 @@ class interleaving_player {
     return std::ranges::none_of(part.rivals, is_waiting);
   }
 
-  // --- what happens ----------------------------------------------------------------------------------------
+  // --- effects of events -----------------------------------------------------------------------------------
   void happen(state& now, event it) {
     const rank where = on_.at(it.part).owner;
     switch (it.what) {
@@ -215,7 +216,7 @@ class interleaving_player {
     end_if_over(now, r);
   }
 
-  /// How the round player sees a state: an op that fires is in flight until an event completes it.
+  /// The view that the round player has of a state. An op that fires is in flight until an event completes it.
   struct interpreter {
     using number = stage_op;
     interleaving_player& in;
@@ -278,7 +279,7 @@ class interleaving_player {
     if (is_armed) round_player(by).hear(receive);
   }
 
-  /// What the op must not do when it fires.
+  /// Checks the op that fires, and copies the payload of a send.
   void fire(state& now, stage_op it) {
     const stage_part& part = on_.at(it);
     const op& what = *part.what;
@@ -296,8 +297,8 @@ class interleaving_player {
     if (what.kind == op_kind::capture && !is_promised_merge(part)) object(it, "merges by another kernel than promised");
     const bool tells = what.kind == op_kind::signal_send && std::ranges::find(scene_.calls, true) != scene_.calls.end();
     const bool is_out = what.kind == op_kind::send || (what.kind == op_kind::signal_send && !tells);
-    if (scene_.is_rest && (is_out || what.kind == op_kind::capture)) object(it, "fires though too few call");
-    if (scene_.is_full && what.kind == op_kind::signal_send) object(it, "signals in a round that waits for everybody");
+    if (scene_.is_rest && (is_out || what.kind == op_kind::capture)) object(it, "fires although too few ranks call");
+    if (scene_.is_full && what.kind == op_kind::signal_send) object(it, "signals in a round that waits for all ranks");
   }
 
   bool is_promised_merge(const stage_part& part) const {
@@ -360,7 +361,7 @@ class interleaving_player {
     return row_of(what).symbol == symbolic_rule::opaque || (options_.has_foreign_functions && is_function(what));
   }
 
-  /// All of the target is numbers that follow from an operand: whatever they are, they are nobody's promise.
+  /// Fills the whole target with a term that depends on an operand. No postcondition accepts this term.
   void make_anew(state& now, const stage_part& part) {
     const stage_rank& me = on_.of(part.owner);
     const auto first_of = [&](region whole) { return me.cells[whole.buffer()]; };
@@ -371,12 +372,12 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < into.count; ++i) now.cells[first_of(part.what->c) + i] = made;
   }
 
-  /// Packed list i of the op's target becomes `now_in_it`.
+  /// Checks that list i of a packed target has the measured length after it becomes `now_in_it`.
   void check_length(const state& now, const stage_part& part, std::uint64_t i, term_id now_in_it) {
     const region target = part.what->c;
     if (!on_.of(part.owner).program->buffers()[target.buffer()].is_packed()) return;
     if (now.cells[on_.length(part, target, i)] != terms_.length_of(now_in_it))
-      object(on_.of(part.owner).first + part.id, "puts another list than was measured");
+      object(on_.of(part.owner).first + part.id, "writes another list than was measured");
   }
 
   term_id combine(const state& now, const stage_part& part, term_id lower, term_id higher) {
@@ -395,7 +396,7 @@ class interleaving_player {
     for (std::uint64_t i = 0; i < k_dot_sums; ++i) now.cells[on_.cell(part, what.c, i)] = terms_.sum_of(all, i);
   }
 
-  /// Elements of an input: what the application gives.
+  /// Fills elements of an input with data of the application.
   void fill(state& now, rank r, std::size_t b, std::uint64_t begin, std::uint64_t count) {
     const stage_rank& me = on_.of(r);
     const auto before = me.program->buffers().first(b);
@@ -448,7 +449,7 @@ class interleaving_player {
     const stage_rank& me = on_.of(r);
     const auto count = static_cast<stage_op>(me.program->ops().size());
     for (stage_op it = me.first; it < me.first + count; ++it)
-      if (is_in_flight(now, it)) return object(it, "waits for ever");
+      if (is_in_flight(now, it)) return object(it, "waits forever");
     object(me.first + me.program->exit(), "never fires");
   }
 
@@ -467,12 +468,12 @@ class interleaving_player {
   const scene scene_;
   term_table& terms_;
   round_calls whose_;
-  const std::vector<event> events_;  ///< all that can ever happen
+  const std::vector<event> events_;  ///< all events that are ever possible
   std::set<state_hash> seen_;
   std::string fault_;
 };
 
-/// What has to be played; the header says why this is enough.
+/// Returns the scenes to play. The header explains why they are enough.
 std::vector<scene> scenes_for(const stage& on, bool is_reduced) {
   const auto size = static_cast<std::size_t>(on.size());
   const activation& starts = on.of(0).program->starts();

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t k_two = 2;
 
-/// Both ranks of a world of two, written by the same hand.
+/// Returns a world of two ranks, which `write` writes.
 std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)>& write) {
   std::vector<schedule_ptr> world;
   for (rank self = 0; self < 2; ++self) {
@@ -29,7 +29,7 @@ std::vector<schedule_ptr> pair_of(const std::function<void(builder&, rank other)
   return world;
 }
 
-/// Each rank ends with the other's input. `after_send`: whether the receive waits for the send.
+/// Returns a world in which each rank gets the other rank's input. With `after_send`, the receive waits for the send.
 std::vector<schedule_ptr> swapped(bool after_send) {
   return pair_of([&](builder& to, rank other) {
     const buffer_id input = to.input(dtype::f32, 2), output = to.output(dtype::f32, 2);
@@ -64,7 +64,7 @@ TEST(interleavings, a_good_world_holds) {
 TEST(interleavings, sends_that_wait_for_each_other_fail) {
   const auto verdict = play(swapped(true), others_input());
   EXPECT_EQ(verdict.what, conclusion::fails);
-  EXPECT_EQ(verdict.why, "rank 0, op 0 (send, peer 1, tag 0) waits for ever");
+  EXPECT_EQ(verdict.why, "rank 0, op 0 (send, peer 1, tag 0) waits forever");
 }
 
 TEST(interleavings, a_wrong_result_fails) {
@@ -121,7 +121,7 @@ TEST(interleavings, a_partial_round_that_starts_by_itself_or_merges_otherwise_fa
                               std::erase_if(it.deps, [&](const auto& dep) { return dep.second == told; });
                               it.head.ops[told].need = 0;
                             }).why;
-  EXPECT_NE(early.find("(signal_send, peer 1, tag 0) fires though too few call"), std::string::npos) << early;
+  EXPECT_NE(early.find("(signal_send, peer 1, tag 0) fires although too few ranks call"), std::string::npos) << early;
   const std::string merged =
       play_changed(world, promise, [&](draft& it) { it.head.ops[captured].what = kernel::max; }).why;
   EXPECT_NE(merged.find("(capture) merges by another kernel than promised"), std::string::npos) << merged;
@@ -158,8 +158,8 @@ TEST(interleavings, what_cannot_be_played_fails_with_its_reason) {
   };
   EXPECT_EQ(play_with([](op& it) { it.a = {0, 1}; }), "rank 0, op 0 (send, peer 1, tag 0) leaves a buffer");
   EXPECT_EQ(play_with([](op& it) { it.peer = 2; }), "rank 0, op 0 (send, peer 2, tag 0) has no such peer");
-  EXPECT_EQ(play_with([](op& it) { it.tag = 9; }), "rank 1, op 1 (recv, peer 0, tag 0) has no other end");
-  EXPECT_EQ(play_with([](op& it) { it.count = 1; }), "rank 1, op 1 (recv, peer 0, tag 0) does not fit what is sent");
+  EXPECT_EQ(play_with([](op& it) { it.tag = 9; }), "rank 1, op 1 (recv, peer 0, tag 0) has no matching op");
+  EXPECT_EQ(play_with([](op& it) { it.count = 1; }), "rank 1, op 1 (recv, peer 0, tag 0) does not match the send");
 }
 
 TEST(interleavings, an_op_does_in_its_rounds_what_it_does_without_a_guard) {
@@ -202,12 +202,12 @@ std::vector<request> all_requests() {
       for (const bool in_place : {false, true})
         if (!in_place || (it.of->moves_data && it.needs.in_place)) all.push_back({&it, {}, in_place});
   }
-  // Two calls of each rank, in every order: of one algorithm, they are so many.
+  // Each rank has two calls, in every order. There are many orders, so only one algorithm is tested.
   all.push_back({find("partial_allreduce", "tree"), *read_activation("deadline(1000)"), false});
   return all;
 }
 
-/// Fewer orders must not mean another conclusion, for good worlds and for bad ones.
+/// Expects that the reduced orders and all orders lead to the same conclusion, for correct worlds and for mutants.
 void expect_same_conclusions(rank size, std::size_t step) {
   for (const request& it : all_requests()) {
     shape data = typical_shape(*it.what->of, size, 2, dtype::f32, kernel::sum);

@@ -74,8 +74,8 @@ bool drop_dep(draft& in, op_id before, op_id after) {
 
 namespace {
 
-/// The second one comes directly after the first, so later ops move up by one. An op that needed all its deps also
-/// needs the second one's token.
+/// Inserts a copy of an op directly after the op, so later ops move up by one. An op that needed all its deps also
+/// needs the token of the copy.
 void duplicate(draft& in, op_id id) {
   const auto moved = [&](op_id other) { return other > id && other != k_no_op ? other + 1 : other; };
   std::vector<std::uint32_t> degrees;
@@ -94,7 +94,7 @@ void duplicate(draft& in, op_id id) {
   in.head.ops.insert(in.head.ops.begin() + id, op(in.head.ops[id]));
 }
 
-/// A chain of ops, directly after op `id`, so later ops move up; whoever waited for that op waits for the chain.
+/// Inserts a chain of ops directly after op `id`, so later ops move up. Ops that waited for op `id` wait for the chain.
 void insert_after(draft& in, op_id id, std::span<const op> chain) {
   const auto links = static_cast<op_id>(chain.size());
   const op_id last = id + links;
@@ -108,13 +108,13 @@ void insert_after(draft& in, op_id id, std::span<const op> chain) {
   in.head.ops.insert(in.head.ops.begin() + id + 1, chain.begin(), chain.end());
 }
 
-/// The ops change places; each place keeps its deps and what it needs of them.
+/// Exchanges two ops. Each place keeps its deps and its need.
 void exchange(draft& in, op_id x, op_id y) {
   std::swap(in.head.ops[x], in.head.ops[y]);
   std::swap(in.head.ops[x].need, in.head.ops[y].need);
 }
 
-/// The place stays, with its deps, but nothing happens there.
+/// Replaces an op by a nop with the same deps and need.
 void blank(draft& in, op_id id) { in.head.ops[id] = {.need = in.head.ops[id].need}; }
 
 // --- words -------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ bool is_out(const op& it) { return it.kind == op_kind::send || it.kind == op_kin
 
 // --- enumeration -------------------------------------------------------------------------------------------
 
-/// Goes through the world rank by rank and writes down what can go wrong.
+/// Enumerates the single faults of a world, rank by rank.
 class mutant_list::enumeration {
  public:
   explicit enumeration(mutant_list& out) : out_(out), world_(out.original_) {}
@@ -172,7 +172,7 @@ class mutant_list::enumeration {
     if (is_signal(at(id).kind)) lose_signals(id);
   }
 
-  /// A dep that triggers a signal is a signal's to lose.
+  /// Drops each dep of an op. A dropped dep that triggers a signal counts as lose_signal.
   void drop_deps(op_id before) {
     for (const op_id after : program_->successors(before)) {
       const bool triggers = at(after).kind == op_kind::signal_send;
@@ -185,7 +185,7 @@ class mutant_list::enumeration {
     add(mutation::duplicate, words(id) + " is there twice", [id](draft& in) { duplicate(in, id); });
   }
 
-  /// To the next one that the dtype has.
+  /// Changes the kernel of a reduction to the next kernel that the dtype supports, or the divisor of a division.
   void change_kernel(op_id id) {
     if (at(id).kind == op_kind::compute && at(id).what == kernel::divide)
       add(mutation::change_kernel,
@@ -203,7 +203,7 @@ class mutant_list::enumeration {
         [id, other = *next](draft& in) { in.head.ops[id].what = other; });
   }
 
-  /// An op of any kernel changes what this op has written.
+  /// Inserts ops of every kernel that change the result of op `id`.
   void insert_ops(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers()))
@@ -211,7 +211,7 @@ class mutant_list::enumeration {
         change_memory(id, {part.at, part.type, part.count});
   }
 
-  /// An output that ops write, in the end.
+  /// Inserts ops after the exit that change an output, if the schedule writes that output.
   void change_output(std::size_t b) {
     const buffer& out = program_->buffers()[b];
     const auto writes = [b](const op& it) { return it.c.exists() && it.c.buffer() == b; };
@@ -225,7 +225,7 @@ class mutant_list::enumeration {
     std::uint64_t count;
   };
 
-  /// Op `id` has completed, and one or two more follow: of every kernel that the type has.
+  /// Inserts one or two ops after op `id`, once for each kernel that the type supports.
   void change_memory(op_id id, const place& it) {
     for (const kernel how : k_all_reductions)
       if (supports(how, it.type)) insert(id, it, "itself", {by(how, it.at, it.at, it)});
@@ -255,7 +255,8 @@ class mutant_list::enumeration {
 
   region new_buffer() const { return region(static_cast<std::uint16_t>(program_->buffers().size()), 0); }
 
-  /// Into an adaptive sum with itself, and what makes the weights of that: numbers that are nobody's contribution.
+  /// Replaces elements by their adaptive sum with themselves, or adds the results of dot_norms, which are no
+  /// contribution of any rank.
   void adapt(op_id id, const place& it) {
     const buffer sums{.type = dtype::f64, .count = k_dot_sums};
     const place weights{new_buffer(), dtype::f64, k_dot_sums};
@@ -267,7 +268,7 @@ class mutant_list::enumeration {
     insert(id, it, "dot_norms", {norms, last}, sums);
   }
 
-  /// Of a whole buffer, which a function makes anew, or to which what it derives is added.
+  /// Replaces a whole buffer by the result of a function, or adds a derived result to the buffer.
   void call_functions(op_id id, const place& it) {
     const buffer made{.type = it.type, .count = it.count};
     const place result{new_buffer(), it.type, it.count};
@@ -278,7 +279,7 @@ class mutant_list::enumeration {
       insert(id, it, "derive", {by(kernel::derive, it.at, {}, result), by(kernel::sum, it.at, result.at, it)}, made);
   }
 
-  /// The length of a list is added.
+  /// Adds the length of a list.
   void measure_lists(op_id id, const place& it) {
     const auto lists = std::ranges::find_if(program_->buffers(), &buffer::has_lists);
     if (it.type != dtype::u64 || lists == program_->buffers().end()) return;
@@ -288,7 +289,8 @@ class mutant_list::enumeration {
            buffer{.type = dtype::u64, .count = 1});
   }
 
-  /// `words`: what the last op of the chain goes by. `scratch`: one more buffer, if it has elements.
+  /// `words_for_operand` names the operand of the last op of the chain. `scratch` is an additional buffer if it has
+  /// elements.
   void insert(op_id id, const place& it, const std::string& words_for_operand, std::vector<op> chain,
               const buffer& scratch = {}) {
     add(mutation::insert_op,
@@ -307,8 +309,8 @@ class mutant_list::enumeration {
         });
   }
 
-  /// Contributions so often that counts modulo 2^64 and sums of weights modulo 2^61-1 are those of once: 2^61 times is
-  /// once modulo 2^61-1, and 1 + 2^64 (2^61-1) times is once modulo both.
+  /// Multiplies the result of an op, so that counts modulo 2^64 and sums of weights modulo 2^61-1 look unchanged. 2^61
+  /// is 1 modulo 2^61-1, and 1 + 2^64 (2^61-1) is 1 modulo both.
   void multiply_target(op_id id) {
     if (at(id).kind == op_kind::capture) return;
     for (const operand& part : operands_of(at(id), program_->buffers())) {
@@ -330,7 +332,7 @@ class mutant_list::enumeration {
     });
   }
 
-  /// A compute of whole buffers, by a function of one operand.
+  /// Replaces a compute of whole buffers by a function of one operand.
   void replace_by_function(op_id id) {
     const op& it = at(id);
     if (it.kind != op_kind::compute || is_function(it.what) || !it.a.exists() || it.a.buffer() == it.c.buffer()) return;
@@ -399,7 +401,7 @@ class mutant_list::enumeration {
     }
   }
 
-  /// Lists may be longer, at this rank.
+  /// Increases the capacity of lists at this rank.
   void change_room(std::size_t b) {
     const bool is_packed = program_->buffers()[b].is_packed();
     add(mutation::change_extent,
@@ -410,7 +412,7 @@ class mutant_list::enumeration {
         });
   }
 
-  /// At one end of an edge, or of a compute.
+  /// Removes or changes the guard of an op. The other end of an edge keeps its guard.
   void change_guard(op_id id) {
     add(mutation::change_guard, words(id) + " has no guard", [id](draft& in) { in.head.ops[id].guard = 0; });
     guard other = program_->guards()[at(id).guard - std::size_t{1}];
@@ -459,7 +461,7 @@ class mutant_list::enumeration {
                   lose(other));
   }
 
-  /// The receive of what `id` sends; k_no_op if there is none.
+  /// Returns the receive that matches send `id`, or k_no_op.
   op_id other_end(op_id id) const {
     const op& out = at(id);
     const op_kind wanted = out.kind == op_kind::send ? op_kind::recv : op_kind::signal_recv;

@@ -27,13 +27,13 @@ struct subject {
 
 enum class breadth { usual, every_variant };
 
-/// What is known of one world must hide no fault in another.
+/// Returns the memo that all worlds share. Knowledge about one world must not hide a fault in another world.
 verify_memo& known_of_all() {
   static verify_memo known;
   return known;
 }
 
-/// One world for each request that changes the ops of an algorithm.
+/// Returns one world for each request that changes the ops of an algorithm.
 std::vector<subject> subjects_of(const algorithm& it, rank size, dtype type = dtype::f32,
                                  breadth how_many = breadth::usual) {
   std::vector<subject> all;
@@ -78,7 +78,7 @@ subject recursive_doubling(rank size, bool in_place) {
   return subjects_of(*find("allreduce", "recursive_doubling"), size)[in_place ? 1 : 0];
 }
 
-/// A draft without what follows from the rest of it.
+/// Returns a draft without the fields that are derived from other fields.
 draft plain(const schedule& from) {
   draft it = draft_of(from);
   for (op& what : it.head.ops) {
@@ -88,7 +88,8 @@ draft plain(const schedule& from) {
   return it;
 }
 
-/// Undoes, in a mutant's op, what its operator may have changed; equal ops then show that it changed nothing else.
+/// Restores the fields of a mutant's op that the mutation may change. If the ops are equal afterwards, the mutation
+/// changed nothing else.
 void forget(mutation how, op& it, const op& original) {
   if (how == mutation::drop_dep || how == mutation::lose_signal || how == mutation::change_need)
     it.need = original.need;
@@ -113,7 +114,7 @@ std::size_t changed_ops(mutation how, const draft& before, draft after) {
   return changed;
 }
 
-/// One rank's part in a mutant.
+/// Checks the change of one rank's schedule.
 void expect_what_it_says(mutation how, const draft& before, const draft& after) {
   if (how == mutation::insert_op || how == mutation::multiply) {
     const std::size_t extra = after.head.ops.size() - before.head.ops.size();
@@ -144,11 +145,11 @@ void expect_what_it_says(mutation how, const draft& before, const draft& after) 
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_LE(changed, 2u);
       break;
-    case mutation::change_extent:  // of an op, or of the lists in a buffer
+    case mutation::change_extent:  // changes an op, or the lists in a buffer
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_EQ(changed + (before.head.buffers != after.head.buffers ? 1 : 0), 1u);
       break;
-    case mutation::change_kernel:  // of an op, a compute's parameters, or both: those of a function
+    case mutation::change_kernel:  // changes an op, the parameters of a compute, or both for a function
       EXPECT_EQ(lost_deps, 0u);
       EXPECT_TRUE(changed == 1 || (changed == 0 && before.head.parameters != after.head.parameters));
       break;
@@ -246,7 +247,8 @@ TEST(mutant_trial, another_kernel_is_killed) {
   EXPECT_FALSE(verdict.why.empty());
 }
 
-/// Found by mutants: a receive of a signal that nothing waits for is merely armed when the round ends.
+/// Mutants have found this fault of verify(). A receive of a signal is only armed when the round ends if no op waits
+/// for the receive.
 TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   const subject barrier = subjects_of(*find("barrier", "dissemination"), 2).front();
   const trial verdict = try_changed(barrier, 0, [](draft& it) {
@@ -257,7 +259,7 @@ TEST(mutant_trial, an_exit_that_does_not_wait_for_a_signal_is_killed) {
   EXPECT_NE(verdict.why.find("may end its round before rank 1 has entered it"), std::string::npos) << verdict.why;
 }
 
-/// Found by mutants, too.
+/// Mutants have found this fault of verify().
 TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   const subject full = subjects_of(*find("partial_allreduce", "tree"), 3).front();
   const trial verdict = try_changed(full, 2, [](draft& it) { it.head.ops[0] = {}; });
@@ -265,7 +267,7 @@ TEST(mutant_trial, a_gate_that_does_not_wait_for_the_call_is_killed) {
   EXPECT_NE(verdict.why.find("may capture before the application has called"), std::string::npos) << verdict.why;
 }
 
-/// A checker that finds nothing wrong would let this through; the interleavings would still know.
+/// If verify() accepted such a mutant, the interleavings would still reject it.
 TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   const subject it = recursive_doubling(2, true);
   const mutant_list list(it.world);
@@ -279,9 +281,8 @@ TEST(mutant_trial, what_breaks_the_promise_is_never_equivalent) {
   EXPECT_GT(broken, 20u);
 }
 
-/// An output holds what is promised and nothing else, whatever made the rest, and everything once. Tries every
-/// `step`-th of the mutants in which ops are inserted or replaced by functions, and answers how many of them are wrong
-/// in some order of events.
+/// Expects that verify() rejects outputs with additional or repeated content. Tries every `step`-th mutant in which ops
+/// are inserted or replaced by functions. Returns the number of mutants that are wrong in some order of events.
 std::size_t expect_no_inserted_op_unseen(const std::vector<rank>& sizes, std::size_t step) {
   std::size_t wrong = 0, number = 0;
   for (const rank size : sizes)
@@ -311,7 +312,8 @@ TEST(mutant_trial, no_op_is_inserted_unseen) { EXPECT_GT(expect_no_inserted_op_u
 
 TEST(mutant_trial, soak_no_op_is_inserted_unseen) { EXPECT_GT(expect_no_inserted_op_unseen({3, 5, 2}, 1), 300000u); }
 
-/// Tries every `step`-th mutant of every subject of these sizes; of the many in which ops are inserted, the 16th part.
+/// Tries every `step`-th mutant of every subject of these sizes. Mutants with inserted ops are numerous, so only one of
+/// 16 is tried.
 void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadth how_many = breadth::usual) {
   std::map<fate, std::size_t> fates;
   for (const rank size : sizes)
@@ -326,7 +328,7 @@ void expect_no_survivor(const std::vector<rank>& sizes, std::size_t step, breadt
             << it.name << ", mutant " << k << ", " << list.name(k) << ": " << verdict.why;
       }
     }
-  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit follow from others
+  EXPECT_GT(2 * fates[fate::killed], fates[fate::equivalent]);  // most deps of an exit follow from other deps
 }
 
 TEST(mutant_trial, a_sample_has_no_survivor) { expect_no_survivor({2, 3, 5, 8}, 307); }

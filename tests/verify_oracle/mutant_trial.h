@@ -1,4 +1,4 @@
-// The trial of a mutant: whether verify() notices the fault, and if it does not, whether there is one.
+// The trial of a mutant. It checks whether verify() detects the fault and, if not, whether the mutant is equivalent.
 #pragma once
 
 #include <span>
@@ -9,14 +9,14 @@
 namespace lsched {
 
 enum class fate : std::uint8_t {
-  killed,      ///< verify() objects
-  equivalent,  ///< no fault: the schedules are the original ones, or keep the promise in every order (interleavings.h)
-  survived,    ///< verify() has overlooked a fault, or nobody could show within bounds that it is none
+  killed,      ///< verify() reports a fault
+  equivalent,  ///< no fault: the schedules are unchanged, or fulfil the postcondition in every order (interleavings.h)
+  survived,    ///< verify() accepts the mutant, but the interleavings fail or are undecided
 };
 
 struct trial {
   fate what = fate::survived;
-  std::string why{};  ///< of killed: verify's first finding; of survived: what goes wrong
+  std::string why{};  ///< killed: first finding of verify(); survived: reason of the interleavings
 };
 
 trial try_mutant(std::span<const schedule_ptr> mutant, std::span<const schedule_ptr> original,

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Beyond any period that is played, and not so long that another guard's would overflow it.
+/// Upper limit of the period. It exceeds all periods that are played, and combining it with a guard does not overflow.
 constexpr round_no k_longest_played = round_no{1} << 40;
 
 bool must_happen(op_kind kind) { return is_payload(kind) || kind == op_kind::compute || kind == op_kind::capture; }
@@ -20,7 +20,7 @@ bool is_inside(const schedule& program, const operand& part) {
   return part.at.offset() <= count && part.count <= count - part.at.offset();
 }
 
-/// Which ops complete in the end if `withheld` never does, every signal comes and every message too.
+/// Returns, by op, whether the op completes if `withheld` never completes and all signals and messages arrive.
 std::vector<bool> completed_without(const schedule& program, op_id withheld) {
   std::vector<bool> done(program.ops().size(), false);
   std::vector<std::uint32_t> tokens(program.ops().size(), 0);
@@ -46,7 +46,7 @@ stage::stage(std::span<const schedule_ptr> world, const aliasing& in_place) {
   for (stage_rank& me : ranks_) find_order(me);
 }
 
-/// One memory after the other, each as long as the buffers in it reach.
+/// Places one memory after the other. The length of a memory is the largest end of its buffers.
 void stage::place_buffers(stage_rank& me, const aliasing& in_place) {
   const auto buffers = me.program->buffers();
   const auto placements = placements_of(*me.program, in_place);
@@ -101,11 +101,11 @@ bool stage::is_sound(const stage_part& part) {
   flaw_ = words_for(me.first + part.id) + (!has_peer       ? " has no such peer"
                                            : !stays_inside ? " leaves a buffer"
                                            : !may_write    ? " writes to an input"
-                                                           : " writes to a part of what it reads");
+                                                           : " writes to a part of its operands");
   return false;
 }
 
-/// Whether the op's target lies over a part of this operand, but not where it lies.
+/// Returns whether the op's target overlaps this operand, but does not coincide with it.
 bool stage::slips(const stage_part& part, const operand& from) const {
   const auto placed = [&](operand it) {
     it.at = {0, cell(part, it.at, 0)};
@@ -133,13 +133,13 @@ void stage::match() {
   for (const auto& [name, ends] : edges) {
     const auto& [out, in] = ends;
     if (out == k_no_stage_op || in == k_no_stage_op) {
-      flaw_ = words_for(out == k_no_stage_op ? in : out) + " has no other end";
+      flaw_ = words_for(out == k_no_stage_op ? in : out) + " has no matching op";
       return;
     }
     parts_[out].partner = in;
     parts_[in].partner = out;
     if (parts_[out].what->count != parts_[in].what->count || parts_[out].what->type != parts_[in].what->type)
-      flaw_ = words_for(in) + " does not fit what is sent";
+      flaw_ = words_for(in) + " does not match the send";
   }
 }
 
@@ -150,7 +150,7 @@ void stage::find_order(stage_rank& me) {
   for (op_id id = 0; id < count; ++id) without.push_back(completed_without(program, id));
   const auto waits = [&](op_id after, op_id before) { return after == before || !without[before][after]; };
 
-  // An op in flight keeps the round open until it has given its tokens; a receive of a signal is merely armed.
+  // An op in flight keeps the round open until it has given its tokens. A receive of a signal is only armed.
   std::vector<bool> is_launched(count, false);
   std::vector<std::uint32_t> tokens(count, 0);
   for (op_id id = 0; id < count; ++id) {
@@ -178,7 +178,7 @@ void stage::find_conflicts(const stage_rank& me, const std::vector<std::vector<b
   }
 }
 
-/// Whether one writes an element that the other uses. Both are of the same rank.
+/// Returns whether one op writes an element that the other op uses. Both ops are of the same rank.
 bool stage::clash(const stage_part& x, const stage_part& y) const {
   for (const operand& mine : operands_of(*x.what, of(x.owner).program->buffers())) {
     for (const operand& others : operands_of(*y.what, of(y.owner).program->buffers())) {

@@ -1,4 +1,4 @@
-// A stage: what interleavings need to know about a small world and that does not change while it is played.
+// A stage: the properties of a small world that interleavings need and that do not change during play.
 #pragma once
 
 #include <span>
@@ -21,36 +21,37 @@ struct stage_part {
   bool is_data = false;               ///< must have completed when its rank's round ends
   bool is_call = false;               ///< the application's own call
   stage_op partner = k_no_stage_op;   ///< the other end of a communication
-  std::vector<stage_op> readers{};    ///< of a payload in place
-  std::size_t transit = 0;            ///< send: cells for its payload on the way
-  std::vector<stage_op> conflicts{};  ///< ops that may not use its memory while it does
-  std::vector<stage_op> rivals{};     ///< those of them that do not wait for it by deps of their own rank
+  std::vector<stage_op> readers{};    ///< ops that read a payload in place
+  std::size_t transit = 0;            ///< send: first cell of its payload in flight
+  std::vector<stage_op> conflicts{};  ///< ops that must not use memory at the same time as this op
+  std::vector<stage_op> rivals{};     ///< conflicts that do not wait for this op by deps of their own rank
 };
 
 struct stage_rank {
   const schedule* program = nullptr;
   stage_op first = 0;
-  stage_op entry = k_no_stage_op;  ///< its capture, else its call, else none: the begin of its round
+  stage_op entry = k_no_stage_op;  ///< capture, else call, else none: the rank enters when its round begins
   stage_op call = k_no_stage_op;
-  stage_op full_call = k_no_stage_op;  ///< of rounds that wait for everybody
+  stage_op full_call = k_no_stage_op;  ///< call of rounds that wait for all ranks
   bool captures = false;
-  /// Data ops that may not have fired yet when its exit has completed and no op is in flight, for all that deps say.
+  /// Data ops for which deps do not ensure that they have fired when the exit has completed and no op is in flight.
   std::vector<stage_op> loose{};
-  bool calls_before_capture = true;    ///< by deps
-  std::vector<std::size_t> cells{};    ///< by buffer: its first element
-  std::vector<std::size_t> lengths{};  ///< by buffer of packed lists: of its first one
+  bool calls_before_capture = true;    ///< ensured by deps
+  std::vector<std::size_t> cells{};    ///< by buffer: cell of its first element
+  std::vector<std::size_t> lengths{};  ///< by buffer of packed lists: cell of the first length
 };
 
 class stage {
  public:
   stage(std::span<const schedule_ptr> world, const aliasing& in_place);
 
-  /// Why the world cannot be played at all, as when a region leaves its buffer; or an empty string.
+  /// Returns the reason why the world cannot be played, for example a region that leaves its buffer; or an empty
+  /// string.
   const std::string& flaw() const { return flaw_; }
-  /// Guards are due again as they were so many rounds before.
+  /// Returns the period of all guards together, in rounds.
   round_no period() const { return period_; }
 
-  /// Functions that split, fold or join what their operands hold: what comes of that is not played.
+  /// Returns whether ops call functions that split, fold or join their operands. Such functions are not played.
   bool has_functions() const { return has_functions_; }
 
   std::size_t op_count() const { return parts_.size(); }
@@ -60,11 +61,11 @@ class stage {
   const stage_rank& of(rank r) const { return ranks_[static_cast<std::size_t>(r)]; }
   bool is_synchronising() const { return is_synchronising_; }
 
-  /// Element i of a region of an op.
+  /// Returns the cell of element i of a region of an op.
   std::size_t cell(const stage_part& part, region where, std::uint64_t i) const {
     return of(part.owner).cells[where.buffer()] + where.offset() + i;
   }
-  /// How long packed list i of a region of an op has been said to be.
+  /// Returns the cell of the length that was laid out for packed list i of a region of an op.
   std::size_t length(const stage_part& part, region where, std::uint64_t i) const {
     return of(part.owner).lengths[where.buffer()] + where.offset() + i;
   }

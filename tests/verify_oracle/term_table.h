@@ -1,8 +1,9 @@
-// What an element may hold, in exact terms: which inputs went in how often, and the expression that combined them.
+// Exact terms for the content of an element: the number of contributions of each input, and the expression that
+// combined them.
 //
-// Terms are numbered; equal terms have equal numbers, so that states of a world can be compared. Exact and therefore
-// for small worlds: a term takes memory in proportion to the ranks. Verify's contents are the fast ones; this is what
-// they are held against.
+// Terms are numbered. Equal terms have equal numbers, so that states of a world can be compared. Terms are exact, and a
+// term takes memory in proportion to the ranks, so the table is for small worlds. Tests compare the faster contents of
+// verify() with these terms.
 #pragma once
 
 #include <array>
@@ -20,46 +21,48 @@
 namespace lsched {
 
 using term_id = std::uint32_t;
-inline constexpr term_id k_no_term = 0;  ///< nothing was ever written there
+inline constexpr term_id k_no_term = 0;  ///< never written
 
 class term_table {
  public:
   explicit term_table(rank size) : size_(static_cast<std::size_t>(size)), terms_(1) {}
 
-  /// Element `index` of an input of a rank.
+  /// Returns the term of element `index` of an input of a rank.
   term_id leaf(rank contributor, std::uint32_t input, std::uint64_t index);
   term_id join(kernel how, dtype type, term_id lower, term_id higher);
 
   term_id quotient(term_id sum, std::uint64_t divisor);
 
-  /// What a function may make of a term: anything, so that it is nobody's promise.
+  /// Returns the term of the result of a function. No postcondition accepts this term.
   term_id made_of(kernel how, term_id from);
 
-  /// How long a list is, of which a term says what is in it. A length is nobody's promise.
+  /// Returns the term of the length of a list. No postcondition accepts a length.
   term_id length_of(term_id list);
 
-  /// Sum `number` of dot_norms, of these products. Such sums add up by join(kernel::sum, …).
+  /// Returns the term of sum `number` of dot_norms of these products. join(kernel::sum, …) adds such sums.
   term_id sum_of(const products& all, std::uint64_t number);
-  /// Which products the elements of two vectors give.
+  /// Returns the products of the elements of two vectors.
   products products_of(term_id lower, term_id higher) const;
-  /// The adaptive sum of two elements by the three sums; they are not such sums: nobody's promise.
+  /// Returns the term of the adaptive sum of two elements with these three sums. If the sums are not of dot_norms, no
+  /// postcondition accepts the term.
   term_id adasum(term_id lower, term_id higher, const std::array<term_id, k_dot_sums>& sums);
 
-  /// What is wrong with element `index` of a promised range, or an empty string. Does not look at other holders.
+  /// Checks element `index` of a promised range, without a comparison with other holders. Returns a description of the
+  /// wrong content, or an empty string.
   std::string validate(const promised_range& wanted, std::uint64_t index, term_id found) const;
   std::uint64_t tree(term_id which) const { return terms_[which].tree; }
 
  private:
   struct term {
-    std::vector<std::uint64_t> copies{};  ///< by rank; the largest number: that many, or more
+    std::vector<std::uint64_t> copies{};  ///< by rank; the largest number stands for that number or more
     std::uint32_t input = 0;
     std::uint64_t index = 0;
     std::uint64_t tree = 0;
-    rank lowest = 0, highest = 0;  ///< of the contributors
+    rank lowest = 0, highest = 0;  ///< lowest and highest contributor
     kernel how = kernel::none;     ///< none: a leaf
-    bool is_uniform = true;        ///< of one kernel, input and index throughout
-    bool is_in_rank_order = true;  ///< operands of lower ranks came first throughout
-    bool is_sum = false;           ///< of products: which `of`; its number is the index
+    bool is_uniform = true;        ///< the whole expression has one kernel, input and index
+    bool is_in_rank_order = true;  ///< operands of lower ranks came first in the whole expression
+    bool is_sum = false;           ///< a sum of the products `of`; `index` is the number of the sum
     products of{};
   };
   using key = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;

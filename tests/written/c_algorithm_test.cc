@@ -1,4 +1,4 @@
-// Algorithms of one's own through lsched.h and lsched.hpp: loaded texts, and builders without a world.
+// Tests of user-defined algorithms through lsched.h and lsched.hpp: loaded texts, and builders without a world.
 #include <gtest/gtest.h>
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ lsched_status load(const std::string& text, diagnostic& why) {
   return lsched_algorithm_load(text.data(), text.size(), &why);
 }
 
-/// A round of the algorithm on each rank.
+/// Runs one round of the algorithm on each rank, and expects the sum.
 void expect_sums(const world_of_threads& world, const char* algorithm) {
   world.each([&](lsched_world* mine, std::int32_t r) {
     diagnostic why;
@@ -73,7 +73,7 @@ TEST(c_algorithm, a_bad_text_has_a_place) {
   EXPECT_THROW(cpp::load_algorithm("libsched algorithm 9\n"), cpp::error);
 }
 
-/// Each rank sends its vector to the next.
+/// Returns the text of a schedule in which each rank sends its vector to the next rank.
 std::string shift(std::int32_t r, std::int32_t ranks) {
   cpp::builder to(r, ranks, "shift");
   const lsched_slot mine = to.input<float>(4), left = to.output<float>(4);

@@ -1,4 +1,5 @@
-// MSCCL programs become algorithm files that are proved; what is no such program is refused with its place.
+// Tests of the translation of MSCCL programs into algorithm files. Programs are proved after the translation. Invalid
+// programs are refused, and the error text names the place.
 #include "bindings/cli/msccl/msccl.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +19,8 @@ std::string text_of(const std::string& name) {
   return *content_of(LSCHED_TEST_SOURCE_DIR "/tests/written/msccl/" + name + ".xml");
 }
 
-/// Empty: proved, in place as well where that is promised.
+/// Returns the first error of a program, or an empty text if the program is proved. Programs that support an in-place
+/// call are proved in place too.
 std::string objection(const std::string& xml, rank size) {
   const auto text = cli::algorithm_of_msccl(xml);
   if (!text) return text.error().text;
@@ -31,7 +33,7 @@ std::string objection(const std::string& xml, rank size) {
           typical_shape(*(*how)->of, size, count, dtype::f32, (*how)->of->reduces ? kernel::sum : kernel::none);
       data.in_place = in_place;
       const auto world = generate_world(**how, size, data);
-      if (!world && world.error().code == status::constraint && count == 1) continue;  // no multiple
+      if (!world && world.error().code == status::constraint && count == 1) continue;  // not a multiple
       if (!world) return world.error().text;
       const auto answer =
           verify(*world, promise_of(**how, size, data, {}), {.in_place = aliasing_of(*(*how)->of, size, data)});
@@ -44,14 +46,14 @@ std::string objection(const std::string& xml, rank size) {
 TEST(msccl, every_construct_is_proved) {
   EXPECT_EQ(objection(text_of("ring_in_place"), 3), "");                // s rrs rrcs rcs r
   EXPECT_EQ(objection(text_of("all_pairs"), 3), "");                    // cpy re nop, scratch, channels, deps, ranges
-  EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // an input that lies in the output
-  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; an output that lies in the input
+  EXPECT_EQ(objection(text_of("allgather_in_place"), 5), "");           // the input lies in the output
+  EXPECT_EQ(objection(text_of("reduce_scatter_in_place"), 3), "");      // rrc; the output lies in the input
   EXPECT_EQ(objection(text_of("alltoall"), 3), "");                     //
-  EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // an input that is written
-  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // what needs slots elsewhere
+  EXPECT_EQ(objection(text_of("input_as_workspace"), 2), "");           // the input is written
+  EXPECT_EQ(objection(text_of("exchange_over_what_was_sent"), 2), "");  // received into separate memory
 }
 
-/// Blocks are known by their id, and a collective by its newer name, too.
+/// Thread blocks are found by id, so their order does not matter. A collective is also accepted by its newer name.
 TEST(msccl, other_ways_to_say_the_same) {
   std::string xml = text_of("all_pairs");
   const std::size_t first = xml.find("    <tb id=\"0\""), second = xml.find("    <tb id=\"1\"");
@@ -63,7 +65,7 @@ TEST(msccl, other_ways_to_say_the_same) {
   EXPECT_EQ(*cli::algorithm_of_msccl(scatter), *cli::algorithm_of_msccl(text_of("reduce_scatter_in_place")));
 }
 
-/// A step less, and the proof sees it.
+/// One step does not reduce any more, and the proof must detect that.
 TEST(msccl, a_damaged_program_is_not_proved) {
   std::string xml = text_of("ring_in_place");
   xml.replace(xml.find("name=\"ring"), 10, "name=\"torn");
@@ -85,28 +87,28 @@ std::string with(const std::string& steps, const std::string& block = R"(send="1
 
 TEST(msccl, what_is_wrong_has_a_place) {
   EXPECT_EQ(refusal("<algo"), "LSCHED_ERR_ARGUMENT: byte 4: not XML: Error parsing start element tag");
-  EXPECT_EQ(refusal("<a/>"), "LSCHED_ERR_ARGUMENT: there is no <algo>");
+  EXPECT_EQ(refusal("<a/>"), "LSCHED_ERR_ARGUMENT: the element <algo> is missing");
   EXPECT_EQ(refusal(R"(<algo coll="custom" ngpus="2" nchunksperloop="2"/>)"),
-            "LSCHED_ERR_UNSUPPORTED: the collective \"custom\" is none of allreduce, allgather, reduce_scatter, "
+            "LSCHED_ERR_UNSUPPORTED: the collective \"custom\" is not one of allreduce, allgather, reduce_scatter, "
             "alltoall");
   EXPECT_EQ(refusal(R"(<algo coll="allreduce" ngpus="0" nchunksperloop="2"/>)"),
             "LSCHED_ERR_ARGUMENT: ngpus=\"0\" is not a number from 1 to 1024");
   EXPECT_EQ(refusal(R"(<algo coll="allgather" ngpus="2" nchunksperloop="3"/>)"),
-            "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is no multiple of ngpus");
+            "LSCHED_ERR_ARGUMENT: nchunksperloop=\"3\" is not a multiple of ngpus");
   EXPECT_EQ(refusal(with(R"(<step type="send"/>)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: there is no type \"send\"");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: unknown type \"send\"");
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="x"/>)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: srcbuf=\"x\" is none of i, o, s");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: srcbuf=\"x\" is not one of i, o, s");
   EXPECT_EQ(refusal(with(R"(<step type="s" srcbuf="i" srcoff="2"/>)")),
-            "LSCHED_ERR_BOUNDS: gpu 0, thread block 0, step 0: a chunk that its buffer does not have");
+            "LSCHED_ERR_BOUNDS: gpu 0, thread block 0, step 0: the chunk is outside its buffer");
   EXPECT_EQ(refusal(with(R"(<step type="s"/>)", R"(send="-1" recv="1")")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: it sends, and send is -1");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: step 0: the step sends, but send is -1");
   EXPECT_EQ(refusal(with(R"(<step type="s" depid="0" deps="1"/><step type="s"/>)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: what it depends on never comes");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0, step 0: the dependency is never satisfied");
   EXPECT_EQ(refusal(with(R"(<step s="1" type="nop"/><step s="1" type="nop"/>)")),
             "LSCHED_ERR_ARGUMENT: gpu 0, thread block 0: steps are not numbered from 0 to 1");
   EXPECT_EQ(refusal(with(R"(</tb><tb send="1" chan="0">)")),
-            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another one has this peer and channel");
+            "LSCHED_ERR_ARGUMENT: gpu 0, thread block 1: another thread block has this peer and channel");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Algorithms out of files: what they say is proved for odd and even numbers of ranks, and what they say wrongly is
-// refused with its place.
+// Tests of algorithms that are read from files. Valid algorithms are proved for odd and even numbers of ranks. Invalid
+// files are refused, and the error text names the place.
 #include "collectives/written/written.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A head, and statements.
+/// Returns the text of an algorithm file with a head and the statements `rest`.
 std::string file(const std::string& name, const std::string& collective, const std::string& rest) {
   return "libsched algorithm 1\nname \"" + name + "\"\ncollective " + collective + "\n" + rest;
 }
@@ -34,7 +34,7 @@ std::string refusal(const std::string& text) {
   return made ? "accepted" : std::string(name_of(made.error().code)) + ": " + made.error().text;
 }
 
-/// Empty: proved.
+/// Returns the first error of an algorithm, or an empty text if the algorithm is proved.
 std::string objection(const algorithm& how, rank size, const shape& data, const activation& starts = {}) {
   const auto world = generate_world(how, size, data, starts);
   if (!world) return std::string(name_of(world.error().code)) + ": " + world.error().text;
@@ -57,7 +57,7 @@ void expect_proved(const algorithm& how, const std::vector<rank>& sizes = {1, 2,
       }
 }
 
-// --- what can be written -------------------------------------------------------------------------------------
+// --- valid files ---------------------------------------------------------------------------------------------
 
 TEST(written, the_ring_of_the_guide_is_an_allreduce) {
   const algorithm& ring = added(*content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg"));
@@ -178,7 +178,7 @@ TEST(written, chunks_that_must_be_equal_refuse_other_counts) {
       objection(how, 2, {.count = 5, .type = dtype::i32, .what = kernel::sum}),
       "LSCHED_ERR_CONSTRAINT: equal has scratch vectors of equal chunks: it needs a count that is a multiple of 4");
   EXPECT_EQ(objection(how, 3, {.count = 4, .type = dtype::i32, .what = kernel::sum}),
-            "LSCHED_ERR_CONSTRAINT: equal needs P == 2, and P is 3");
+            "LSCHED_ERR_CONSTRAINT: equal needs P == 2, but P is 3");
 }
 
 TEST(written, a_range_of_chunks_is_one_message) {
@@ -190,7 +190,8 @@ TEST(written, a_range_of_chunks_is_one_message) {
   EXPECT_EQ(cost_of_round(how, 2, {.count = 10, .type = dtype::u8, .what = kernel::sum}, {}).messages, 4u);
 }
 
-/// Both send what they receive over: without a place to arrive in they would wait for each other.
+/// Both ranks receive into the vector that they send. The message must arrive in scratch memory first, because
+/// otherwise the ranks wait for each other.
 TEST(written, what_is_exchanged_arrives_elsewhere_and_is_copied) {
   const auto swap = [](const std::string& name, const std::string& arrival) {
     return added(file(name, "allreduce",
@@ -204,7 +205,8 @@ TEST(written, what_is_exchanged_arrives_elsewhere_and_is_copied) {
   EXPECT_NE(objection(swap("stuck", "recv from"), 2, data).find("progress: "), std::string::npos);
 }
 
-/// Bruck's allgather packs blocks of several ranks: where one of them may be absent, the proof refuses.
+/// Bruck's allgather packs blocks of several ranks into one message. If one of these blocks may be null, the proof
+/// fails.
 TEST(written, messages_that_mix_contributions_have_no_partial_form) {
   added(file("packed", "allgather",
              "needs P == 4\nscratch t like out\nt[0] = copy in\n"
@@ -213,7 +215,7 @@ TEST(written, messages_that_mix_contributions_have_no_partial_form) {
              "for i in 0 .. 3\n  out[(r + i) mod 4] = copy t[i]\nend\n"));
   shape data{.count = 3, .type = dtype::f32};
   EXPECT_EQ(objection(*find("allgather", "packed"), 4, data), "");
-  data.what = kernel::sum;  // of contributions that come too late
+  data.what = kernel::sum;  // combines late contributions
   const algorithm& partial = *find("partial_allgather", "packed");
   const std::string told = objection(partial, 4, data, {.policy = activation_policy::solo});
   EXPECT_NE(told.find("CONSTRAINT: the partial form of packed is refused by its proof: "), std::string::npos) << told;
@@ -223,7 +225,7 @@ TEST(written, messages_that_mix_contributions_have_no_partial_form) {
     }
 }
 
-/// Memory for arrivals is used again after some thousands, and has room for the longest.
+/// Memory for arrivals is reused after some thousand messages, and has room for the longest message.
 TEST(written, many_arrivals_of_unequal_length) {
   const algorithm& how = added(file("many", "allreduce",
                                     "needs P == 2\nscratch few chunks 1\nscratch lot chunks 4\nchunks 4\n"
@@ -235,7 +237,7 @@ TEST(written, many_arrivals_of_unequal_length) {
 
 // --- "auto" --------------------------------------------------------------------------------------------------
 
-/// A rank sends to nobody: the fastest of all, and no allreduce.
+/// The wrong algorithm sends no message, so it is the fastest. It is not a scan, so auto must not choose it.
 TEST(written, auto_takes_what_is_proved_and_nothing_else) {
   const algorithm& wrong = added(file("wrong", "scan", "in_place\nout = copy in\n"));
   const shape data{.count = 1, .type = dtype::f64, .what = kernel::sum};
@@ -263,7 +265,7 @@ TEST(written, auto_may_take_it) {
   EXPECT_EQ(own->hops, 1u);
 }
 
-// --- what is refused -----------------------------------------------------------------------------------------
+// --- refusals ------------------------------------------------------------------------------------------------
 
 TEST(written, a_text_is_added_once) {
   const std::string text = file("once", "allreduce", "out = copy in\n");
@@ -275,7 +277,7 @@ TEST(written, a_text_is_added_once) {
 TEST(written, what_is_wrong_has_a_place) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"", "ARGUMENT: line 1, column 1: expected 'libsched' but found the end of the text"},
-      {"libsched algorithm 2\n", "UNSUPPORTED: line 1, column 20: this reads version 1 of algorithm files"},
+      {"libsched algorithm 2\n", "UNSUPPORTED: line 1, column 20: only version 1 of algorithm files can be read"},
       {"libsched algorithm 1\n", "ARGUMENT: line 2, column 1: expected 'name' and a name in quotes"},
       {"libsched algorithm 1\nname \"auto\"\n", "ARGUMENT: line 2, column 1: a name has 1 to 64 letters"},
       {"libsched algorithm 1\nname \"x\"\n", "ARGUMENT: line 3, column 1: expected 'collective'"},
@@ -283,10 +285,10 @@ TEST(written, what_is_wrong_has_a_place) {
       {file("x", "alreduce", ""), "there is no collective 'alreduce'; did you mean allreduce?"},
       {file("x", "adasum", ""), "UNSUPPORTED: line 3, column 12: 'adasum' cannot be written"},
       {file("x", "partial_allreduce", ""),
-       "in an algorithm file: write the dense one, allreduce: its partial form comes with it"},
-      {file("x", "allreduce", "chunks 2\nchunks 2\n"), "ARGUMENT: line 5, column 1: this is said twice"},
+       "in an algorithm file: write the dense collective, allreduce, which includes its partial form"},
+      {file("x", "allreduce", "chunks 2\nchunks 2\n"), "ARGUMENT: line 5, column 1: this line occurs twice"},
       {file("x", "allreduce", "send in to q\n"), "ARGUMENT: line 4, column 12: there is no 'q' here: use P, r, root"},
-      {file("x", "allreduce", "in = copy out\n"), "ARGUMENT: line 4, column 1: the input is only read"},
+      {file("x", "allreduce", "in = copy out\n"), "ARGUMENT: line 4, column 1: the input is read-only"},
       {file("x", "allreduce", "v = 1\n"),
        "line 4, column 1: expected 'send', 'let', 'for', 'if' or the vector that is written but found 'v'"},
       {file("x", "allreduce", "out = in\n"), "ARGUMENT: line 4, column 7: expected 'copy', 'recv' or 'op'"},
@@ -295,10 +297,10 @@ TEST(written, what_is_wrong_has_a_place) {
        "ARGUMENT: line 4, column 5: expected a name that is not taken"},
       {file("x", "allreduce", "for s in 0 .. 1\n"), "ARGUMENT: line 5, column 1: expected 'end'"},
       {file("x", "allreduce", "if P = 1\nend\n"),
-       "line 4, column 6: expected the end of the line (values are compared by ==)"},
+       "line 4, column 6: expected the end of the line (compare values with ==)"},
       {file("x", "allreduce", "chunks r + 1\n"), "line 4, column 8: there is no 'r' here: use P"},
       {file("x", "reduce", "needs r == 0\n"), "line 4, column 7: there is no 'r' here: use P, root"},
-      {file("x", "allreduce", "name \"y\"\n"), "line 4, column 1: this is said twice"},
+      {file("x", "allreduce", "name \"y\"\n"), "line 4, column 1: this line occurs twice"},
       {file("x", "allreduce", "scratch s like in\nfor s in 0 .. 1\nend\n"),
        "line 5, column 5: expected a name that is"},
       {file("x", "allreduce", "end\n"), "ARGUMENT: line 4, column 1: expected a statement but found 'end'"},
@@ -325,10 +327,9 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
             "LSCHED_ERR_ARGUMENT: e2: line 4, column 12: with P = 3, r = 0: rank -1 does not exist");
   EXPECT_EQ(told("e3", "chunks P\nout[P] = copy in[0]\n"),
             "LSCHED_ERR_ARGUMENT: e3: line 5, column 1: with P = 3, r = 0: out[3] does not exist: out has 3 chunks");
-  EXPECT_EQ(
-      told("e4", "chunks 2\nout[0] = copy in[1]\n"),
-      "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: what is written has 5 elements, and an operand "
-      "has 4");
+  EXPECT_EQ(told("e4", "chunks 2\nout[0] = copy in[1]\n"),
+            "LSCHED_ERR_ARGUMENT: e4: line 5, column 1: with P = 3, r = 0: the target has 5 elements, but an operand "
+            "has 4");
   EXPECT_EQ(
       told("e5", "let a = P / (r - r)\n"),
       "LSCHED_ERR_ARGUMENT: e5: line 4, column 9: with P = 3, r = 0: a division by zero, a logarithm below 1 or a "
@@ -341,8 +342,8 @@ TEST(written, what_is_wrong_for_a_rank_says_with_which_values) {
       "schedule can have ops");
   EXPECT_EQ(
       told("e8", "send in to (r + 1) mod P channel 1\n"),
-      "LSCHED_ERR_ARGUMENT: e8: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' says how many "
-      "there are");
+      "LSCHED_ERR_ARGUMENT: e8: line 4, column 34: with P = 3, r = 0: there is no channel 1: 'channels' sets their "
+      "number");
   EXPECT_EQ(
       told("e10", "chunks 65536\nfor s in 1 .. 257\n  out = op out in\nend\n"),
       "LSCHED_ERR_ARGUMENT: e10: line 6, column 12: with P = 3, r = 0, s = 86: statements touch more than 16777216 "
@@ -357,20 +358,20 @@ TEST(written, what_is_wrong_with_an_op_names_its_line) {
                      {.count = 9, .type = dtype::f32, .what = kernel::sum});
   };
   EXPECT_EQ(told("l1", "# of nobody's\nout = copy in\nif r == 0\n  send in to 2\nend\n"),
-            "matching: rank 0 op 1 (send to 2, line 7), tag 0, has no receive there");
+            "matching: rank 0 op 1 (send to 2, line 7), tag 0, has no matching receive");
   EXPECT_EQ(told("l2", "chunks 3\nout = copy in\nout[0 .. 1] = copy out[1 .. 2]\n"),
-            "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap without being the same");
+            "LSCHED_ERR_ARGUMENT: op 1 (compute, line 6): has two regions that overlap but are not equal");
   EXPECT_EQ(told("l3", "chunks P\nout = copy in\nout[0] = op in[0] in[1]\n").find("contents: rank 0 output 0"), 0u);
   const std::string ring = *content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg");
   std::string wrong = ring;
   wrong.replace(wrong.find("op in[(r - s) mod P]"), 20, "op in[r]").replace(wrong.find("my_ring"), 7, "wr_ring");
   EXPECT_EQ(objection(added(wrong), 3, {.count = 9, .type = dtype::f32, .what = kernel::sum}),
-            "contents: rank 0 output 0 elements [0, 3): the contributions come from other elements than they should; "
+            "contents: rank 0 output 0 elements [0, 3): the contributions come from the wrong elements; "
             "rank 2 op 5 (compute sum, line 13) combined them last");
 }
 
-/// Words, numbers and symbols of a good text are dropped, doubled and exchanged: whatever is read is refused or makes
-/// schedules, and nothing takes long.
+/// Words, numbers and symbols of a good text are dropped, doubled and exchanged. Each damaged text must either be
+/// refused or generate schedules, and must not take long.
 TEST(written, damaged_texts_do_no_harm) {
   const std::string good = *content_of(LSCHED_TEST_SOURCE_DIR "/docs/examples/my_ring.alg");
   std::uint64_t state = 7;

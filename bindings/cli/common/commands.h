@@ -26,9 +26,6 @@ struct command_context {
   std::vector<failure> flaws_of_files{};  ///< errors in the files of LSCHED_ALGORITHM_FILES
 };
 
-/// Registers algorithms that are not part of the library.
-void add_baselines();
-void add_bench_command(CLI::App& app, command_context& context);
 void add_completion_command(CLI::App& app, command_context& context);
 void add_doctor_command(CLI::App& app, command_context& context);
 void add_help_command(CLI::App& app, command_context& context);
@@ -38,7 +35,6 @@ void add_postmortem_command(CLI::App& app, command_context& context);
 void add_run_command(CLI::App& app, command_context& context);
 void add_show_command(CLI::App& app, command_context& context);
 void add_simulate_command(CLI::App& app, command_context& context);
-void add_soak_command(CLI::App& app, command_context& context);
 void add_verify_command(CLI::App& app, command_context& context);
 void add_trace_command(CLI::App& app, command_context& context);
 

@@ -30,7 +30,7 @@ bool is_path(const std::string& word) { return word.find_first_of("./") != std::
 std::string algorithm_text_of(const std::string& path) {
   std::string text = read_and_convert(path).text;
   if (!is_algorithm_text(text))
-    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": is no algorithm file and no MSCCL program");
+    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": not an algorithm file or an MSCCL program");
   return text;
 }
 
@@ -41,7 +41,7 @@ given_file read_given(const std::string& path) {
   if (is_goal_text(text)) return {.program = require(parse_goal_text(text), path)};
   if (text.find("libsched") == text.npos)
     throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": is no algorithm file, no file of schedules, no MSCCL and no GOAL program");
+                          path + ": not an algorithm file, a schedule file, an MSCCL program or a GOAL program");
   if (!is_algorithm_text(text)) return {.world = require(parse_world(text), path)};
   const algorithm* const made = require(add_written(text), path);
   return {
@@ -62,7 +62,7 @@ void take_algorithm_file(std::string& collective, std::string& algorithm) {
   const given_file given = read_given(path);
   if (!given.is_algorithm())
     throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + ": holds the schedules of a world, and this takes an algorithm file");
+                          path + ": contains the schedules of a world, but the command takes an algorithm file");
   collective = given.collective;
   algorithm = given.algorithm;
 }

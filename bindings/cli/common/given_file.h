@@ -12,11 +12,12 @@
 namespace lsched::cli {
 
 inline constexpr const char* k_collective_or_file =
-    "A collective that `lsched list` shows, or a file: an algorithm (also of MSCCL), the schedules of all ranks, GOAL";
+    "A collective that `lsched list` shows, or a file: an algorithm, an MSCCL program, the schedules of all ranks, "
+    "GOAL";
 
 /// Reasons to refuse options whose values the file gives.
-inline constexpr const char* k_own_of_algorithm = "the file is of one algorithm";
-inline constexpr const char* k_own_of_schedules = "a file of schedules has its own";
+inline constexpr const char* k_own_of_algorithm = "the file determines the algorithm: leave the option out";
+inline constexpr const char* k_own_of_schedules = "the file determines this value: leave the option out";
 
 /// Returns true if the word has a dot or a slash, so that it is a path and not the name of a collective.
 bool is_path(const std::string& word);

@@ -279,10 +279,10 @@ class world_launcher {
   const char* prepare(std::int32_t rank, pid_t launcher, int lifeline) {
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return "prctl";
     if (getppid() != launcher) _exit(1);  // the launcher died before prctl
-    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing the segment on";
+    if (fcntl(segment_->descriptor(), F_SETFD, 0) != 0) return "passing on the shared memory";
     const int inherited = fcntl(lifeline, F_DUPFD, k_least_number);
     if (inherited < 0 && errno == EINVAL) errno = EMFILE;  // RLIMIT_NOFILE is below that number
-    if (inherited < 0) return "passing the launcher's pipe on, by a descriptor from 10 on";
+    if (inherited < 0) return "passing on the launcher's pipe as descriptor 10 or above";
     const bool has_environment =
         set_common_variables(rank, request_.ranks, port_) &&
         setenv(k_run_descriptor, std::to_string(segment_->descriptor()).c_str(), 1) == 0 &&

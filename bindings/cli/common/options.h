@@ -71,7 +71,7 @@ inline void expect_only(const CLI::App& command, const std::string& mode, const 
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
     if (option->count() > 0 && name != mode && std::ranges::find(heeded, name) == heeded.end())
-      throw CLI::ValidationError(mode, "does not heed " + name);
+      throw CLI::ValidationError(mode, "cannot be combined with " + name);
   }
 }
 

@@ -22,7 +22,8 @@ inline void print_to(const std::string& path) {
   if (file < 0) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be written: " + reason_of(errno));
   const int answer = dup2(file, STDOUT_FILENO);
   close(file);
-  if (answer < 0) throw command_failure(LSCHED_ERR_ARGUMENT, path + ": no descriptor: " + reason_of(errno));
+  if (answer < 0)
+    throw command_failure(LSCHED_ERR_ARGUMENT, path + ": cannot be used as standard output: " + reason_of(errno));
 }
 
 }  // namespace lsched::cli

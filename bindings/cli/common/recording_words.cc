@@ -14,7 +14,8 @@ constexpr std::size_t k_most_schedules = 4;
 
 std::string words_for_message(const wait_note& wait) {
   const std::string peer = wait.peer == k_no_rank ? "any rank" : "rank " + std::to_string(wait.peer);
-  return wait.kind == op_kind::send ? "waits until " + peer + " takes a message" : "waits for a message from " + peer;
+  return wait.kind == op_kind::send ? "waits until " + peer + " receives a message"
+                                    : "waits for a message from " + peer;
 }
 
 std::string words_for_wait(const recorded_rank& one, std::int64_t wall_offset_ns) {

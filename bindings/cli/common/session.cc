@@ -101,8 +101,8 @@ origin find_origin() {
   const auto present = std::ranges::count_if(k_contract, has);
   if (present == std::ssize(k_contract)) return origin::local_launcher;
   if (present != 0)
-    throw command_failure(LSCHED_ERR_STATE, std::string("of the launcher's variables ") + k_run_descriptor + ", " +
-                                                k_run_rank + " and " + k_run_size + " only some are set");
+    throw command_failure(LSCHED_ERR_STATE, std::string("only some of the launcher's variables ") + k_run_descriptor +
+                                                ", " + k_run_rank + " and " + k_run_size + " are set");
   return is_started_by_mpi() ? origin::mpi_launcher : origin::alone;
 }
 
@@ -123,9 +123,9 @@ session::session(const session_options& options) : origin_(find_origin()), mpi_o
     throw command_failure(LSCHED_ERR_UNSUPPORTED,
                           "--transport mpi needs ranks that an MPI launcher has started: mpiexec -n P lsched …");
   if (options.transport == "shm" && launched_by_mpi())
-    throw command_failure(LSCHED_ERR_UNSUPPORTED,
-                          "--transport shm needs ranks that `lsched run` has started; an MPI launcher's ranks take "
-                          "auto or mpi");
+    throw command_failure(
+        LSCHED_ERR_UNSUPPORTED,
+        "--transport shm needs ranks that `lsched run` has started: use auto or mpi with an MPI launcher");
   if (launched_by_mpi()) enter_mpi(options.mpi_threads);
   if (origin_ == origin::local_launcher) end_quietly_without_reader();
   open(options.config);
@@ -158,7 +158,8 @@ void session::close() {
 
 void session::reopen(const lsched_config& config) {
   if (!launched_by_mpi())
-    throw command_failure(LSCHED_ERR_UNSUPPORTED, "ranks of `lsched run` join their world once; use an MPI launcher");
+    throw command_failure(LSCHED_ERR_UNSUPPORTED,
+                          "ranks of `lsched run` can open their world only once: use an MPI launcher");
   require(lsched_world_close(runtime_), "closing the world");
   runtime_ = nullptr;
   open(&config);

@@ -45,7 +45,7 @@ CLI::Validator whole_number(std::uint64_t least, std::uint64_t most) {
 CLI::Validator number(double least, double most) { return limits("number", least, most, false); }
 
 CLI::Validator any_word() {
-  return {[](const std::string& word) { return word.empty() ? std::string("the word is empty") : std::string(); }, "",
+  return {[](const std::string& word) { return word.empty() ? std::string("the value is empty") : std::string(); }, "",
           ""};
 }
 
@@ -55,7 +55,7 @@ CLI::Validator one_of(std::vector<std::string> words) {
   listed += "}";
   const auto check = [words = std::move(words), listed](const std::string& word) {
     if (std::ranges::find(words, word) != words.end()) return std::string();
-    return "\"" + word + "\" is none of " + listed + suggestion_for(word, words);
+    return "\"" + word + "\" is not one of " + listed + suggestion_for(word, words);
   };
   return {[check](std::string& word) { return check(word); }, listed, ""};
 }
@@ -66,15 +66,16 @@ void add_request_options(CLI::App& command, request_options& request) {
   group.add("--count", request.count, "Elements of the vector, or of a block of it (docs/reference/collectives.md)",
             whole_number(0, k_max_count));
   group.add_choice_with_default("--dtype", k_all_dtypes, request.type, "Type of the elements");
-  group.add_choice_with_default("--op", k_all_reductions, request.reduction, "How contributions combine");
-  group.add_flag("--mean", request.is_mean, "Sums are divided by the number of ranks, where a collective has means");
-  group.add("--root", request.root, "The root of collectives that have one (default: a rank in the middle)")
+  group.add_choice_with_default("--op", k_all_reductions, request.reduction,
+                                "Operation that combines the contributions");
+  group.add_flag("--mean", request.is_mean, "Divide sums by the number of ranks, for collectives with means");
+  group.add("--root", request.root, "Root, for collectives with a root (default: a rank in the middle)")
       ->check(whole_number(0, k_most_ranks - 1));
   group
       .add("--ranks-per-node", request.ranks_per_node,
-           "Neighbours on a node, for algorithms that go by nodes (default: all)")
+           "Neighbouring ranks per node, for algorithms that use nodes (default: all)")
       ->check(whole_number(1, k_most_ranks));
-  group.add("--tensors", request.tensors, "Into how many tensors, nearly equal, an adaptive sum's vector is cut")
+  group.add("--tensors", request.tensors, "Number of tensors, nearly equal, in the vector of an adaptive sum")
       ->check(whole_number(1, 1 << 20));
   add_sparse_options(command, request.sparse);
   group.add("--activation", request.activation, "Policy of the partial collectives (default: solo)")
@@ -85,7 +86,7 @@ void add_sparse_options(CLI::App& command, sparse_data& data) {
   const option_group group{command};
   auto* k =
       group.add("--k", data.k, "Items that a rank sends in a sparse allreduce")->check(whole_number(0, k_max_count));
-  group.add("--density", data.density, "Likewise, as a share of --count", number(0, 1))->excludes(k);
+  group.add("--density", data.density, "Items that a rank sends, as a share of --count", number(0, 1))->excludes(k);
 }
 
 std::uint64_t items_of(const sparse_data& data, std::uint64_t count) {
@@ -139,10 +140,10 @@ void expect_listed(const std::string& collective, const std::string& algorithm) 
   const auto refuse = [&](const char* option, const std::string& word, const std::vector<std::string>& known) {
     std::string more = suggestion_for(word, known);
     for (const std::string& each : known)
-      if (!more.ends_with('?')) more.append(more.empty() ? "; there are " : ", ").append(each);
+      if (!more.ends_with('?')) more.append(more.empty() ? "; available: " : ", ").append(each);
     const bool is_of_one = !collective.empty() && word != collective;
     throw CLI::ValidationError(
-        option, "\"" + word + "\" is none that `lsched list` shows" + (is_of_one ? " for " + collective : "") + more);
+        option, "\"" + word + "\" is not shown by `lsched list`" + (is_of_one ? " for " + collective : "") + more);
   };
   const std::vector<std::string> collectives = listed_collectives();
   if (!collective.empty() && std::ranges::find(collectives, collective) == collectives.end())
@@ -160,7 +161,7 @@ CLI::Validator activation_words() {
   };
   return {
       check,
-      "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds or auto), perhaps +every(T)",
+      "full, solo, majority, first_of(M), all_of(M), quorum(K) or deadline(microseconds or auto), optionally +every(T)",
       ""};
 }
 

@@ -139,9 +139,10 @@ finding examine_launcher() {
                 " of `lsched run`";
   } else if (*foreign) {
     made.state = condition::warning;
-    made.text = (*foreign)->text() + ": lsched_world_open refuses here, " + std::string((*foreign)->call) + " does not";
+    made.text =
+        (*foreign)->text() + ": lsched_world_open fails here, use " + std::string((*foreign)->call) + " instead";
   } else {
-    made.text = "no launcher has started this process: lsched_world_open makes a world of one rank";
+    made.text = "no launcher has started this process: lsched_world_open opens a world of one rank";
   }
   return made;
 }
@@ -151,16 +152,16 @@ finding examine_shared_memory() {
   const trial_result tried = try_in_child(try_world);
   made.text = tried.text;
   if (tried.has_succeeded() && tried.text.empty()) {
-    made.text = "a world of two ranks opens";
+    made.text = "a world of two ranks can be opened";
   } else if (tried.has_succeeded()) {
     made.state = condition::warning;
   } else {
     made.state = condition::error;
     if (WIFSIGNALED(tried.wait_status))
-      made.text = "opening a world ended by signal " + std::to_string(WTERMSIG(tried.wait_status)) + " (" +
-                  strsignal(WTERMSIG(tried.wait_status)) + ")";
+      made.text = "a process that opens a world was killed by signal " + std::to_string(WTERMSIG(tried.wait_status)) +
+                  " (" + strsignal(WTERMSIG(tried.wait_status)) + ")";
     else if (made.text.empty())
-      made.text = "a world of two ranks does not open";
+      made.text = "a world of two ranks cannot be opened";
   }
   return made;
 }
@@ -199,13 +200,13 @@ finding examine_file_limit(int ranks) {
   const std::uint64_t wanted = static_cast<std::uint64_t>(ranks) *
                                shm_segment::default_stride(ranks, bytes_of_machine(), shm_segment::k_most_reserved);
   if (!limit) {
-    made.text = "the size of files, which is that of shared memory, is not limited";
+    made.text = "the size of files, and so of shared memory, is not limited";
   } else if (*limit >= wanted) {
-    made.text = "files may have " + mebibytes(*limit) + ", shared memory of " + std::to_string(ranks) +
+    made.text = "files are limited to " + mebibytes(*limit) + "; the shared memory of " + std::to_string(ranks) +
                 " ranks takes " + mebibytes(wanted);
   } else {
     made.state = condition::warning;
-    made.text = "files may have " + mebibytes(*limit) + ", but shared memory of " + std::to_string(ranks) +
+    made.text = "files are limited to " + mebibytes(*limit) + ", but the shared memory of " + std::to_string(ranks) +
                 " ranks takes " + mebibytes(wanted) + ": raise the limit, or set LSCHED_REGION to less than " +
                 mebibytes(*limit / static_cast<std::uint64_t>(ranks));
   }
@@ -233,8 +234,8 @@ finding examine_cores() {
   made.text = "this process may use " + std::to_string(usable) + " of " + std::to_string(online) + " cores";
   if (usable == online) return made;
   made.state = condition::warning;
-  made.text += usable < allowed ? ", by the limit of its control group (cpu.max)" : ", by its affinity";
-  made.text += ": more ranks than that share cores";
+  made.text += usable < allowed ? ", because of the limit of its control group (cpu.max)" : ", because of its affinity";
+  made.text += ": additional ranks share cores";
   return made;
 }
 
@@ -246,11 +247,11 @@ finding examine_gpu() {
   if (tried.has_succeeded()) {
     made.text = tried.text;
   } else if (is_absent && !has_device_file) {
-    made.text = "no driver of CUDA (libcuda.so.1): buffers are in host memory";
+    made.text = "no CUDA driver (libcuda.so.1): buffers are in host memory";
   } else {
     made.state = condition::warning;
     made.text = is_absent ? "there is an NVIDIA device, but the loader finds no libcuda.so.1"
-                          : "the driver of CUDA fails: " + (tried.text.empty() ? "no answer" : tried.text);
+                          : "the CUDA driver fails: " + (tried.text.empty() ? "no error code" : tried.text);
   }
   return made;
 }

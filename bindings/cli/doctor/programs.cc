@@ -83,14 +83,14 @@ finding examine_library() {
   if (other == nullptr || dladdr(other, &where) == 0) {
     made.text = "the loader finds no " LSCHED_SONAME
                 ": programs need its folder at link time (-Wl,-rpath) or in "
-                "LD_LIBRARY_PATH; the command and the Python package have their own";
+                "LD_LIBRARY_PATH; the command and the Python package have their own copy";
   } else if (std::string_view(other->build) == lsched_private_calls.build) {
-    made.text = std::string(where.dli_fname) + " is of the same build as the command";
+    made.text = std::string(where.dli_fname) + " is from the same build as the command";
   } else {
     made.state = condition::error;
-    made.text = std::string(where.dli_fname) + " is of " + other->build + ", the command of " +
+    made.text = std::string(where.dli_fname) + " has version " + other->build + ", the command has version " +
                 lsched_private_calls.build +
-                ": `lsched run` starts only programs of its own build, so install both from one";
+                ": `lsched run` starts only programs of its own build, so install both from one build";
   }
   return made;
 }
@@ -106,11 +106,11 @@ finding examine_mpi() {
   }
   const std::string_view owner = owner_of_launcher(version_text_of(launcher));
   const std::string_view family = mpi_family(library);
-  made.text = "built with " + library + "; the first mpiexec in PATH, " + launcher + ", is of " +
+  made.text = "built with " + library + "; the first mpiexec in PATH, " + launcher + ", belongs to " +
               (owner.empty() ? "an unknown MPI" : std::string(owner));
   if (!owner.empty() && owner != family) {
     made.state = condition::warning;
-    made.text += ": start programs with mpiexec of " + std::string(family) + ", such as mpiexec." +
+    made.text += ": start programs with the mpiexec of " + std::string(family) + ", such as mpiexec." +
                  (family == "MPICH" ? "mpich" : "openmpi");
   }
 #else

@@ -135,7 +135,7 @@ std::optional<failure> validate(std::span<const schedule_ptr> world, double ns_p
       if (program->ops()[id].kind == op_kind::compute && bytes * ns_per_byte >= 1e18)
         return failure{status::argument,
                        "rank " + std::to_string(program->place().self) + ", op " + std::to_string(id) +
-                           ": takes longer than 10^18 ns, more than a calc is written with",
+                           ": takes longer than 10^18 ns, the limit of a calc",
                        k_no_rank, id};
     }
   return std::nullopt;
@@ -212,7 +212,7 @@ std::string describe_unit_times(const schedule& first, const simulation& what, c
     text += "every rank calls and contributes; ";
   return text +
          "a message takes one unit of time, all else none;\n"
-         "where an op needs fewer tokens than it has deps, those that came first are required;\n"
+         "if an op needs fewer tokens than it has deps, the deps that completed first are required;\n"
          "ops that did not fire are left out";
 }
 
@@ -220,9 +220,10 @@ std::string describe_simulated(const simulation& what, const traits& all) {
   std::string text = "\nresolved for one simulated scenario: skew " + std::string(name_of(what.skew.kind)) +
                      ", noise " + std::string(name_of(what.noise.kind)) + ", seed " + std::to_string(what.skew.seed);
   if (what.skew.kind != skew_kind::none)
-    text += ";\na rank that begins late, or whose call set something off, has a calc of that time first";
-  if (!what.noise.is_silent()) text += ";\nnoise and jitter decided who came first and are not written otherwise";
-  if (all.has_choice) text += ";\nwhere an op needs fewer tokens than it has deps, those that came first are required";
+    text += ";\na rank that begins late, or whose call triggers an op, begins with a calc of that time";
+  if (!what.noise.is_silent()) text += ";\nnoise and jitter affect only the order of arrivals and are not written";
+  if (all.has_choice)
+    text += ";\nif an op needs fewer tokens than it has deps, the deps that completed first are required";
   return text + ";\nops that did not fire are left out";
 }
 
@@ -231,11 +232,11 @@ template <class Describe>
 result<goal_export> write_down(std::span<const schedule_ptr> world, const simulation& what,
                                const simulation_record& record, wording words, const Describe& describe_scenario) {
   if (const std::int64_t open = orphans_of(record); open != 0)
-    return failure{status::unmatched, "messages sent and never taken: " + std::to_string(open)};
+    return failure{status::unmatched, "messages sent and never received: " + std::to_string(open)};
   const std::vector<played_rank> played = played_in(world, record);
   const traits all = traits_of(world, played);
   if (all.has_signals && all.last_tag >= k_goal_any)
-    return failure{status::constraint, "tags of messages leave no room for tags of signals"};
+    return failure{status::constraint, "the tags of messages leave no free tags for signals"};
   if (auto why = validate(world, words.ns_per_byte)) return *why;
   words.signal_tag = all.signal_tag;
   const start_times starts(what.skew, static_cast<rank>(world.size()), what.instance);
@@ -252,8 +253,8 @@ result<goal_export> write_down(std::span<const schedule_ptr> world, const simula
 result<goal_export> export_goal(std::span<const schedule_ptr> world, const goal_scenario& scenario) {
   const auto size = static_cast<rank>(world.size());
   if (scenario.initiator < 0 || scenario.initiator >= size)
-    return failure{status::argument, "the initiator is no rank of this world"};
-  if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
+    return failure{status::argument, "the initiator is not a rank of this world"};
+  if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte must be above 0"};
   const auto packed = packed_world::of(world);
   if (!packed) return packed.error();
   const simulation what = unit_time_round(packed->starts(), size, scenario.initiator);

@@ -41,7 +41,7 @@ result<std::vector<message_end>> ends_of(const goal& program) {
       if (one.peer == k_goal_any || one.tag == k_goal_any)
         return failure{status::unsupported,
                        name_of_op(r, id) + (one.peer == k_goal_any ? " receives from any rank" : " has any tag") +
-                           ": who matches is only known when it runs",
+                           ": the matching op is known only at run time",
                        r, id};
       const bool is_recv = one.kind == goal_kind::recv;
       const auto peer = static_cast<rank>(one.peer);
@@ -76,7 +76,7 @@ std::optional<failure> pair_up(const goal& program, std::span<const message_end>
   }
   if (sends.size() == recvs.size()) return std::nullopt;
   const message_end& odd = sends.size() > pairs ? sends[pairs] : recvs[pairs];
-  const std::string why = odd.is_recv ? ", which nobody sends" : ", which nobody receives";
+  const std::string why = odd.is_recv ? ", which no rank sends" : ", which no rank receives";
   return failure{status::unmatched, describe(program, odd) + why, odd.who(), odd.id};
 }
 
@@ -176,7 +176,7 @@ class rank_builder {
 }  // namespace
 
 result<std::vector<schedule_ptr>> import_goal(const goal& program, const goal_scenario& scenario) {
-  if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte is not above 0"};
+  if (!(scenario.ns_per_byte > 0)) return failure{status::argument, "ns_per_byte must be above 0"};
   const auto messages = match_messages(program);
   if (!messages) return messages.error();
   std::vector<schedule_ptr> all;

@@ -79,7 +79,8 @@ std::optional<failure> validate(const goal& program) {
     for (std::size_t id = 0; id < mine.ops.size(); ++id) {
       const goal_op& one = mine.ops[id];
       const bool may_be_any = one.kind == goal_kind::recv && one.peer == k_goal_any;
-      if (one.kind != goal_kind::calc && one.peer >= ranks && !may_be_any) return wrong(id, ": there is no such peer");
+      if (one.kind != goal_kind::calc && one.peer >= ranks && !may_be_any)
+        return wrong(id, ": the peer does not exist");
     }
     for (const goal_edge& edge : mine.edges)
       if (std::max(edge.before, edge.after) >= mine.ops.size())
@@ -111,7 +112,7 @@ class goal_player {
       const event now = queue_.top();
       queue_.pop();
       play(now);
-      if (now.time >= k_forever) return failure{status::unsupported, "it takes longer than can be simulated"};
+      if (now.time >= k_forever) return failure{status::unsupported, "the program takes longer than can be simulated"};
     }
     for (std::uint32_t r = 0; r < ranks_.size(); ++r)
       if (auto why = find_rest(r)) return *why;
@@ -307,7 +308,7 @@ class goal_player {
     if (!state.receives.empty())
       return failure{
           status::state,
-          name_of_op(r, state.receives[0].op) + " waits forever for a message of " + text_of(state.receives[0].peer),
+          name_of_op(r, state.receives[0].op) + " waits forever for a message from " + text_of(state.receives[0].peer),
           who, state.receives[0].op};
     if (!state.messages.empty())
       return failure{status::unmatched,
@@ -315,7 +316,7 @@ class goal_player {
                          ", which does not receive it",
                      who, state.messages[0].op};
     if (state.started < program_.ranks[r].ops.size())
-      return failure{status::state, "rank " + std::to_string(r) + " has ops that are never due", who};
+      return failure{status::state, "rank " + std::to_string(r) + " has ops that never become ready", who};
     return std::nullopt;
   }
 

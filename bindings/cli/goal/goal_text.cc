@@ -158,7 +158,7 @@ bool goal_parser::skip_lines() {
       at_ = std::min(text_.find('\n', at_), text_.size());
     } else if (rest.starts_with("/*")) {
       const std::size_t end = text_.find("*/", at_ + 2);
-      if (end == std::string_view::npos) return refuse(at_, "this comment has no end");
+      if (end == std::string_view::npos) return refuse(at_, "the comment is not closed");
       at_ = end + 2;
     } else if (rest.starts_with('\n') || rest.starts_with("\r\n")) {
       at_ += rest.front() == '\r' ? 2u : 1u;
@@ -253,7 +253,7 @@ bool goal_parser::read_peer(goal_op& one) {
   skip_blanks();
   const std::size_t start = at_;
   if (!read_number("a rank", k_goal_any, number)) return false;
-  if (number >= size_) return refuse(start, "the program has " + counted(size_, "rank"));
+  if (number >= size_) return refuse(start, "the program has only " + counted(size_, "rank"));
   one.peer = static_cast<std::uint32_t>(number);
   return true;
 }

@@ -82,7 +82,7 @@ class xml_reader {
   }
 
   void read_head(const pugi::xml_node& algo) {
-    if (!algo) return fail("there is no <algo>");
+    if (!algo) return fail("the element <algo> is missing");
     out_.name = algo.attribute("name").value();
     out_.collective = algo.attribute("coll").value();
     out_.is_in_place = number(algo, "inplace", 0, 1, 0) == 1;
@@ -92,11 +92,11 @@ class xml_reader {
     if (out_.collective == "reducescatter") out_.collective = "reduce_scatter";  // the newer name in MSCCL
     if (std::ranges::find(k_known, out_.collective) == k_known.end())
       return fail(
-          "the collective \"" + out_.collective + "\" is none of allreduce, allgather, reduce_scatter, alltoall",
+          "the collective \"" + out_.collective + "\" is not one of allreduce, allgather, reduce_scatter, alltoall",
           status::unsupported);
     out_.chunks = out_.collective == "allreduce" ? chunks : chunks / gpus;
     if (out_.collective != "allreduce" && chunks % gpus != 0)
-      fail("nchunksperloop=\"" + std::to_string(chunks) + "\" is no multiple of ngpus");
+      fail("nchunksperloop=\"" + std::to_string(chunks) + "\" is not a multiple of ngpus");
     out_.gpus.resize(static_cast<std::size_t>(gpus));
   }
 
@@ -106,14 +106,14 @@ class xml_reader {
     const int id = number(node, "id", 0, static_cast<int>(out_.gpus.size()) - 1);
     place_ = "gpu " + std::to_string(id) + ": ";
     gpu& read = out_.gpus[static_cast<std::size_t>(id)];
-    if (!read.blocks.empty()) fail("described twice");
+    if (!read.blocks.empty()) fail("the gpu is described twice");
     read.scratch_chunks = number(node, "s_chunks", 0, k_most_chunks, 0);
     std::set<std::pair<int, int>> out, in;
     std::set<int> ids;
     for (const pugi::xml_node block : node.children("tb")) {
       place_ = "gpu " + std::to_string(id) + ", thread block " + std::to_string(ids.size()) + ": ";
       const int place = number(block, "id", 0, k_most_blocks - 1, static_cast<int>(ids.size()));
-      if (!ids.insert(place).second) fail("its id is taken");
+      if (!ids.insert(place).second) fail("the id is used twice");
       read.blocks.resize(std::max(read.blocks.size(), static_cast<std::size_t>(place) + 1));
       thread_block& made = read.blocks[static_cast<std::size_t>(place)];
       const std::string where = place_;
@@ -122,7 +122,7 @@ class xml_reader {
       place_ = where;
       if ((made.to >= 0 && !out.emplace(made.to, made.channel).second) ||
           (made.from >= 0 && !in.emplace(made.from, made.channel).second))
-        fail("another one has this peer and channel");
+        fail("another thread block has this peer and channel");
     }
   }
 
@@ -167,19 +167,19 @@ class xml_reader {
     made.dep_block = number(node, "depid", -1, k_most_steps, -1);
     made.dep_step = number(node, "deps", -1, k_most_steps, -1);
     constexpr std::array k_kinds{"s", "r", "rcs", "rrs", "rrc", "rrcs", "cpy", "re", "nop"};
-    if (std::ranges::find(k_kinds, made.kind) == k_kinds.end()) fail("there is no type \"" + made.kind + "\"");
-    if (made.kind != "nop" && count == 0) fail("it moves no chunk");
+    if (std::ranges::find(k_kinds, made.kind) == k_kinds.end()) fail("unknown type \"" + made.kind + "\"");
+    if (made.kind != "nop" && count == 0) fail("the step moves no chunk");
     if ((chunks_ += count) > k_most_moved)
       fail("the program moves more than " + std::to_string(k_most_moved) + " chunks");
-    if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0) fail("it receives, and recv is -1");
-    if (made.kind.back() == 's' && block.to < 0) fail("it sends, and send is -1");
+    if (made.kind.front() == 'r' && made.kind != "re" && block.from < 0) fail("the step receives, but recv is -1");
+    if (made.kind.back() == 's' && block.to < 0) fail("the step sends, but send is -1");
     return made;
   }
 
   chunk_range range(const pugi::xml_node& node, const char* buffer, const char* offset, int count) {
     const std::string_view word = node.attribute(buffer).value();
     const bool is_known = word.empty() || word == "i" || word == "o" || word == "s";
-    if (!is_known) fail(std::string(buffer) + "=\"" + std::string(word) + "\" is none of i, o, s");
+    if (!is_known) fail(std::string(buffer) + "=\"" + std::string(word) + "\" is not one of i, o, s");
     return {is_known && !word.empty() ? static_cast<memory>(word.front()) : memory::input,
             number(node, offset, -1, k_most_chunks, 0), count};
   }
@@ -296,7 +296,7 @@ class algorithm_writer {
     line("end");
     for (std::size_t b = 0; b < all.blocks.size(); ++b)
       if (done[b] < all.blocks[b].steps.size())
-        return failure{status::argument, place_of(id, b, done[b]) + "what it depends on never comes"};
+        return failure{status::argument, place_of(id, b, done[b]) + "the dependency is never satisfied"};
     return std::nullopt;
   }
 
@@ -305,7 +305,7 @@ class algorithm_writer {
            std::to_string(number) + ": ";
   }
   static failure out_of_bounds(int id, std::size_t block, std::size_t number) {
-    return {status::bounds, place_of(id, block, number) + "a chunk that its buffer does not have"};
+    return {status::bounds, place_of(id, block, number) + "the chunk is outside its buffer"};
   }
 
   struct vector_range {

@@ -226,14 +226,13 @@ void print(const calibration& found, const json& predictions) {
   std::printf(
       "Measured between two threads of this machine, quick rounds, medians of repetitions (spread %.0f%%):\n"
       "  --L %.0f --o %.0f --g %.0f --G %.4f\nand --G %.4f for buffers from lsched_alloc\n\nAllreduces, measured and "
-      "modelled; crowded: by more ranks than cores\n",
+      "modelled; crowded: with more ranks than cores\n",
       100 * found.spread, found.L_ns, found.o_ns, found.g_ns, found.G_ns_per_byte[index_of(memory_kind::malloced)],
       found.G_ns_per_byte[index_of(memory_kind::shared)]);
   for (const json& row : predictions) std::printf("  %s\n", text_of(row).c_str());
   std::printf(
-      "\nWhat this cannot know: a network (there was none), congestion, what more ranks than cores cost each\n"
-      "other in wake-ups, and L and o apart from each other: o is the time a start takes its caller, L is the\n"
-      "rest of a hop.\n");
+      "\nNot measured: a network, congestion, and the cost of wake-ups if there are more ranks than cores.\n"
+      "L and o cannot be measured separately: o is the time of a start call, L is the rest of a hop.\n");
   if (found.L_ns <= 1) std::printf("Here nothing is left for L: only 2o + L is known.\n");
 }
 

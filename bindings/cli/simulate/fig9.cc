@@ -66,7 +66,7 @@ fig9_point measured_point_of(const json& row) {
                          .curve = &*curve,
                          .latency_ms = row.at("mean_ms").get<double>(),
                          .active = active.is_number() ? active.get<double>() : 0};
-  if (point.ranks < 1) throw command_failure("there are no ranks");
+  if (point.ranks < 1) throw command_failure("ranks is below 1");
   return point;
 }
 
@@ -86,14 +86,14 @@ fig9_points read_measured(const std::string& path, const fig9_request& request) 
       if (is_wanted) found.push_back(measured_point_of(row));
     } catch (const json::exception&) {
       throw command_failure(LSCHED_ERR_ARGUMENT,
-                            path + ": line " + std::to_string(number) + ": is no row of `lsched bench fig9 --json`");
+                            path + ": line " + std::to_string(number) + ": not a row of `lsched bench fig9 --json`");
     } catch (const std::exception& why) {
       throw command_failure(LSCHED_ERR_ARGUMENT, path + ": line " + std::to_string(number) + ": " + why.what());
     }
   }
   if (found.empty())
     throw command_failure(LSCHED_ERR_ARGUMENT,
-                          path + " has no row of " + std::to_string(request.bytes) + " B and this skew");
+                          path + " has no row for " + std::to_string(request.bytes) + " B and this skew");
   return found;
 }
 

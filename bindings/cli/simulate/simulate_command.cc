@@ -122,7 +122,7 @@ class simulation_files {
   simulation_files(const simulate_options& options, std::size_t runs) : options_(options) {
     const auto open = [runs](const char* option, const std::string& path, std::optional<output_file>& file) {
       if (path.empty()) return;
-      if (runs != 1) throw CLI::ValidationError(option, "a file is of one simulation");
+      if (runs != 1) throw CLI::ValidationError(option, "a file holds only one simulation");
       file.emplace(path);
     };
     open("--goal", options.to_goal, goal_);

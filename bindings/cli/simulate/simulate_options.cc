@@ -75,12 +75,12 @@ void add_machine_options(CLI::App& command, simulate_options& options) {
   };
   group.grouped(command.add_option_function<std::vector<std::string>>(
       "--level", set_levels,
-      "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group shares the one "
+      "RANKS:L:o:g:G[:nic] of groups of neighbours, innermost first; repeatable; with \"nic\" a group shares one NIC "
       "to ranks outside"));
   const auto set_rules = [&options](const std::string& word) { options.is_loggopsims = word == "loggopsim"; };
   group
-      .grouped(command.add_option_function<std::string>("--semantics", set_rules,
-                                                        "Whose rules: libsched, or LogGOPSim's main line"))
+      .grouped(command.add_option_function<std::string>(
+          "--semantics", set_rules, "Rules of the simulation: libsched, or the main line of LogGOPSim"))
       ->check(one_of({"libsched", "loggopsim"}))
       ->default_str("libsched");
 }
@@ -89,30 +89,31 @@ void add_noise_options(CLI::App& command, simulate_options& options) {
   const option_group group{command, "Skew and noise"};
   start_skew& skew = options.model.skew;
   cpu_noise& noise = options.model.noise;
-  group.add_choice_with_default("--skew", k_skews, skew.kind, "When ranks begin");
+  group.add_choice_with_default("--skew", k_skews, skew.kind, "Distribution of the start times of ranks");
   add_time(group, "--skew-us", skew.scale, k_ps_per_us,
-           "Per rank (linear, rotating), most (uniform), median (lognormal), delay (stragglers, fixed)");
-  group.add("--sigma", skew.sigma, "Of lognormal skew", number(0, 10));
-  add_time(group, "--shift-us", skew.shift, k_ps_per_us, "Added to uniform, lognormal and rotating skew");
-  add_time(group, "--most-us", skew.most, k_ps_per_us, "Larger skews are cut to this; 0: none are");
-  group.add("--stragglers", skew.count, "How many ranks straggle", whole_number(0, k_most_simulated_ranks));
-  group.add("--skew-file", options.skew_file, "Starts in us, one a line, for empirical skew");
-  group.add("--skew-ranks", skew.ranks, "Who begins late under fixed skew")
+           "Delay per rank (linear, rotating), maximum (uniform), median (lognormal), delay (stragglers, fixed)");
+  group.add("--sigma", skew.sigma, "Sigma of lognormal skew", number(0, 10));
+  add_time(group, "--shift-us", skew.shift, k_ps_per_us, "Time added to uniform, lognormal and rotating skew");
+  add_time(group, "--most-us", skew.most, k_ps_per_us, "Upper limit of skews; 0: no limit");
+  group.add("--stragglers", skew.count, "Number of stragglers", whole_number(0, k_most_simulated_ranks));
+  group.add("--skew-file", options.skew_file, "File of start times in us, one per line, for empirical skew");
+  group.add("--skew-ranks", skew.ranks, "Ranks that begin late under fixed skew")
       ->check(whole_number(0, k_most_simulated_ranks));
-  group.add_choice_with_default("--cpu-noise", k_noises, noise.kind, "What CPUs lose meanwhile");
+  group.add_choice_with_default("--cpu-noise", k_noises, noise.kind, "Kind of CPU noise");
   add_time(group, "--cpu-noise-us", noise.scale, k_ps_per_us, "Length (periodic), mean (exponential), scale (pareto)");
-  add_time(group, "--period-us", noise.period, k_ps_per_us, "Of periodic noise");
-  group.add("--alpha", noise.alpha, "Of pareto noise", number(1e-2, 1e3));
-  group.add("--noise-file", options.noise_file, "Trace noise: lines of start and duration, ns (LogGOPSim's)");
-  group.add_flag("--cosched", noise.is_cosched, "Trace noise: all ranks are away together");
-  add_time(group, "--jitter-us", noise.jitter, k_ps_per_us, "Mean of what the wire adds to L");
+  add_time(group, "--period-us", noise.period, k_ps_per_us, "Period of periodic noise");
+  group.add("--alpha", noise.alpha, "Shape of pareto noise", number(1e-2, 1e3));
+  group.add("--noise-file", options.noise_file,
+            "Trace noise: file with lines of start and duration, ns (LogGOPSim format)");
+  group.add_flag("--cosched", noise.is_cosched, "Trace noise: all ranks pause at the same times");
+  add_time(group, "--jitter-us", noise.jitter, k_ps_per_us, "Mean of the random time that the wire adds to L");
   group.add("--speed-cv", noise.pace.cv, "Spread of the ranks' speeds, normal around 1", number(0, 1));
   group.add("--slow-share", noise.pace.slow_share, "Share of the ranks that are slow all the time", number(0, 1));
-  group.add("--slow-factor", noise.pace.slow_factor, "How many times slower those are", number(1, 1e6));
-  group.add("--round", options.model.instance, "Which of many rounds: other draws, another turn of rotating skew",
-            whole_number(1));
-  group.add("--seed", options.seed, "Of all draws", whole_number(0));
-  group.add("--seeds", options.seeds, "Simulate so many seeds from --seed on", whole_number(1, 1'000'000));
+  group.add("--slow-factor", noise.pace.slow_factor, "Factor by which these ranks are slower", number(1, 1e6));
+  group.add("--round", options.model.instance,
+            "Number of the round, which selects the draws and the turn of rotating skew", whole_number(1));
+  group.add("--seed", options.seed, "Seed of all draws", whole_number(0));
+  group.add("--seeds", options.seeds, "Number of seeds to simulate, from --seed on", whole_number(1, 1'000'000));
 }
 
 // --- options that go together ------------------------------------------------------------------------------
@@ -166,13 +167,13 @@ void check_heeded(const CLI::App& command, const simulate_options& options) {
                {"--seeds", !options.is_loggopsims || !options.program, k_schedules}};
   for (const auto& [option, is_heeded, needed] : rules)
     if (is_given(command, option) && !is_heeded)
-      throw CLI::ValidationError(option, std::string("changes nothing without ") + needed);
+      throw CLI::ValidationError(option, std::string("has no effect without ") + needed);
   if ((skew == skew_kind::empirical) == options.skew_file.empty())
-    throw CLI::ValidationError("--skew-file", "the starts of empirical skew, and of no other");
+    throw CLI::ValidationError("--skew-file", "required for empirical skew, and for no other skew");
   if ((skew == skew_kind::fixed) == options.model.skew.ranks.empty())
-    throw CLI::ValidationError("--skew-ranks", "the ranks of fixed skew, and of no other");
+    throw CLI::ValidationError("--skew-ranks", "required for fixed skew, and for no other skew");
   if ((noise == noise_kind::trace) == options.noise_file.empty())
-    throw CLI::ValidationError("--noise-file", "the trace of trace noise, and of no other");
+    throw CLI::ValidationError("--noise-file", "required for trace noise, and for no other noise");
 }
 
 /// Reads the file if the user gave one in place of a collective: an algorithm, schedules or a GOAL program.
@@ -191,9 +192,9 @@ void take_file(const CLI::App& command, simulate_options& options) {
   options.file = path;
   options.given = std::move(given.world);
   options.program = std::move(given.program);
-  refuse_given(command, {"--fig9", "--calibrate"}, "is of no file");
+  refuse_given(command, {"--fig9", "--calibrate"}, "cannot be used with a file");
   refuse_given(command, {"--algorithm", "--ranks", "--bytes", "--ranks-per-node", "--activation"}, k_own_of_schedules);
-  if (options.program) refuse_given(command, {"--initiator", "--compute"}, "changes nothing of a GOAL program");
+  if (options.program) refuse_given(command, {"--initiator", "--compute"}, "has no effect on a GOAL program");
 }
 
 }  // namespace
@@ -205,26 +206,27 @@ void check_simulate_options(const CLI::App& command, simulate_options& options) 
     expect_only(command, "--fig9",
                 {"--ranks", "--bytes", "--skew-us", "--L", "--o", "--g", "--G", "--O", "--S", "--compute", "--level",
                  "--plot", "--measured", "--json"});
-    if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure is of one size");
+    if (options.bytes.size() != 1) throw CLI::ValidationError("--bytes", "the figure takes one size");
   }
   if (options.file.empty())
     expect_listed(options.collective, is_given(command, "--algorithm") ? options.algorithm : "auto");
   if (options.collective == k_partial_sparse_allreduce)
-    throw CLI::ValidationError("COLLECTIVE",
-                               options.collective + " is not simulated; " + std::string(k_sparse_allreduce) + " is");
+    throw CLI::ValidationError(
+        "COLLECTIVE", options.collective + " cannot be simulated: use " + std::string(k_sparse_allreduce) + " instead");
   check_heeded(command, options);
   for (const rank ranks : is_given(command, "--activation") ? options.ranks : std::vector<rank>{})
     expect_in_world(options.collective, options.activation, {}, ranks);
   const cpu_noise& noise = options.model.noise;
   if (noise.kind == noise_kind::periodic && noise.scale >= noise.period)
-    throw CLI::ValidationError("--cpu-noise-us", "a CPU cannot be away longer than a period");
+    throw CLI::ValidationError("--cpu-noise-us", "the noise must be shorter than its period");
   if (options.collective == "barrier") {  // its messages are signals
-    if (is_given(command, "--bytes")) throw CLI::ValidationError("--bytes", "the signals of a barrier are of 8 bytes");
+    if (is_given(command, "--bytes"))
+      throw CLI::ValidationError("--bytes", "the signals of a barrier always have 8 bytes");
     options.bytes = {k_signal_bytes};
   }
   if (options.collective == k_sparse_allreduce) {
     if (is_given(command, "--bytes"))
-      throw CLI::ValidationError("--bytes", "a sparse allreduce is of --count f32 elements");
+      throw CLI::ValidationError("--bytes", "a sparse allreduce takes --count, in f32 elements");
     if (!is_given(command, "--algorithm") || options.algorithm == "auto") options.algorithm = "oktopk";
     options.bytes = {options.count * size_of(dtype::f32)};
   } else if (!is_given(command, "--algorithm") && find(options.collective, options.algorithm) == nullptr) {
@@ -241,8 +243,8 @@ simulation model_of(const simulate_options& options) {
     for (double sample = 0; file >> sample;) model.skew.samples.push_back(rounded(sample * k_ps_per_us));
     const std::size_t numbers = model.skew.samples.size();
     if (!file.eof())
-      throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": what comes after " +
-                                                     counted(numbers, "number") + " is none, of microseconds");
+      throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": the text after " + counted(numbers, "number") +
+                                                     " is not a number of microseconds");
     if (numbers == 0) throw command_failure(LSCHED_ERR_ARGUMENT, options.skew_file + ": holds no numbers");
   }
   if (model.noise.kind == noise_kind::trace)
@@ -257,40 +259,38 @@ void add_simulate_options(CLI::App& command, simulate_options& options) {
   group.add("COLLECTIVE|FILE", options.collective, k_collective_or_file)->check(any_word())->capture_default_str();
   group
       .add("--algorithm", options.algorithm,
-           "What `lsched list` shows; by default of sparse_allreduce oktopk, of those without "
-           "recursive_doubling auto")
+           "Algorithm that `lsched list` shows; default of sparse_allreduce: oktopk; of collectives without "
+           "recursive_doubling: auto")
       ->capture_default_str();
   group.add("-n,--ranks", options.ranks, "Sizes of the world", ranks_up_to_most);
   add_size(group, "--bytes", options.bytes, "Bytes a rank contributes", size_in_bytes(0, k_max_count));
   group.add("--count", options.count, "Elements of a sparse allreduce, f32", whole_number(0, std::uint64_t{1} << 32));
   add_sparse_options(command, options.sparse);
-  group.add("--period", options.period, "Rounds between two looks at oktopk's boundaries; --round 1 is one",
+  group.add("--period", options.period, "Rounds between two adjustments of oktopk's boundaries; --round 1 adjusts them",
             whole_number(1, k_longest_period));
   group.add("--lists-at-once", options.bucket, "Lists that oktopk sends at a time, in its split; 0: all", any_rank);
   group
       .add("--ranks-per-node", options.ranks_per_node,
-           "Neighbours on a node, for algorithms that go by nodes (default: all); --level says what nodes cost")
+           "Neighbouring ranks per node, for algorithms that use nodes (default: all); --level sets the costs of nodes")
       ->check(ranks_up_to_most);
-  auto* to_goal =
-      group.add_file("--goal", options.to_goal, "Write the round that is simulated, as it went there, as GOAL text");
+  auto* to_goal = group.add_file("--goal", options.to_goal, "Write the simulated round as GOAL text");
   group.add("--activation", options.activation, "Policy of a partial allreduce", activation_words());
-  group.add("--initiator", options.model.initiator, "Whose call counts with majority", any_rank);
+  group.add("--initiator", options.model.initiator, "Rank whose call starts the round with majority", any_rank);
   add_machine_options(command, options);
   add_noise_options(command, options);
   group.add_flag("--critical-path", options.critical_path, "Count L, o, g, G and noise on the longest path");
   auto* trace = group.add_file("--trace", options.trace, "Write what every rank does, for https://ui.perfetto.dev");
   auto* svg = group.add_file("--svg", options.svg, "Draw what every rank does, and the critical path, as SVG");
-  group.add("--trace-ranks", options.trace_ranks, "How many ranks, from 0 on, --trace and --svg show",
-            ranks_up_to_most);
+  group.add("--trace-ranks", options.trace_ranks, "Number of ranks, from 0 on, in --trace and --svg", ranks_up_to_most);
   auto* fig9 =
       group.add_flag("--fig9", options.fig9, "Predict Figure 9 of Li et al. 2020, by default at 32 to 10^6 ranks");
-  group.add_file("--plot", options.plot, "Draw that figure with gnuplot, into a file .png")->needs(fig9);
+  group.add_file("--plot", options.plot, "Draw that figure with gnuplot, into a .png file")->needs(fig9);
   group
       .add("--measured", options.measured,
-           "Beside it, in columns of their own, what `lsched bench fig9 --json FILE` measured at this size and skew")
+           "Add columns with the measurements of `lsched bench fig9 --json FILE` at this size and skew")
       ->needs(fig9);
   auto* calibrate =
-      group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and how far predictions are off");
+      group.add_flag("--calibrate", options.calibrate, "Measure L, o, g and G here, and the errors of predictions");
   for (CLI::Option* other : {trace, svg, to_goal}) fig9->excludes(other), calibrate->excludes(other);
   fig9->excludes(calibrate);
   group.add_json(options.json, "lines; the last is the summary");

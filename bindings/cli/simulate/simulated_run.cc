@@ -26,9 +26,9 @@ void expect_one_cpu(const goal& program, const std::string& path) {
   for (std::size_t r = 0; r < program.ranks.size(); ++r)
     for (const goal_op& op : program.ranks[r].ops)
       if (op.cpu != 0 || op.nic != 0)
-        throw command_failure(LSCHED_ERR_UNSUPPORTED, path + ": rank " + std::to_string(r) +
-                                                          " uses a second cpu or nic; ranks have one of each but under "
-                                                          "--semantics loggopsim");
+        throw command_failure(LSCHED_ERR_UNSUPPORTED,
+                              path + ": rank " + std::to_string(r) +
+                                  " uses a second cpu or nic, which only --semantics loggopsim supports");
 }
 
 /// Returns the request for the generators.
@@ -77,7 +77,7 @@ std::vector<simulated_run> runs_of(const simulate_options& options, const given_
       throw CLI::ValidationError("--skew-ranks", "there is no rank " + std::to_string(model.skew.ranks.back()));
     if (model.initiator >= ranks) throw CLI::ValidationError("--initiator", "there is no such rank");
     if (!given.empty() && model.initiator != 0 && given.front()->starts().policy != activation_policy::majority)
-      throw CLI::ValidationError("--initiator", "changes nothing: the schedules' activation is not majority");
+      throw CLI::ValidationError("--initiator", "has no effect: the schedules' activation is not majority");
     for (std::uint64_t seed = options.seed; seed < options.seed + options.seeds; ++seed) {
       model.skew.seed = model.noise.seed = seed;
       runs.push_back({.ranks = ranks, .bytes = bytes, .seed = seed, .model = model, .given = given});

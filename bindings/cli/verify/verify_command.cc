@@ -236,14 +236,14 @@ std::string words_for_none(const std::string& name) {
   for (const std::string& known : collective_names())
     if (known.size() > likely.size() && name.find(known) != std::string::npos) likely = known;
   const collective* const of = find_collective(likely);
-  if (name.find("sparse") != std::string::npos) return "nothing promised of its outputs";
+  if (name.find("sparse") != std::string::npos) return "no promise for its outputs";
   if (of != nullptr && (of->adapts || of->has_owners || of->has_blocks))
-    return std::string("nothing promised of its outputs (a file does not say which ") +
+    return std::string("no promise for its outputs (a file does not record which ") +
            (of->adapts       ? "tensors there are"
             : of->has_owners ? "ranks share a node"
-                             : "rank was to get how much") +
-           "; `lsched verify " + likely + "` proves what the library runs)";
-  return "nothing promised of its outputs" +
+                             : "elements each rank receives") +
+           "; `lsched verify " + likely + "` proves the schedules of the library)";
+  return "no promise for its outputs" +
          (likely.empty() ? "" : " (if it is meant to be " + likely + ": --promise " + likely + ")");
 }
 
@@ -291,16 +291,16 @@ int verify_file(const verify_command_options& options) {
 /// Checks names and combinations of options that the parser does not check. Throws the parser's errors.
 void check_options(const verify_command_options& options) {
   const verify_wish& wish = options.wish;
-  if (!options.file.empty() && wish.counts.size() > 1) throw CLI::ValidationError("--count", "a file has one count");
+  if (!options.file.empty() && wish.counts.size() > 1)
+    throw CLI::ValidationError("--count", "a file takes a single count");
   const std::string& collective = wish.collective;
   const int wishes =
       (collective.empty() ? 0 : 1) + (options.file.empty() ? 0 : 1) + (options.all || options.sample ? 1 : 0);
   if (wishes != 1)
-    throw CLI::ValidationError("COLLECTIVE", "name a collective or a file, or choose --all or --sample: one of these");
+    throw CLI::ValidationError("COLLECTIVE", "give exactly one of a collective, a file, --all and --sample");
   if (!wish.items.empty() && !collective.empty() && !is_sparse(collective))
-    throw CLI::ValidationError("--k", "changes nothing but of sparse_allreduce and partial_sparse_allreduce");
-  if (wish.algorithm == "auto")
-    throw CLI::ValidationError("--algorithm", "auto is a choice, name what is to be proved");
+    throw CLI::ValidationError("--k", "applies only to sparse_allreduce and partial_sparse_allreduce");
+  if (wish.algorithm == "auto") throw CLI::ValidationError("--algorithm", "auto cannot be verified: name an algorithm");
   if (options.file.empty()) expect_listed(collective, wish.algorithm == "all" ? "auto" : wish.algorithm);
   const rank most = !options.given.empty() ? static_cast<rank>(options.given.size())
                     : wish.sizes.empty()   ? static_cast<rank>(k_most_ranks)
@@ -329,13 +329,13 @@ void check_heeded(const CLI::App& command, const verify_command_options& options
   if (!options.file.empty())
     return refuse_given(command, {"--algorithm", "--ranks", "--k", "--activation"}, k_own_of_schedules);
   if (options.is_given_algorithm) refuse_given(command, {"--algorithm"}, k_own_of_algorithm);
-  refuse_given(command, {"--promise", "--root", "--require-promise", "--in-place"}, "is of a file of schedules");
+  refuse_given(command, {"--promise", "--root", "--require-promise", "--in-place"}, "applies only to a schedule file");
 }
 
 int verify_all(const verify_command_options& options) {
   const verify_plan all = plan(options.wish);
   const std::vector<verify_case>& cases = all.worlds;
-  if (cases.empty()) throw command_failure("no algorithm can serve this: " + all.objections.back());
+  if (cases.empty()) throw command_failure("no algorithm supports this request: " + all.objections.back());
   print_to(options.json);
   reporter out(!options.json.empty(), cases.size());
   verify_memo known;
@@ -370,48 +370,48 @@ void add_verify_command(CLI::App& app, command_context& context) {
   group.add("COLLECTIVE|FILE", wish.collective, k_collective_or_file)->check(any_word());
   group
       .add("--promise", options->promised,
-           "The collective that the file's outputs are held against (default: the one it is named after)")
+           "Collective whose result the file must compute (default: from the name of the file's schedules)")
       ->check(one_of(collective_names()));
   group.add_choice("--op", k_all_reductions, options->by_caller.what,
-                   "How contributions combine (default: sum; of a file of schedules, what they say)");
+                   "Operation that combines the contributions (default: sum, or that of the schedule file)");
   group.add_choice("--dtype", k_all_dtypes, options->by_caller.type,
-                   "Type of the elements (default: f32; of a file of schedules, what they say)");
+                   "Type of the elements (default: f32, or that of the schedule file)");
   group
       .add("--root", options->by_caller.root,
-           "The root it is held against, of collectives that have one (default: its own)")
+           "Root of the collective in --promise (default: that of the schedule file)")
       ->check(whole_number(0, k_most_ranks - 1));
   group.add_flag("--require-promise", options->requires_promise,
-                 "Fail where nothing is promised of the file's outputs");
-  group.add_flag("--in-place", options->in_place, "The file's inputs and outputs share memory, as its collective says");
-  group.add("--algorithm", wish.algorithm, "One of its algorithms")->capture_default_str();
+                 "Fail if there is no promise for the outputs of the file");
+  group.add_flag("--in-place", options->in_place,
+                 "Inputs and outputs of the file share memory, as its collective defines");
+  group.add("--algorithm", wish.algorithm, "Algorithm of the collective")->capture_default_str();
   add_numbers(group, "-n,--ranks", wish.sizes, 1, k_most_ranks,
-              "Sizes of the world, like 1-65,96,100 (default: as --all)");
+              "Sizes of the world, such as 1-65,96,100 (default: as with --all)");
   add_numbers(group, "--count", wish.counts, 0, k_max_count,
-              "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000; of a file: its own)");
+              "Elements each rank contributes (default: 0,1,P-1,P,P+1,1000; for a file: its own)");
   add_numbers(group, "--k", wish.items, 0, k_max_count, "Items of sparse allreduces (default: 0,1,10)");
   group.add("--activation", wish.activation, "Policy of the partial collectives (default: all)")
       ->check(activation_words());
   group
       .add("--slots", options->buffers.slots,
-           "Assume so many buffers for messages from each rank to each other (default: none, or with --eager any "
-           "number)")
+           "Assume this number of buffers for messages from each rank to each other rank (default: none; with --eager: "
+           "any number)")
       ->check(whole_number(1, UINT32_MAX));
   group
       .add("--eager", options->buffers.bytes,
-           "Assume buffers for messages of at most so many bytes (default: none, or with --slots for all messages)")
+           "Assume buffers for messages of at most this size (default: none; with --slots: for all messages)")
       ->transform(size_in_bytes(1))
       ->type_name("BYTES");
-  auto* all = group.add_flag("--all", options->all, "Every algorithm at every size that counts (minutes)");
-  group.add_flag("--sample", options->sample, "Every algorithm at a few sizes (a minute)")->excludes(all);
+  auto* all = group.add_flag("--all", options->all, "Verify every algorithm at every relevant size (minutes)");
+  group.add_flag("--sample", options->sample, "Verify every algorithm at a few sizes (a minute)")->excludes(all);
   group.add_json(options->json, "lines: one per world, then the totals");
   command->footer(
       "Proved for every order in which messages can arrive: sends and receives match, nothing deadlocks,\n"
       "every contribution is in every result exactly once, no two ops race for memory, and the costs are\n"
-      "those declared. Sends wait for their receives, unless --slots or --eager say what is buffered.\n"
-      "Of a file whose collective is not known nothing is promised of the outputs: choose one with\n"
-      "--promise. What it was asked for is read off the file unless you say so: --op, --dtype, --count,\n"
-      "--root.\n"
-      "Exit status: 0 all proved, 1 something failed or cannot be read, 2 the command line makes no sense.\n"
+      "those declared. Sends wait for their receives, unless --slots or --eager assume buffers.\n"
+      "If the collective of a file is not known, its outputs are not checked: name the collective with\n"
+      "--promise. The request is read from the file, unless --op, --dtype, --count or --root give it.\n"
+      "Exit status: 0 all proved, 1 a proof failed or a file cannot be read, 2 usage error.\n"
       "Example:  lsched verify allreduce --ranks 1-65 --count 0,1,1000\n"
       "          lsched show allreduce --ranks 3 --all > world.sched\n"
       "          lsched verify world.sched --op sum");

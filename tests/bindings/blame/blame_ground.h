@@ -27,13 +27,14 @@ struct blame_ground {
   /// The first error of a rank.
   struct report {
     std::int32_t status;
-    std::int32_t named;  ///< the rank in the world that was opened
+    std::int32_t named;  ///< the rank that the error names, in the numbering of the opened world
     char text[512];
+    /// 0: no report, 1: a report, 2: a report that was written before the victim ended.
     std::atomic<std::int32_t> is_there;
   };
-  std::atomic<std::int32_t> victim;      ///< its process
+  std::atomic<std::int32_t> victim;      ///< process id of the victim
   std::atomic<std::int32_t> has_ended;   ///< the victim is about to end, or to stop
-  std::atomic<std::int32_t> reports_in;  ///< by survivors
+  std::atomic<std::int32_t> reports_in;  ///< number of reports by survivors
   report reports[k_most_ranks];
 };
 

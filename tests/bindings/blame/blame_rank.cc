@@ -1,7 +1,7 @@
 // A rank of a job in which one rank, the victim, ends or stops at a drawn moment: blame_rank FILE FAMILY END SEED,
-// started by `lsched run`. The rank makes the calls of its family until one fails, and writes the failure to the ground
-// (FILE). A survivor of a death then ends at once, properly or not, so that others may blame it. A survivor of a stop
-// waits until all have reported.
+// started by `lsched run`. The rank makes the calls of its family until a call fails, and writes the failure to the
+// ground (FILE). A survivor of a death then ends at once, in good order or not, and must not be blamed for that. A
+// survivor of a stop waits until all survivors have reported.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -26,7 +26,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t k_count = 3000;  // some 24 kB: read in the sender's memory
+constexpr std::uint64_t k_count = 3000;  // about 24 kB: receivers read this size in the sender's memory
 
 struct job {
   std::string family, end;
@@ -55,7 +55,7 @@ void end_as(std::string_view end) {
   if (end == "stop") kill(getpid(), SIGSTOP);
 }
 
-/// Ends the process after a drawn number of steps and a drawn time: while it opens, after a time alone.
+/// Ends the process after a drawn number of steps and a drawn time. In the family "opening", only the time counts.
 void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const std::atomic<std::uint64_t>& steps) {
   const bool is_early = what.family == "opening";
   const std::uint64_t least = is_early ? 0 : 1 + what.drawn(2) % 20;
@@ -66,7 +66,7 @@ void end_at_a_drawn_moment(const job& what, const shared_ground& ground, const s
   end_as(what.end);
 }
 
-// --- what a job does -------------------------------------------------------------------------------------------------
+// --- the calls of a job ----------------------------------------------------------------------------------------------
 
 /// Two vectors, each with room for the blocks of all ranks.
 struct vectors {
@@ -77,7 +77,7 @@ class rank_of_job {
  public:
   rank_of_job(const job& what, std::atomic<std::uint64_t>& steps) : job_(what), steps_(steps) {}
 
-  /// Until a call fails, which why() explains.
+  /// Makes calls until a call fails. why() then returns the failure.
   void live() {
     lsched_config config;
     lsched_config_init(&config);
@@ -88,7 +88,7 @@ class rank_of_job {
 
   const lsched_diagnostic& why() const { return why_; }
 
-  /// Destroys and closes some or all of the handles, by the drawn number.
+  /// Destroys and closes none, some or all of the handles, as drawn.
   void leave(std::uint64_t drawn) {
     if (drawn % 4 == 0) return;
     if (schedule_ != nullptr) (void)lsched_schedule_destroy(schedule_, job_.timeout_ns(), nullptr);
@@ -196,7 +196,7 @@ class rank_of_job {
     return lsched_run(schedule_, job_.timeout_ns(), &why_) == LSCHED_OK;
   }
 
-  /// Around a ring, of messages short and long, received from the neighbour or from any rank.
+  /// Sends short and long messages around a ring. They are received from the neighbour or from any rank.
   bool exchange() {
     if (mailbox_ == nullptr && lsched_mailbox_create(world_, &mailbox_, &why_) != LSCHED_OK) return false;
     const std::int32_t left = (job_.self + job_.ranks - 1) % job_.ranks, right = (job_.self + 1) % job_.ranks;
@@ -228,7 +228,7 @@ void report(const job& what, const shared_ground& ground, const lsched_diagnosti
   ground->reports_in.fetch_add(1);
 }
 
-/// Waits until all survivors have reported, and kills the victim then.
+/// Waits until all survivors have reported, and then kills the victim.
 void await_reports(const job& what, const shared_ground& ground) {
   const auto limit = clock::now() + 20s;
   while (ground->reports_in.load() + 1 < what.ranks && clock::now() < limit) std::this_thread::sleep_for(1ms);

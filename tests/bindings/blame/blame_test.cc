@@ -1,6 +1,7 @@
 // If one rank of a job ends or stops, at any moment, all others name that rank.
 //
-// Each job is started by `lsched run`, as users do, so that the launcher takes part. blame_rank.cc is a rank of it.
+// `lsched run` starts each job, as users do, so that the launcher takes part. blame_rank.cc is the program of the
+// ranks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -42,7 +43,8 @@ struct tally {
   }
 };
 
-/// Without reports of ranks whose limit has passed before the victim has stopped: the machine was busy.
+/// Checks the reports of a job. If a rank timed out before the victim had stopped, because the machine was busy, the
+/// remaining reports are ignored.
 void check(const planned_job& what, const shared_ground& ground, std::int32_t victim, tally& all) {
   const lsched_status expected = what.is_stop() ? LSCHED_ERR_TIMEOUT : LSCHED_ERR_PEER;
   for (std::int32_t r = 0; r < what.ranks(); ++r) {
@@ -70,7 +72,7 @@ void perform(const planned_job& what, tally& all) {
                               " --timeout 60 " + what.wrapper + " " + LSCHED_TEST_BLAME_RANK + " " + ground.path() +
                               " " + what.family + " " + what.end + " " + std::to_string(what.seed) + " >/dev/null 2>&1";
   (void)std::system(command.c_str());
-  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // as in blame_rank.cc
+  const std::uint64_t drawn = mix(mix(what.seed) ^ 1);  // job::victim() of blame_rank.cc
   check(what, ground, static_cast<std::int32_t>(drawn % static_cast<std::uint64_t>(what.ranks())), all);
   ++all.jobs;
 }
@@ -99,7 +101,7 @@ std::vector<planned_job> deaths(std::size_t number, std::uint64_t first_seed) {
   return jobs;
 }
 
-/// A stop while ranks open is a matter of the launcher's limit.
+/// Leaves out the family "opening": while ranks open, only the launcher's time limit ends a job with a stopped rank.
 std::vector<planned_job> stops(std::size_t number, std::uint64_t first_seed) {
   std::vector<planned_job> jobs;
   for (std::size_t i = 0; i < number; ++i)
@@ -109,7 +111,7 @@ std::vector<planned_job> stops(std::size_t number, std::uint64_t first_seed) {
 
 TEST(blame, every_report_names_the_rank_that_has_died) { perform_all(deaths(k_families.size() * k_deaths, 1), 2); }
 TEST(blame, every_timeout_names_the_rank_that_is_stopped) { perform_all(stops(6, 1), 6); }
-/// `kill` is refused by many sandboxes, and the rest by some.
+/// Many sandboxes refuse `kill`, and some also refuse set_robust_list.
 TEST(blame, deaths_are_noticed_in_sandboxes_that_refuse_the_usual_calls) {
   std::vector<planned_job> jobs;
   for (const std::string calls : {"kill", "set_robust_list", "kill,set_robust_list"})
@@ -118,7 +120,7 @@ TEST(blame, deaths_are_noticed_in_sandboxes_that_refuse_the_usual_calls) {
   perform_all(jobs, 2);
 }
 
-/// All ranks have the number 1 there.
+/// Each rank has process id 1 in its own name space.
 TEST(blame, deaths_are_noticed_where_each_rank_has_a_name_space_of_processes) {
   if (std::system("unshare -pf true >/dev/null 2>&1") != 0) GTEST_SKIP() << "name spaces are not permitted";
   std::vector<planned_job> jobs;

@@ -1,4 +1,4 @@
-// A sandbox as containers and batch systems have it: system calls that are refused with EPERM (seccomp).
+// A sandbox like those of containers and batch systems: the system refuses calls with EPERM (seccomp).
 #pragma once
 
 #include <linux/audit.h>
@@ -31,8 +31,8 @@ inline constexpr std::array k_refusable{std::pair{"kill", long{SYS_kill}},
                                         std::pair{"futex", long{SYS_futex}},
                                         std::pair{"readlink", k_readlink}};
 
-/// Makes the system refuse these calls of this thread, and of the threads that it starts. `names` has commas between
-/// the names.
+/// Makes the system refuse calls of this thread and of threads that it starts. `names` are the calls, separated by
+/// commas.
 inline void refuse_calls(std::string_view names) {
   std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   while (!names.empty()) {

@@ -1,5 +1,5 @@
-// Worlds in sandboxes that refuse system calls: opening fails with the name of the call, or deaths are noticed
-// otherwise. (blame_test.cc has the deaths.)
+// Worlds in sandboxes that refuse system calls. Opening a world fails with the name of the call, or deaths are noticed
+// by other means (blame_test.cc).
 #include "tests/bindings/blame/sandbox.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Opens a world in a sandbox. Returns 0 if that is refused as expected, as the exit status of a child.
+/// Opens a world in a sandbox. Returns the exit status of a child: 0 if opening fails as expected.
 int open_in_a_sandbox(const std::string& refused, const std::string& expected_words) {
   refuse_calls(refused);
   lsched_diagnostic why;

@@ -1,9 +1,10 @@
-# completion.sh LSCHED: what the completion for bash offers; shells that are there read their own without an error.
+# completion.sh LSCHED: checks the words that the completion for bash offers. Other shells, if installed, must read
+# their completion script without an error.
 set -eu
 lsched=$1
 source <("$lsched" completion bash)
 
-# offers WORD... : what completes the last of the words
+# offers WORD... : prints the completions of the last word
 offers() {
   COMP_WORDS=(lsched "$@") COMP_CWORD=$#
   COMPREPLY=()

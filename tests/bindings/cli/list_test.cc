@@ -41,7 +41,7 @@ std::vector<request> requests() {
   return all;
 }
 
-/// What the command prints.
+/// Returns the output of the command.
 std::string output_of(const std::string& words) {
   const std::string line = "timeout 60 " LSCHED_TEST_COMMAND " " + words;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(popen(line.c_str(), "r"), pclose);
@@ -51,7 +51,7 @@ std::string output_of(const std::string& words) {
   return text;
 }
 
-/// Creates what an entry of the list names, on one of the ranks.
+/// Creates the schedule of an entry of the list on one rank. Returns the status.
 lsched_status create(lsched_world* world, const request& of, const json& entry) {
   std::array<double, k_count * k_ranks> in{}, out{};
   const auto algorithm = entry["algorithm"].get<std::string>();
@@ -100,7 +100,8 @@ lsched_status create(lsched_world* world, const request& of, const json& entry) 
   return answer;
 }
 
-/// Whether the collective combines contributions by --op, or is sparse. Others ignore --op and --mean.
+/// Returns true if the collective combines contributions by --op, or is a partial allgather. Others ignore --op and
+/// --mean. Baselines are left out.
 bool is_compared(const json& entry) {
   if (entry["constraints"]["summary"].get<std::string>().find("a baseline of") != std::string::npos) return false;
   for (const char* name : {"allreduce", "reduce", "scan"})
@@ -114,7 +115,7 @@ TEST(list, shows_the_algorithms_that_a_create_accepts) {
   for (const request& of : requests()) {
     const json listed = json::parse(output_of("list --json -" + of.options()));
     const std::string text = output_of("list" + of.options());
-    const std::string shown = text.substr(0, text.find("\nNot for this request:\n"));
+    const std::string shown = text.substr(0, text.find("\nNot available for this request:\n"));
     for (const json& entry : listed) {
       if (!is_compared(entry)) continue;
       std::array<lsched_status, k_ranks> answers{};

@@ -1,4 +1,4 @@
-// The command line as one tool: help, suggestions, names of options, messages about the environment.
+// The command line: help, suggestions, names of options, and messages about the environment.
 #include <gtest/gtest.h>
 
 #include <sys/wait.h>
@@ -19,10 +19,10 @@ namespace {
 
 struct answer {
   int status = -1;
-  std::string text;  ///< both streams
+  std::string text;  ///< standard output and standard error
 };
 
-/// A shell's words; "lsched" is the command under test.
+/// Runs words of a shell. "lsched" is the command under test.
 answer run(const std::string& words) {
   const std::string folder = std::filesystem::path(LSCHED_TEST_COMMAND).parent_path();
   std::FILE* const pipe = popen(("PATH=" + folder + ":$PATH; { " + words + "; } 2>&1").c_str(), "r");
@@ -38,7 +38,7 @@ answer run(const std::string& words) {
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// The first line that is too wide for a terminal.
+/// Returns the first line that is too wide for a terminal, or an empty text.
 std::string too_wide(const std::string& text) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -52,7 +52,7 @@ std::string too_wide(const std::string& text) {
 TEST(options, suggestions_count_what_has_to_change) {
   EXPECT_EQ(lsched::edit_distance("ring", "ring"), 0u);
   EXPECT_EQ(lsched::edit_distance("rng", "ring"), 1u);
-  EXPECT_EQ(lsched::edit_distance("rnig", "ring"), 1u);  // neighbours change places
+  EXPECT_EQ(lsched::edit_distance("rnig", "ring"), 1u);  // two adjacent letters are swapped
   EXPECT_EQ(lsched::edit_distance("", "ring"), 4u);
   EXPECT_EQ(lsched::edit_distance("kitten", "sitting"), 3u);
   const std::vector<std::string> known{"list", "info", "show"};
@@ -87,7 +87,7 @@ TEST(options, a_world_warns_of_misspelt_variables_once) {
   EXPECT_TRUE(contains(run("LSCHED_LOG=info " + soak).text, "libsched [rank 2] info: libsched "));
   const answer wrong = run("LSCHED_LOG=loud lsched soak --ranks 1 --iterations 5");
   EXPECT_EQ(wrong.status, 1);
-  EXPECT_TRUE(contains(wrong.text, "LSCHED_LOG is \"loud\", none of error, warning, info")) << wrong.text;
+  EXPECT_TRUE(contains(wrong.text, "LSCHED_LOG is \"loud\", not error, warning or info")) << wrong.text;
 }
 
 TEST(options, algorithm_files_that_cannot_be_read_are_told_of_where_a_command_runs) {
@@ -101,7 +101,7 @@ TEST(options, algorithm_files_that_cannot_be_read_are_told_of_where_a_command_ru
   EXPECT_TRUE(contains(text, "my_ring")) << text;
 }
 
-/// Of every command.
+/// Returns the help texts of all commands.
 std::string all_help() {
   std::string text = run("for command in '' info list show run postmortem simulate trace help completion soak verify"
                          " bench; do lsched $command --help; done")
@@ -113,7 +113,7 @@ std::string all_help() {
   return text;
 }
 
-/// Each runs for a moment, in a folder of its own: a command line that makes no sense is found at once.
+/// Runs each example for a moment in a scratch folder. The command rejects a wrong command line at once.
 TEST(options, examples_of_help_make_sense) {
   const std::string folder = testing::TempDir() + "lsched-examples-" + std::to_string(getpid());
   std::filesystem::create_directory(folder);
@@ -126,8 +126,8 @@ TEST(options, examples_of_help_make_sense) {
     is_example = line.starts_with(example) || (is_example && line.starts_with(more));
     if (!is_example) continue;
     std::string words = line.substr(example.size());
-    if (words.find("$(") != words.npos) continue;                            // asks for what runs here
-    if (words.starts_with("mpiexec")) words.erase(0, words.find("lsched"));  // ranks of its own will do
+    if (words.find("$(") != words.npos) continue;                            // needs a running process
+    if (words.starts_with("mpiexec")) words.erase(0, words.find("lsched"));  // the command starts its own ranks
     std::ofstream(folder + "/script") << words << "\n";
     const answer it = run("cd " + folder + " && HOME=. timeout 0.5 sh script");
     EXPECT_FALSE(contains(it.text, "Try `lsched ")) << words << ": " << it.text;

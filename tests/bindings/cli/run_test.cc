@@ -21,7 +21,7 @@ struct ended {
   }
 };
 
-/// Words of a shell, in which $LSCHED is the command and $RANK the program of a rank.
+/// Runs words of a shell, in which $LSCHED is the command and $RANK the program of a rank.
 ended shell(const std::string& words) {
   const std::string all = "LSCHED=" LSCHED_TEST_COMMAND " RANK=" LSCHED_TEST_STARTER_RANK "; exec 2>&1; " + words;
   std::FILE* const pipe = popen(all.c_str(), "r");
@@ -58,12 +58,12 @@ TEST(run, refuses_a_script_without_an_interpreter_with_the_status_of_a_shell) {
   EXPECT_EQ(without.count("the first line of a script is #! and the path of an interpreter\n"), 1u) << without.output;
   const ended unknown = run_script("#!/no/such/interpreter\\n");
   EXPECT_EQ(unknown.status, 127) << unknown.output;
-  EXPECT_EQ(unknown.count("the interpreter that it names does not exist\n"), 1u) << unknown.output;
+  EXPECT_EQ(unknown.count("the interpreter in its first line does not exist\n"), 1u) << unknown.output;
   const ended proper = run_script("#!/bin/sh\\nexit 5\\n");
   EXPECT_EQ(proper.status, 5) << proper.output;
 }
 
-// UCX, which MPI brings along, prints an error as soon as it is loaded where it cannot read /proc.
+// UCX, which comes with MPI, prints an error when it is loaded and cannot read /proc.
 TEST(run, works_where_proc_is_hidden) {
   const std::string hide = "export UCX_LOG_LEVEL=fatal; unshare -rm sh -c 'mount -t tmpfs none /proc && ";
   if (shell(hide + "true'").status != 0) GTEST_SKIP() << "this user may not mount a file system";
@@ -91,7 +91,7 @@ TEST(run, advises_a_smaller_region_than_the_one_for_which_there_is_no_address_sp
 
 // --- ranks that come late --------------------------------------------------------------------------------------------
 
-/// Rank 1 opens after so many seconds.
+/// Returns the words of a run in which rank 1 opens after `seconds` seconds.
 std::string late(const std::string& options, const std::string& seconds) {
   return "$LSCHED run -n 3 --timeout 50 " + options + " sh -c 'test $LSCHED_RUN_RANK != 1 || sleep " + seconds +
          "; exec $0 plain' $RANK";
@@ -121,7 +121,7 @@ TEST(run, ends_the_opening_at_once_if_a_rank_ends_before_it_opens) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
-// --- who is a rank ---------------------------------------------------------------------------------------------------
+// --- programs that are ranks -----------------------------------------------------------------------------------------
 
 TEST(run, a_program_that_a_rank_starts_is_no_rank_and_the_rank_keeps_its_place) {
   for (const std::string mode : {"before", "after", "forked"}) {

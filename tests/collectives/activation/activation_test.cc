@@ -11,8 +11,8 @@
 #include "tests/support/sampling.h"
 #include "tests/support/symbolic_world.h"
 
-// The activation is watched at work in front of an allreduce of one element: a rank that is not woken
-// captures nothing, and then nobody's allreduce ends.
+// The activation runs in front of an allreduce of one element. If a rank is not woken, it captures nothing, and the
+// allreduce does not end on any rank.
 
 namespace lsched::testing {
 namespace {
@@ -34,8 +34,8 @@ std::uint64_t most_signals(rank size) {
          2 * static_cast<std::uint64_t>(folded.rem());
 }
 
-/// Rounds with these callers, in which everybody contributes: the first fault, or that not all are in, or
-/// that the signals were too few or too many: where no rank runs ahead, a single caller costs exactly P-1.
+/// Runs rounds with these callers, to which every rank contributes. Returns the first fault, a missing contribution, or
+/// a wrong number of signals. If no rank runs ahead, a single caller costs exactly P-1 signals.
 std::string fault_of(const std::vector<schedule_ptr>& programs, const std::vector<std::vector<bool>>& callers,
                      circumstances around) {
   const std::vector<bool> everybody(programs.size(), true);
@@ -170,7 +170,7 @@ TEST(activation, signals_leave_before_payload) {
     }
 }
 
-// --- several arrivals, and rounds that wait for everybody -----------------------------------------------------------
+// --- several arrivals, and rounds that wait for all ranks -----------------------------------------------------------
 
 std::vector<schedule_ptr> started_by(rank size, std::string_view words) {
   const activation starts = *read_activation(words);
@@ -194,7 +194,7 @@ TEST(activation, a_quorum_of_any_ranks_wakes_everybody_and_one_less_nobody) {
         EXPECT_EQ(enough.run({{.calls = some(size, first, number), .pending = everybody}}), "");
         EXPECT_EQ(enough.allreduce_fault(0, everybody), "");
         const std::uint64_t arrivals = static_cast<std::uint64_t>(number) -
-                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator tells nobody
+                                       (some(size, first, number)[0] ? 1u : 0u);  // the coordinator sends none
         EXPECT_EQ(enough.took(0).signals, static_cast<std::uint64_t>(size) - 1 + arrivals);
         symbolic_world too_few(programs, {.seed = static_cast<std::uint64_t>(first) + 1});
         EXPECT_NE(too_few.run({{.calls = some(size, first, number - 1), .pending = everybody}}), "");
@@ -221,7 +221,8 @@ TEST(activation, quorums_work_in_any_order) {
     }
 }
 
-/// Whoever runs ahead has signalled for a later round; that opens no gate of a round that waits for everybody.
+/// A rank that runs ahead signals for a later round. The signal must not open the gate of a round that waits for all
+/// ranks.
 TEST(activation, every_third_round_waits_for_everybody) {
   for (const char* words : {"solo+every(3)", "majority+every(3)", "quorum(2)+every(3)", "all_of(2)+every(3)"})
     for (const rank size : {2, 3, 5, 6, 7, 8}) {
@@ -282,7 +283,7 @@ TEST(activation_sabotage, every_dep_and_every_signal_is_missed) {
   EXPECT_GT(dropped, 300u);
 }
 
-/// A proxy that answers its extra's own signal wakes somebody who is awake.
+/// A proxy that signals the extra that has woken it sends a superfluous signal.
 TEST(activation_sabotage, a_superfluous_signal_is_noticed) {
   auto bad = activated(3);
   builder to({.self = 0, .size = 3});

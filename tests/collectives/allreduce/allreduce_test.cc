@@ -23,7 +23,7 @@ struct named_allreduce {
   generator generate;
 };
 
-/// What every allreduce promises. The tests that are not of this suite look at recursive doubling's own pattern.
+/// Tests of every allreduce algorithm. The tests outside this suite check the pattern of recursive doubling.
 class any_allreduce : public ::testing::TestWithParam<named_allreduce> {
  protected:
   static std::vector<schedule_ptr> made(rank size, const shape& data) {
@@ -42,7 +42,7 @@ shape sums(std::uint64_t count, bool in_place = false) {
   return {.count = count, .type = dtype::f32, .what = kernel::sum, .in_place = in_place};
 }
 
-/// Runs rounds, and answers the first fault of the world or of a result.
+/// Runs rounds. Returns the first fault of the world or of a result.
 std::string fault_of(const std::vector<schedule_ptr>& programs, circumstances around, std::size_t rounds) {
   symbolic_world all(programs, around);
   if (const std::string fault = all.run(rounds); !fault.empty()) return fault;
@@ -53,7 +53,7 @@ std::string fault_of(const std::vector<schedule_ptr>& programs, circumstances ar
   return {};
 }
 
-/// In several orders, with several stragglers.
+/// Runs rounds in several orders with several stragglers. Returns the first fault.
 std::string fault_in_any_order(const std::vector<schedule_ptr>& programs, bool in_place, std::uint64_t seeds) {
   const auto size = static_cast<rank>(programs.size());
   for (std::uint64_t seed = 1; seed <= seeds; ++seed)
@@ -75,7 +75,7 @@ TEST_P(any_allreduce, every_contribution_is_in_once_in_rank_order_with_the_same_
       }
 }
 
-/// Except alone, where an in-place schedule has nothing to do.
+/// A single rank runs in place, because its in-place schedule does nothing.
 TEST_P(any_allreduce, in_place_schedules_work_out_of_place_too) {
   for (const rank size : world_sizes())
     EXPECT_EQ(fault_in_any_order(made(size, sums(1, true)), size == 1, 1), "") << "P=" << size;
@@ -133,12 +133,12 @@ TEST_P(any_allreduce, bad_requests_are_refused_with_the_reason) {
   EXPECT_NE(refusal({.self = 0, .size = 0}, sums(1)).find("at least one rank"), std::string::npos);
   EXPECT_NE(refusal({}, {.count = 1, .what = kernel::copy}).find("not a reduction"), std::string::npos);
   EXPECT_NE(refusal({}, {.count = 1, .what = kernel::bxor}).find("not defined for f32"), std::string::npos);
-  EXPECT_NE(refusal({}, sums(k_max_count + 1)).find("above the largest"), std::string::npos);
+  EXPECT_NE(refusal({}, sums(k_max_count + 1)).find("exceeds the largest"), std::string::npos);
 }
 
 // --- as a fragment -----------------------------------------------------------------------------------------
 
-/// A sum and then a barrier: two fragments in one schedule, both behind the call.
+/// Returns a schedule of two fragments behind the call, a sum and then a barrier.
 result<schedule_ptr> composed(world place) {
   builder to(place);
   const shape data = sums(3);
@@ -156,7 +156,7 @@ TEST(allreduce, as_a_fragment_starts_at_its_entry_and_ends_at_its_exit) {
     EXPECT_EQ(fault_in_any_order(programs, false, 3), "") << "P=" << size;
     for (const schedule_ptr& program : programs)
       for (const op_id root : program->roots())
-        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, the barrier's receives
+        EXPECT_TRUE(is_signal(program->ops()[root].kind)) << "P=" << size;  // the call, and the barrier's receives
   }
 }
 
@@ -181,13 +181,13 @@ TEST_P(any_allreduce, sabotage_every_dep_that_is_not_implied_is_missed) {
   EXPECT_GT(dropped, 200u);
 }
 
-/// That in_place changes anything at all is only visible where the memory is in fact the same.
+/// An ordinary schedule must fail if input and output share memory. This shows that `in_place` has an effect.
 TEST_P(any_allreduce, sabotage_an_ordinary_schedule_must_not_run_in_place) {
   for (rank size = 2; size <= 33; ++size)
     EXPECT_NE(fault_of(made(size, sums(1)), {.how = order::late_sends, .in_place = true}, 1), "") << "P=" << size;
 }
 
-/// Rank 4 of 6 is no proxy and has the virtual index 2: it exchanges with rank 5, then with rank 0.
+/// Rank 4 of 6 is not a proxy and has the virtual index 2. It exchanges with rank 5, then with rank 0.
 TEST(allreduce_sabotage, a_changed_op_is_noticed) {
   const auto good = allreduces(6, sums(1));
   const auto with = [&](op_kind kind, const std::function<void(op&)>& change) {
@@ -208,7 +208,7 @@ TEST(allreduce_sabotage, a_changed_op_is_noticed) {
                           it.peer = 0;
                           it.tag = 3;
                         }),
-                   "sends what has arrived before"));
+                   "sends a message that has already arrived"));
   EXPECT_TRUE(says(with(op_kind::recv, [](op& it) { it.peer = 3; }), "finds no receiver at rank 4"));
   EXPECT_TRUE(says(with(op_kind::compute, [](op& it) { std::swap(it.a, it.b); }), "not in rank order"));
   EXPECT_TRUE(says(with(op_kind::compute, [](op& it) { it.b = it.a; }), "rank 4 is in 2 times"));
@@ -226,12 +226,12 @@ TEST_P(any_allreduce, sabotage_a_reduction_that_never_fires_is_noticed) {
   EXPECT_NE(fault.find("(compute) never fires"), std::string::npos) << fault;
 }
 
-/// The pattern on the core alone, as if the world's size were a power of two.
+/// The proxy runs the pattern of the core only, as if the number of ranks were a power of two.
 TEST(allreduce_sabotage, a_proxy_that_forgets_its_extra_is_noticed) {
   const auto good = allreduces(3, sums(1));
   auto bad = good;
   for (op_id id = 0; id < good[0]->ops().size(); ++id)
-    if (good[0]->ops()[id].kind == op_kind::compute) {  // the first is the fold's
+    if (good[0]->ops()[id].kind == op_kind::compute) {  // the first compute op belongs to the fold
       bad[0] = with_op(*good[0], id, [](op& it) {
         it.what = kernel::copy;
         it.b = {};

@@ -7,7 +7,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Whether `after` is told to wait for `before`.
+/// Returns whether `after` has a dep on `before`.
 bool waits(const schedule& program, op_id before, op_id after) {
   const auto next = program.successors(before);
   return std::ranges::find(next, after) != next.end();
@@ -34,7 +34,7 @@ TEST_F(OrderedOps, a_reader_waits_for_the_writer_and_the_next_writer_for_all_rea
   const auto program = compiled();
   EXPECT_TRUE(waits(*program, written, one) && waits(*program, written, other));
   EXPECT_TRUE(waits(*program, one, again) && waits(*program, other, again));
-  EXPECT_FALSE(waits(*program, written, again)) << "the readers have waited for it";
+  EXPECT_FALSE(waits(*program, written, again)) << "the readers already wait for this write";
   EXPECT_FALSE(waits(*program, one, other));
 }
 

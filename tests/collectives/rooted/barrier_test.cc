@@ -14,7 +14,7 @@ std::vector<schedule_ptr> barriers(rank size) {
   return whole_world(size, [](world place) { return barrier_dissemination(place); });
 }
 
-/// A barrier behind the application's call: entering is calling, not beginning the round.
+/// Returns a barrier behind the application's call. A rank enters the barrier with its call, not when its round begins.
 result<schedule_ptr> barrier_after_call(world place) {
   builder to(place);
   to.set_exit(add_barrier(to, to.call()).exit);
@@ -22,7 +22,7 @@ result<schedule_ptr> barrier_after_call(world place) {
   return to.compile();
 }
 
-/// What the world says when it waits for each rank in turn.
+/// Runs the world with each rank in turn as the straggler. Returns the first fault.
 std::string fault_with_any_straggler(const std::vector<schedule_ptr>& programs, std::uint64_t seed = 1) {
   std::string fault;
   for (rank late = 0; static_cast<std::size_t>(late) < programs.size() && fault.empty(); ++late)
@@ -85,7 +85,7 @@ TEST(barrier, of_no_world_is_refused) {
 
 // --- sabotage ----------------------------------------------------------------------------------------------
 
-/// The world with one dep of one rank dropped, found at fault by some straggler and seed.
+/// Drops one dep of one rank. Returns whether some straggler and seed reveal the fault.
 bool is_missed(std::vector<schedule_ptr> programs, std::size_t who, op_id before, op_id after) {
   programs[who] = without_dep(*programs[who], before, after);
   for (std::uint64_t seed = 1; seed <= 12; ++seed)
@@ -103,7 +103,8 @@ TEST(barrier_sabotage, every_dep_is_missed) {
   }
 }
 
-/// The mistake the header warns of: hearing of the step before is not hearing of all.
+/// barrier.cc warns of this mistake: a send must wait for the signals of all earlier steps, not only of the previous
+/// step.
 TEST(barrier_sabotage, waiting_for_the_last_receive_only_is_too_little) {
   auto programs = barriers(8);
   for (schedule_ptr& program : programs)

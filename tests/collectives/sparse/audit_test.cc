@@ -1,8 +1,8 @@
-// The rules of published code that lose, repeat or misplace gradients, replayed in plain arithmetic, and the invariants
-// that see it. docs/inside/sparse_audit.md has a row for each.
+// Replays the rules of published code that lose, repeat or misplace gradients, in plain arithmetic. Invariants must
+// detect each of them. docs/inside/sparse_audit.md has a row for each rule.
 //
-// A replay is a sparse allreduce as the paper has it, with one rule exchanged. Integers in f32 make conservation exact:
-// what is missing is missing.
+// A replay is a sparse allreduce as the paper defines it, with one rule exchanged. Integers in f32 make conservation
+// exact, so that every loss is visible.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,22 +11,22 @@
 #include <map>
 #include <numeric>
 
-#include "microbench/baselines/gradient_source.h"
+#include "microbench/lockstep/gradient_source.h"
 
 namespace lsched {
 namespace {
 
 enum class published_rule {
-  none,              ///< all as the paper has it
+  none,              ///< the paper's algorithm
   above_kth,         ///< selects |v| > the k-th magnitude, instead of k elements (V, L, B)
-  threshold_reused,  ///< selects by the first round's k-th magnitude, for ever (the paper's text, without controller)
-  nan_threshold,     ///< the k-th magnitude may be NaN, and nothing exceeds that
-  float_indices,     ///< indices travel as f32 (V, L)
+  threshold_reused,  ///< selects by the first round's k-th magnitude for ever (the paper's text, without controller)
+  nan_threshold,     ///< the k-th magnitude may be NaN, which no value exceeds
+  float_indices,     ///< indices are sent as f32 (V, L)
   owner_first,       ///< the owner of a region adds its own values first, then r-1, r-2, … (V, L, B)
-  unsorted_search,   ///< looks for sent indices by bisection in a list in order of magnitude (L, B)
-  all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, sends those above the k-th (V, L, B)
-  tree_leak,         ///< gTopk: an index that is in the result has arrived, whosever value it is
-  rate_outside,      ///< the learning rate is applied to the result, not to what enters the residual (V, L, B)
+  unsorted_search,   ///< searches sent indices by bisection in a list that is sorted by magnitude (L, B)
+  all_k_zeroed,      ///< TopkDSA: clears k elements of the residual, but sends only those above the k-th (V, L, B)
+  tree_leak,         ///< gTopk: treats an index in the result as arrived, even if its value is from other ranks
+  rate_outside,      ///< applies the learning rate to the result, not to the input of the residual (V, L, B)
 };
 
 struct audit_options {
@@ -41,7 +41,7 @@ struct audit_options {
 using vector = std::vector<float>;
 using sparse_vector = std::map<std::uint32_t, float>;
 
-/// What all can see of a round, in units of the update.
+/// The observable values of a round, in units of the update.
 struct audited_round {
   std::vector<std::vector<double>> before;  ///< every rank's residual + rate * gradient
   std::vector<std::vector<double>> after;   ///< every rank's residual
@@ -50,9 +50,9 @@ struct audited_round {
   double rate = 1;
 };
 
-// ---- invariants; what they answer is 0 where they hold
+// ---- invariants: each function returns 0 if its invariant holds
 
-/// I2: items of the result that are not the sum in rank order of what was sent, bit for bit.
+/// I2: returns the number of result items that are not, bit for bit, the sum of the sent values in rank order.
 double wrong_bits(const audited_round& round) {
   double wrong = 0;
   for (const auto& [index, value] : round.result) {
@@ -64,7 +64,7 @@ double wrong_bits(const audited_round& round) {
   return wrong;
 }
 
-/// I3: the magnitude of what is in neither result nor residuals, or in both; by index.
+/// I3: returns the sum of the magnitudes that are in neither the result nor the residuals, or in both, by index.
 double lost_or_repeated(const audited_round& round) {
   double sum = 0;
   for (std::size_t i = 0; i < round.before.front().size(); ++i) {
@@ -78,7 +78,8 @@ double lost_or_repeated(const audited_round& round) {
   return sum;
 }
 
-/// I4, on a single rank: how many of the k largest are not in the result. NaN is larger than all.
+/// I4, on a single rank: returns how many of the k largest elements are not in the result. NaN is larger than all other
+/// values.
 double not_the_largest(const audited_round& round, std::size_t k) {
   const auto& all = round.before.front();
   std::vector<std::size_t> order(all.size());
@@ -95,7 +96,7 @@ double not_the_largest(const audited_round& round, std::size_t k) {
   }));
 }
 
-/// I5: items beyond k, on the rank that sends the most.
+/// I5: returns the items beyond k on the rank that sends the most.
 double beyond_k(const audited_round& round, std::size_t k) {
   std::size_t most = 0;
   for (const sparse_vector& it : round.sent) most = std::max(most, it.size());
@@ -111,7 +112,7 @@ double magnitude_sent(const audited_round& round) {
 
 // ---- the replay
 
-/// Indices by magnitude, then by index; NaN first, zeros never.
+/// Returns the indices by descending magnitude, then by index. NaN come first, and zeros are left out.
 std::vector<std::uint32_t> by_magnitude(const sparse_vector& of) {
   std::vector<std::uint32_t> order;
   for (const auto& [index, value] : of)
@@ -133,7 +134,8 @@ sparse_vector largest_of(const sparse_vector& of, std::size_t k) {
   return kept;
 }
 
-/// numpy.searchsorted for ascending keys in `sorted`, whether it is or not: each bisection begins where the last ended.
+/// Finds ascending keys like numpy.searchsorted in `sorted`, which need not be sorted. Each bisection begins where the
+/// previous search ended.
 std::vector<std::uint32_t> found_by_bisection(const sparse_vector& keys, const std::vector<std::uint32_t>& sorted) {
   std::vector<std::uint32_t> found;
   std::size_t low = 0;
@@ -162,7 +164,7 @@ class replay {
                  .has_integers = options.has_integers}),
         residuals_(options.ranks, vector(options.count, 0)) {}
 
-  /// The next round, at a learning rate that is a power of two.
+  /// Runs the next round. The learning rate must be a power of two.
   audited_round run(float rate = 1) {
     ++round_;
     audited_round now{.rate = is(published_rule::rate_outside) ? static_cast<double>(rate) : 1};
@@ -179,7 +181,7 @@ class replay {
     return now;
   }
 
-  /// An element that is not a number, of one rank, from the next round on.
+  /// Sets an element of one rank's residual to NaN, with effect from the next round on.
   void poison(std::size_t r, std::size_t element) { residuals_[r][element] = std::numeric_limits<float>::quiet_NaN(); }
 
  private:
@@ -226,7 +228,8 @@ class replay {
     return std::all_of(largest.begin(), largest.end(), [](const auto& it) { return std::isnan(it.second); });
   }
 
-  /// Of an index, as the receiver of a region sees it, that begins where f32 has no more odd numbers.
+  /// Returns an index as the receiver of a region sees it. The region begins at 2^24, from where f32 cannot represent
+  /// odd numbers.
   std::uint32_t received(std::uint32_t index) const {
     constexpr std::uint32_t behind = 1U << 24;
     return is(published_rule::float_indices) ? static_cast<std::uint32_t>(static_cast<float>(behind + index)) - behind
@@ -247,7 +250,7 @@ class replay {
     return sums;
   }
 
-  /// The k largest of the sum of two halves, each made in this way.
+  /// Returns the k largest items of the sum of two halves, each computed recursively.
   sparse_vector tree_sum(const std::vector<sparse_vector>& lists, std::size_t begin, std::size_t end) const {
     if (end - begin == 1) return lists[begin];
     sparse_vector sums = tree_sum(lists, begin, begin + (end - begin + 1) / 2);
@@ -276,7 +279,8 @@ class replay {
   std::vector<float> first_thresholds_;  ///< by rank
 };
 
-/// The mean of several rounds, as a part of what was sent, in one test's XML and JSON output.
+/// The mean over several rounds of an amount, relative to the magnitude sent. A test can record it in its XML and JSON
+/// output.
 class share_of_sent {
  public:
   void add(double amount, const audited_round& round) { sum_ += amount / magnitude_sent(round), ++rounds_; }
@@ -290,7 +294,7 @@ class share_of_sent {
 
 constexpr std::size_t k_rounds = 8;
 
-/// How much is missing in each round: something, always.
+/// Returns the loss relative to the magnitude sent. Expects that every round loses something.
 share_of_sent lost_by(const audit_options& options) {
   share_of_sent lost;
   replay world(options);
@@ -304,7 +308,7 @@ share_of_sent lost_by(const audit_options& options) {
   return lost;
 }
 
-// ---- all hold as the paper has it
+// ---- all invariants hold for the paper's algorithm
 
 TEST(SparseAudit, finds_nothing_in_the_paper) {
   for (const std::size_t ranks : {1U, 2U, 3U, 5U, 6U, 7U, 4U, 8U})
@@ -324,13 +328,13 @@ TEST(SparseAudit, finds_nothing_in_the_paper) {
     }
 }
 
-// ---- a rule each
+// ---- one rule in each test
 
 TEST(SparseAudit, I4_sees_the_kth_value_dropped) {
   for (const gradient_kind kind : {gradient_kind::layered, gradient_kind::ties}) {
     const audit_options options{.rule = published_rule::above_kth, .ranks = 1, .kind = kind};
     const audited_round now = replay(options).run();
-    EXPECT_EQ(lost_or_repeated(now), 0);  // it stays in the residual
+    EXPECT_EQ(lost_or_repeated(now), 0);  // the value stays in the residual
     const double dropped = not_the_largest(now, options.k);
     EXPECT_EQ(dropped, kind == gradient_kind::ties ? options.k : 1);
     RecordProperty(std::string("items_") + std::string(name_of(kind)), static_cast<int>(dropped));
@@ -359,7 +363,7 @@ TEST(SparseAudit, I4_sees_a_threshold_that_is_not_a_number) {
   world.poison(0, 17);
   for (std::size_t round = 2; round <= k_rounds; ++round) {
     const audited_round now = world.run();
-    EXPECT_EQ(not_the_largest(now, options.k), 2) << "and nothing is ever sent again: round " << round;
+    EXPECT_EQ(not_the_largest(now, options.k), 2) << "the rank never sends again: round " << round;
     EXPECT_TRUE(now.sent[0].empty());
   }
 }
@@ -388,7 +392,7 @@ TEST(SparseAudit, I3_sees_k_elements_cleared_and_fewer_sent) {
   EXPECT_GT(lost_by({.rule = published_rule::all_k_zeroed}).mean(), 0.001);
   const audited_round tied = replay({.rule = published_rule::all_k_zeroed, .kind = gradient_kind::ties}).run();
   EXPECT_EQ(magnitude_sent(tied), 0);
-  EXPECT_GT(lost_or_repeated(tied), 0) << "k elements of each rank";
+  EXPECT_GT(lost_or_repeated(tied), 0) << "k elements of each rank are lost";
 }
 
 TEST(SparseAudit, I3_sees_the_leak_of_the_tree) {
@@ -409,21 +413,21 @@ TEST(SparseAudit, I3_sees_the_learning_rate_outside_of_the_residual) {
 
 // ---- sums of positions in 32 bits
 
-/// Boundaries as averages of every rank's quantiles, added up in a type; lists are evenly spread.
+/// Returns boundaries that are averages of all ranks' quantiles, summed in the type Sum. Lists are evenly spread.
 template <class Sum>
 std::vector<std::int64_t> boundaries(std::uint64_t count, std::uint64_t ranks) {
   std::vector<std::int64_t> made;
   for (std::uint64_t i = 1; i < ranks; ++i) {
     Sum sum = 0;
-    for (std::uint64_t r = 0; r < ranks; ++r)  // as two's complement, which wraps
+    for (std::uint64_t r = 0; r < ranks; ++r)  // wraps in two's complement
       sum = static_cast<Sum>(static_cast<std::uint64_t>(sum) + count * i / ranks + r);
     made.push_back(static_cast<std::int64_t>(std::floor(static_cast<double>(sum) / static_cast<double>(ranks))));
   }
   return made;
 }
 
-/// The words that the busiest owner receives of k evenly spread items from each rank: an item's owner is the first one
-/// whose region ends behind it.
+/// Returns the words that the busiest owner receives of k evenly spread items from each rank. The owner of an item is
+/// the first rank whose region ends after the item.
 double words_received(const std::vector<std::int64_t>& boundaries, std::uint64_t count, std::uint64_t k) {
   std::vector<double> words(boundaries.size() + 1);
   for (std::uint64_t i = 0; i < k; ++i) {

@@ -1,4 +1,4 @@
-// Plans of who sends what, against lists that are handed around one message at a time.
+// Tests of balance plans, against lists that are exchanged one message at a time.
 #include "collectives/sparse/steps/balance.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <random>
 
 #include "collectives/sparse/steps/regions.h"
-#include "microbench/baselines/volume.h"
+#include "microbench/lockstep/volume.h"
 #include "tests/support/most_traffic.h"
 
 namespace lsched {
@@ -21,7 +21,7 @@ constexpr std::array k_rules{balance_rule::cost, balance_rule::published, balanc
 
 std::size_t wide(rank it) { return static_cast<std::size_t>(it); }
 
-/// What each rank holds, and what it has sent and received.
+/// The items that each rank has sent and received.
 struct played {
   explicit played(rank size) : traffic(wide(size)) {}
 
@@ -81,7 +81,7 @@ void play_gathering(const balance_plan& plan, played& on) {
   for (const auto& shares : has) EXPECT_EQ(std::count(shares.begin(), shares.end(), true), static_cast<int>(size));
 }
 
-/// Hands around what is planned, and holds the plan's traffic against it.
+/// Plays the plan and expects the traffic that the plan predicts. Returns the most items that a rank sends or receives.
 std::uint64_t played_cost(const balance_plan& plan, const numbers& kept) {
   const auto size = static_cast<rank>(kept.size());
   played exchange(size), gathering(size), both(size);
@@ -98,7 +98,7 @@ std::uint64_t played_cost(const balance_plan& plan, const numbers& kept) {
   return both.most();
 }
 
-/// What owners may keep of k items.
+/// Returns possible distributions of up to k items over their owners.
 std::vector<numbers> kept_lists(rank size, std::uint64_t k, std::mt19937_64& draw) {
   std::vector<numbers> all{numbers(wide(size))};
   for (rank one = 0; one < size; ++one) {
@@ -178,7 +178,7 @@ TEST(balance_plan, costs_no_more_than_is_promised) {
       EXPECT_LE(most_split + most, most_traffic(of)) << size << " ranks, k = " << k;
       reached += most_split + most == most_traffic(of) ? 1U : 0U;
     }
-  EXPECT_GT(reached, 100u) << "a promise that is never needed is too weak";
+  EXPECT_GT(reached, 100u) << "a limit that is never reached is too weak";
 }
 
 TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
@@ -192,8 +192,8 @@ TEST(most_traffic, is_within_the_published_bound_but_for_a_few_items) {
     }
 }
 
-/// Four neighbours keep everything: nobody has more than four times the mean, and the first of them sends all there is
-/// 2.75 times.
+/// Four neighbours keep all items. No rank has more than four times the mean, so that the published rule does not
+/// balance. The first of the four sends 2.75 times the total.
 TEST(balance_plan, keeps_a_bound_that_the_published_rule_does_not) {
   numbers kept(16);
   std::fill_n(kept.begin(), 4, 40);

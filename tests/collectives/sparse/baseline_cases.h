@@ -1,5 +1,5 @@
-// What the tests of Ok-Topk's baselines share: cases, the gradients of a case, and the rules of selection and sums by
-// way of maps and sorts. None of it shares code with what it tests, but for the gradients.
+// Shared by the tests of Ok-Topk's baselines: cases, the gradients of a case, and rules of selection and summation by
+// maps and sorts. Except for the gradients, this file shares no code with the baselines.
 #pragma once
 
 #include <deque>
@@ -9,7 +9,7 @@
 #include <set>
 
 #include "collectives/sparse/steps/problem.h"
-#include "microbench/baselines/gradient_source.h"
+#include "microbench/lockstep/gradient_source.h"
 #include "tests/ops/lists.h"
 #include "tests/support/sampling.h"
 
@@ -19,7 +19,7 @@ inline constexpr std::array<rank, 8> k_baseline_ranks{1, 2, 3, 5, 6, 7, 4, 8};
 inline constexpr std::array<std::uint64_t, 6> k_baseline_counts{0, 1, 2, 7, 64, 1000};
 inline constexpr round_no k_baseline_rounds = 4;
 
-/// Gradients: those of gradient_source, then some of patterns().
+/// Number of inputs: the gradients of gradient_source, then five of patterns().
 inline constexpr std::size_t k_baseline_inputs = k_all_gradient_kinds.size() + 5;
 
 struct baseline_case {
@@ -34,7 +34,7 @@ struct baseline_case {
   }
 };
 
-/// Every size with every type; the other choices in turn.
+/// Calls `body` for every size with every type. The other options alternate.
 inline void for_each_baseline_case(const std::function<void(const baseline_case&)>& body) {
   std::size_t number = 0;
   for (const dtype type : k_floats)
@@ -77,7 +77,7 @@ inline sparse_problem problem_of(const baseline_case& what, rank self) {
   return problem;
 }
 
-// ---- the rules, plainly
+// ---- the rules, in plain code
 
 inline void accumulate(const baseline_case& what, elements& residual, const elements& gradient) {
   for (std::size_t i = 0; i < residual.size(); ++i)
@@ -87,7 +87,7 @@ inline void accumulate(const baseline_case& what, elements& residual, const elem
                       : accumulated(what.problem.type, residual[i], what.problem.scale, gradient[i]);
 }
 
-/// What may be sent of a residual, by index.
+/// Returns the items of a residual that may be sent, by index.
 inline list sendable(const baseline_case& what, const elements& residual) {
   const dtype type = what.problem.type;
   list all;
@@ -100,7 +100,7 @@ inline list sendable(const baseline_case& what, const elements& residual) {
   return all;
 }
 
-/// The sum of lists, first to last, added in the residual's type and rounded once.
+/// Returns the sum of the lists, first to last, added in the residual's type and rounded once.
 inline list sum_in_order(dtype type, const std::vector<list>& lists) {
   std::map<std::uint32_t, std::uint64_t> sums;
   for (const list& from : lists)
@@ -122,13 +122,13 @@ inline bool is_refused(const baseline_case& what, const list& result) {
          });
 }
 
-/// Of a residual in a round that is refused.
+/// Clears the non-finite elements of a residual, as a refused round does.
 inline void drop_not_finite(dtype type, elements& residual) {
   for (std::uint64_t& it : residual)
     if (!is_finite(type, rounded(type, it))) it = 0;
 }
 
-/// What was sent and has arrived leaves the residual; nothing does of a round that is refused.
+/// Subtracts the sent items that have arrived from the residual. A refused round only clears non-finite elements.
 inline void settle(const baseline_case& what, const list& result, elements& residual, const list& sent,
                    const std::function<bool(std::uint32_t)>& arrived) {
   const dtype type = what.problem.type, wide = residual_of(type);
@@ -147,7 +147,7 @@ inline bool has_index(const list& in, std::uint32_t index) {
   return at != in.end() && at->index == index;
 }
 
-/// The result / P as a vector, zero of a round that is refused.
+/// Returns the result divided by P as a dense vector, or zeros if the round is refused.
 inline elements update_of(const baseline_case& what, const list& result) {
   const dtype type = what.problem.type;
   elements made(what.problem.count, 0);
@@ -159,7 +159,7 @@ inline elements update_of(const baseline_case& what, const list& result) {
 
 // ---- ranks
 
-/// What belongs to one rank, with fences around all of it.
+/// The buffers of one rank, with fences around each.
 struct rank_memory {
   rank_memory(const baseline_case& what, std::uint64_t list_room, std::uint64_t result_room)
       : residual(residual_of(what.problem.type), elements(what.problem.count, 0)),
@@ -184,7 +184,7 @@ struct rank_memory {
 
 // ---- conservation
 
-/// What all residuals hold together, by index; exact for integers.
+/// Returns the sum of all residuals by index, which is exact for integers.
 inline std::vector<double> total_of(const std::vector<elements>& residuals, dtype type) {
   std::vector<double> total(residuals.front().size(), 0);
   for (const elements& residual : residuals)
@@ -192,8 +192,8 @@ inline std::vector<double> total_of(const std::vector<elements>& residuals, dtyp
   return total;
 }
 
-/// I3: of all that residuals held before a round, what is neither in its result nor in the residuals after it; or is in
-/// both. The sum of magnitudes.
+/// I3: compares the residuals before a round with the result and the residuals after the round. Returns the sum of the
+/// magnitudes that are lost or repeated.
 inline double lost_in_round(const std::vector<double>& before, const std::vector<double>& after, const list& result,
                             dtype type) {
   std::vector<double> missing(before);

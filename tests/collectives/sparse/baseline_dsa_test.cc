@@ -1,15 +1,15 @@
-// TopkDSA, all ranks in lockstep, against a plain reference; and the two forms of a block.
+// Tests of TopkDSA with all ranks in lockstep, against a plain reference, and of the two forms of a block.
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-#include "microbench/baselines/topk_dsa.h"
+#include "collectives/baselines/topk_dsa.h"
 #include "tests/collectives/sparse/baseline_cases.h"
 
 namespace lsched {
 namespace {
 
-/// A rank's memory for what travels.
+/// The memory of the lists and of the block that a rank sends.
 struct block_memory {
   block_memory(dtype type, const topk_dsa& of, rank self)
       : lists(type, static_cast<std::size_t>(of.list_room())),
@@ -74,7 +74,7 @@ class dsa_world {
   std::deque<block_memory> blocks_;
 };
 
-/// A list's part in a region, with indices from there; regions are equal parts, the first ones longer by one.
+/// Returns the items of a list in a region, with indices relative to the region's begin.
 list part_of(const list& all, std::uint64_t begin, std::uint64_t end) {
   list made;
   for (const entry& it : all)
@@ -97,7 +97,7 @@ list content_of(const item_list& from, dtype type) {
   return copy.content(from.count);
 }
 
-/// Counts the blocks of both forms.
+/// Expects the block of the sum, and counts the blocks of each form.
 void expect_block(const baseline_case& what, const dsa_world& world, std::size_t r, const list& sum,
                   std::array<std::size_t, 2>& forms) {
   const dtype type = what.problem.type;
@@ -167,15 +167,15 @@ TEST(BaselineTopkDSA, adds_the_largest_of_all_ranks_in_rank_order) {
 }
 
 TEST(BaselineTopkDSA, sends_values_where_items_would_take_as_much) {
-  // of f32, an item is as long as two values
+  // An f32 item is as long as two values.
   for (const std::uint64_t region : sizes{1, 2, 3, 8, 9}) {
     EXPECT_EQ(units_of_values(dtype::f32, region), (region + 1) / 2);
     for (std::uint64_t items = 0; items <= region; ++items)
       EXPECT_EQ(units_of_block(dtype::f32, region, items), 2 * items >= region ? (region + 1) / 2 : items);
   }
-  EXPECT_EQ(units_of_values(dtype::f16, 4), 2U);   // 8 bytes of 6
-  EXPECT_EQ(units_of_values(dtype::bf16, 3), 1U);  // 6 of 6
-  EXPECT_EQ(units_of_values(dtype::f64, 4), 3U);   // 32 of 12
+  EXPECT_EQ(units_of_values(dtype::f16, 4), 2U);   // 8 bytes in units of 6
+  EXPECT_EQ(units_of_values(dtype::bf16, 3), 1U);  // 6 bytes in units of 6
+  EXPECT_EQ(units_of_values(dtype::f64, 4), 3U);   // 32 bytes in units of 12
   EXPECT_EQ(units_of_values(dtype::f64, 0), 0U);
 }
 

@@ -1,16 +1,17 @@
-// gTopk, all ranks in lockstep on several trees, against a reference that knows of each value whose it is.
+// Tests of gTopk with all ranks in lockstep on several trees, against a reference that records the contributors of each
+// value.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "libsched/schedule/geometry.h"
-#include "microbench/baselines/gtopk.h"
+#include "collectives/baselines/gtopk.h"
 #include "tests/collectives/sparse/baseline_cases.h"
 
 namespace lsched {
 namespace {
 
-/// Parents of all ranks; the root is 0, and its own parent. Children have larger numbers.
+/// Parents by rank. Rank 0 is the root and its own parent. Children have higher ranks than their parents.
 using tree = std::vector<rank>;
 
 std::vector<tree> trees_of(rank size) {
@@ -36,7 +37,7 @@ std::vector<std::size_t> children_of(const tree& in, std::size_t parent) {
 
 // ---- the reference
 
-/// A partial result, and whose values are part of each item.
+/// A partial result, and the contributors to each item.
 struct traced_list {
   list items;
   std::map<std::uint32_t, std::set<std::size_t>> owners;
@@ -89,7 +90,8 @@ class gtopk_world {
     mine.n_sent = ranks_[r].select(mine.residual.data(), given.data(), mine.hint, mine.sent.data());
   }
 
-  /// Children have larger numbers: theirs are complete when a rank's turn comes.
+  /// Merges from the highest rank down. Children have higher ranks, so that their lists are complete before the
+  /// parent's turn.
   void reduce() {
     for (std::size_t r = in_.size(); r-- > 0;) {
       rank_memory& mine = memories_[r];
@@ -177,7 +179,7 @@ TEST(BaselineGTopK, takes_an_index_for_an_arrival_where_published) { run_all(arr
 
 // ---- conservation
 
-/// What rounds lost all together.
+/// Returns the magnitude that the rounds lose in total.
 double lost_by(arrival_rule rule, rank ranks, dtype type, std::size_t which_tree, gradient_kind kind) {
   constexpr std::uint64_t count = 1000;
   const baseline_case what{.problem = {.count = count, .k = 50, .place = {.self = 0, .size = ranks}, .type = type},

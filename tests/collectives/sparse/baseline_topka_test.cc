@@ -1,16 +1,16 @@
-// TopkA and Gaussiank, all ranks in lockstep, against plain references.
+// Tests of TopkA and Gaussiank with all ranks in lockstep, against plain references.
 #include <gtest/gtest.h>
 
 #include "collectives/sparse/steps/topka_steps.h"
-#include "microbench/baselines/gaussiank.h"
+#include "collectives/baselines/gaussiank.h"
 #include "tests/collectives/sparse/baseline_cases.h"
 
 namespace lsched {
 namespace {
 
 struct ranks_of_lists {
-  std::deque<rank_memory> memories;  ///< these cannot be moved
-  std::vector<elements> residuals;   ///< by the reference
+  std::deque<rank_memory> memories;  ///< A deque, because rank_memory cannot be moved.
+  std::vector<elements> residuals;   ///< Residuals of the reference.
 };
 
 template <class Baseline>
@@ -28,7 +28,7 @@ std::vector<Baseline> made_for(const baseline_case& what) {
   return ranks;
 }
 
-/// From lists that all have to what remains; compared with the reference bit by bit, on every rank.
+/// Adds the lists and settles the residuals. Compares every rank with the reference, bit by bit.
 template <class Baseline>
 void add_and_settle(const baseline_case& what, std::vector<Baseline>& ranks, ranks_of_lists& world,
                     const std::vector<list>& lists) {
@@ -85,7 +85,7 @@ TEST(BaselineTopkA, does_without_update_and_without_gradient) {
 
 // ---- Gaussiank
 
-/// Moments in two passes, and a quantile by bisection.
+/// Computes the first threshold from moments in two passes and a quantile by bisection.
 double first_threshold(const baseline_case& what, const elements& residual) {
   const dtype wide = residual_of(what.problem.type);
   std::vector<long double> finite;
@@ -117,7 +117,8 @@ list above(const baseline_case& what, const elements& residual, double threshold
   return all;
 }
 
-/// Whether squares of f64 can hold what there is, and the threshold is not the mean, which elements may equal.
+/// Returns whether rounding cannot change the threshold's selection. Squares of extreme f64 values overflow or
+/// underflow. If k is at least the count, the threshold is the mean, which elements may equal.
 bool has_clear_threshold(const baseline_case& what) {
   const bool is_extreme = what.input == k_baseline_inputs - 4 || what.input == k_baseline_inputs - 1;
   return what.problem.k < what.problem.count && (what.problem.type != dtype::f64 || !is_extreme);
@@ -147,7 +148,7 @@ void expect_threshold(const baseline_case& what, const elements& residual, const
   EXPECT_NEAR(made.threshold, threshold, rounding);
 }
 
-/// The list for a threshold that is nearly the wanted one: its last places are the implementation's.
+/// Returns the reference list for the implementation's threshold, which differs from the reference only by rounding.
 list gaussian_list_of(const baseline_case& what, const elements& residual, const gaussian_list& made) {
   const std::uint64_t k = std::min(what.problem.k, what.problem.count);
   if (k == 0) return {};

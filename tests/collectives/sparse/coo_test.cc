@@ -1,5 +1,5 @@
-// Sums of sparse vectors that users bring: real schedules on real engines, all ranks in one thread, in drawn orders,
-// held against a map that adds up what ranks have brought in the order that is promised, bit by bit.
+// Tests of sums of users' sparse vectors. Real schedules run on real engines, with all ranks in one thread and in
+// random orders. The results are compared bit by bit with a map that adds the ranks' items in the promised order.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 #include "collectives/sparse/coo_allreduce.h"
 #include "collectives/sparse/steps/coo.h"
-#include "microbench/baselines/traffic.h"
+#include "microbench/lockstep/traffic.h"
 #include "ops/elementwise/elementwise.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
@@ -20,7 +20,7 @@ namespace {
 
 std::size_t wide(rank it) { return static_cast<std::size_t>(it); }
 
-/// What a rank brings, in f64; and as the user has it.
+/// The items that a rank contributes, in the user's order, with values in f64.
 struct user_items {
   std::vector<std::uint64_t> indices;
   std::vector<double> values;
@@ -31,7 +31,7 @@ struct user_items {
   }
 };
 
-/// From one type to another.
+/// Converts f64 values to a type.
 std::vector<std::byte> as(dtype type, const std::vector<double>& values) {
   std::vector<std::byte> bytes(values.size() * size_of(type));
   find_convert(dtype::f64, type)(values.data(), values.size(), 1, bytes.data());
@@ -76,7 +76,7 @@ expected_result expected(const std::vector<user_items>& ranks, dtype type) {
 
 constexpr std::uint64_t k_untouched = 0xABABABABABABABAB;
 
-/// All ranks.
+/// A world in which every rank contributes a sparse vector.
 class coo_world {
  public:
   coo_world(const coo_problem& problem, std::uint64_t seed)
@@ -141,7 +141,7 @@ class coo_world {
     }
   }
 
-  /// The round has ended, and nothing was written but the number.
+  /// Expects that the round has ended with a flaw and has written only the number of items.
   void expect_bad(round_no round, coo_flaw flaw, rank culprit, std::uint64_t items) const {
     for (rank r = 0; r < problem_.place.size; ++r) {
       const member& me = at(r);
@@ -155,7 +155,7 @@ class coo_world {
     }
   }
 
-  /// Of all buffers that have lists, or of all others, so far.
+  /// Returns the traffic so far, summed over the buffers with lists or over all other buffers.
   std::uint64_t sum_of(rank r, bool of_lists, std::uint64_t traffic::*which) const {
     std::uint64_t sum = 0;
     const instance& it = *its_[wide(r)];
@@ -176,7 +176,7 @@ class coo_world {
   std::vector<instance*> its_;
 };
 
-/// Where the items of a world are.
+/// Distributions of the items of a world.
 enum class item_kind { scattered, sorted, few_indices, one_index, one_region, some_ranks_none, nobody };
 constexpr item_kind k_all_kinds[] = {item_kind::scattered, item_kind::sorted,     item_kind::few_indices,
                                      item_kind::one_index, item_kind::one_region, item_kind::some_ranks_none,
@@ -195,7 +195,7 @@ std::vector<user_items> drawn(item_kind kind, const coo_problem& problem, std::u
       if (kind == item_kind::one_index) index = problem.count - 1;
       if (kind == item_kind::one_region) index = problem.count / 2 + index % (problem.count / 64 + 1);
       if (index >= problem.count) index = problem.count - 1;
-      // Of all sizes, both signs, now and then a zero, and what cancels out exactly.
+      // Values have all sizes and both signs. Some are zero, and some cancel each other exactly.
       const double size = std::ldexp(1 + static_cast<double>(draw() % 1000) / 1000, static_cast<int>(draw() % 8));
       ranks[r].add(index, draw() % 9 == 0 ? 0 : draw() % 4 == 0 ? (draw() % 2 == 0 ? 64 : -64) : size - 60);
     }
@@ -256,7 +256,7 @@ TEST(coo, all_types_are_rounded_once) {
     }
 }
 
-/// 2048 + 1 + 1 is 2050 in f16 if it is rounded once, and 2048 if twice.
+/// In f16, 2048 + 1 + 1 is 2050 if the sum is rounded once, and 2048 if it is rounded twice.
 TEST(coo, no_sum_of_one_rank_is_rounded) {
   for (const bool is_one_rank : {true, false}) {
     const coo_problem problem{.count = 9, .room = 3, .result_room = 1, .place = {0, 3}, .type = dtype::f16};
@@ -287,7 +287,7 @@ TEST(coo, order_is_of_ranks_and_of_items) {
   ASSERT_TRUE(world.run(given));
   EXPECT_EQ(first_value(), 1);
   EXPECT_EQ(world.at(0).out_number, 1u);
-  // Rank 0's sum first, as one: (1 + 1e8) + -1e8.
+  // Rank 0's items are summed first: (1 + 1e8) + -1e8.
   given[0] = {}, given[0].add(0, 1), given[0].add(0, 1e8), given[1].add(0, -1e8);
   ASSERT_TRUE(world.run(given));
   EXPECT_EQ(first_value(), 0);
@@ -308,7 +308,7 @@ TEST(coo, an_index_stays_if_its_sum_is_zero_and_nan_are_seen_by_all) {
   EXPECT_EQ(nan, 0x7FC00000u);
 }
 
-/// Nothing takes memory by count; an index has 32 bits only on its way.
+/// No memory is proportional to `count`. Only messages limit an index to 32 bits.
 TEST(coo, vectors_may_be_longer_than_an_index) {
   for (const rank size : sizes()) {
     const std::uint64_t count = static_cast<std::uint64_t>(size) << 32;
@@ -419,7 +419,7 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
     world.expect_bad(++round, coo_flaw::many_items, size / 2, 0);
     ASSERT_NO_FATAL_FAILURE(run_well());
 
-    // So many different indices that there is no room for the result; one rank alone cannot bring as many.
+    // There are more different indices than the result has room for. A single rank cannot contribute as many.
     given = nothing;
     for (std::uint64_t i = 0; i < 10; ++i)
       for (rank r = 0; r < size; ++r) given[wide(r)].add(r < 2 ? 99 - 10 * wide(r) - i : i, 1);
@@ -431,7 +431,7 @@ TEST(coo, what_is_wrong_is_told_to_all_and_the_next_round_is_none_the_worse) {
   }
 }
 
-/// All in one region, of which the owner finds more than it could ever send.
+/// All items are in one region, and its owner has more sums than it has room to send.
 TEST(coo, one_owner_has_no_room_for_its_sum) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 1000, .room = 50, .result_room = 3, .place = {0, 5}, .is_balanced = is_balanced};
@@ -444,8 +444,8 @@ TEST(coo, one_owner_has_no_room_for_its_sum) {
   }
 }
 
-/// Whatever is brought, an owner has room for it where regions are balanced: lists of all lengths up to the room, also
-/// of the same few indices, all in one place. Were there more in a region, the schedule would fail.
+/// If regions are balanced, an owner has room for its items. Lists have all lengths up to the room, and some hold the
+/// same few indices in one place. With more items in a region, the schedule would fail.
 TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   std::mt19937_64 draw(3);
   for (const rank size : {2, 3, 5, 6, 7, 4, 8, 16}) {
@@ -471,7 +471,7 @@ TEST(coo, balanced_owners_never_get_more_than_twice_the_room_and_a_few) {
   }
 }
 
-/// All items are rank 1's, in one region: where lengths are told beforehand, one list is sent, as it is not its own.
+/// Rank 1 contributes one item, which another rank owns. If lengths are exchanged first, only this list is sent.
 TEST(coo, empty_lists_are_not_sent_where_regions_are_balanced) {
   for (const bool is_balanced : {false, true}) {
     const coo_problem problem{.count = 100, .room = 40, .result_room = 40, .place = {0, 5}, .is_balanced = is_balanced};
@@ -501,7 +501,7 @@ TEST(coo, balanced_owners_receive_about_the_same) {
   const expected_result all = expected(given, dtype::f32);
   ASSERT_NO_FATAL_FAILURE(world.expect(all, "skewed"));
   for (rank r = 0; r < 8; ++r) {
-    // An eighth of all items, of which a rank has brought an eighth itself, and the sums of the others.
+    // An eighth of all items, of which the rank itself contributes an eighth, and the sums of the other ranks.
     const double items = 1000.0 * 7 / 8 + static_cast<double>(all.indices.size()) * 7 / 8;
     const auto received = static_cast<double>(world.sum_of(r, true, &traffic::bytes_received)) / 8;
     EXPECT_LT(received, items * 1.1) << r;

@@ -1,4 +1,4 @@
-// A vector that holds the last result, and nothing of those before.
+// Tests of a vector that holds the last result and nothing of earlier results.
 #include "collectives/sparse/steps/lists.h"
 
 #include <gtest/gtest.h>

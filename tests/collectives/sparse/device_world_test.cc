@@ -1,5 +1,5 @@
-// Sparse allreduces whose vectors are in device memory: round after round they give the bits of a world that has all in
-// host memory, in updates and residuals. The device's memory is one that the host cannot touch.
+// Tests of sparse allreduces whose vectors are in device memory. In every round, updates and residuals must have the
+// bits of a world in host memory. The host cannot access the device memory of these tests.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -47,13 +47,13 @@ class vector_world {
   }
   std::optional<std::uint32_t> refused(rank r, round_no round) { return at(r).steps->non_finite_element_of(round); }
 
-  /// An image of a rank, as a checkpoint has it.
+  /// Returns the image of a rank's state, as a checkpoint stores it.
   bytes image(rank r) {
     const bytes now = residual(r);
     if (!now.empty()) std::memcpy(at(r).state->residual(), now.data(), now.size());
     return at(r).state->save();
   }
-  /// Before any round.
+  /// Sets the images from which the ranks of the next world start.
   static void go_on_from(std::vector<bytes> images) { images_of_next = std::move(images); }
 
  private:
@@ -98,7 +98,7 @@ class vector_world {
     return {from, from + size};
   }
 
-  /// Small numbers with ties; rarely what is not finite, or tiny.
+  /// Fills the gradient with small numbers and ties. Few values are non-finite or tiny.
   void fill(member& mine, std::uint64_t seed) const {
     std::byte* const into = seen(mine, mine.gradient);
     for (std::uint64_t i = 0; i < problem_.count; ++i) {
@@ -194,7 +194,7 @@ TEST(SparseOnDevice, SaysWhatIsUnsupported) {
   const caller_spaces half{{memory_space::device}, {memory_space::host}, false, true};
   const auto split = placed(*how.generate(problem), half);
   EXPECT_EQ(split.error().code, status::unsupported);
-  EXPECT_NE(split.error().text.find("only some of"), std::string::npos) << split.error().text;
+  EXPECT_NE(split.error().text.find("only some operands of"), std::string::npos) << split.error().text;
 }
 
 }  // namespace

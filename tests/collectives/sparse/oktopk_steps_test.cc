@@ -1,4 +1,4 @@
-// One rank's steps by themselves: what they allocate, and what they do to the memory that they are given.
+// Tests of the steps of one rank: their allocations, and their effects on the caller's memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ namespace {
 
 using numbers = std::vector<std::uint64_t>;
 
-/// A world of three in which the other two have nothing; and all memory of a round, taken beforehand.
+/// Rank 0 of three ranks, of which the other two have no items. The constructor allocates all memory of a round.
 class lonely_rank {
  public:
   explicit lonely_rank(const sparse_problem& of)
@@ -56,7 +56,7 @@ class lonely_rank {
         items_(sent_room(of) * item_size(of.type)),
         sums_(items_.size()) {}
 
-  /// Of what is sent, only what the rank owns itself arrives; the others' regions sum up to nothing.
+  /// Runs a round. Of the lists that are sent, only the rank's own arrives, and the sums of other regions are empty.
   void run(round_no round, const void* gradient, void* update) {
     steps.select(gradient);
     if (is_due(looks_of(of_), round)) {
@@ -133,7 +133,7 @@ TEST(oktopk_steps, clear_an_update_they_have_not_seen_everywhere_and_others_wher
     EXPECT_GT(it.kept, 0u);
     EXPECT_EQ(others_than_zero(*update), it.kept) << "in round " << round;
   }
-  one[4999] = 3;  // somebody else's
+  one[4999] = 3;  // not written by the steps
   it.run(++round, gradient.data(), one.data());
   EXPECT_EQ(others_than_zero(one), it.kept + 1);
   const std::vector<float> before = one;

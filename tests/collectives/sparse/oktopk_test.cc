@@ -1,5 +1,5 @@
-// Rounds of Ok-Topk, all ranks in lockstep, against the definition: sorts instead of thresholds, dense sums instead of
-// lists, and no regions.
+// Tests of Ok-Topk rounds with all ranks in lockstep, against the definition. The definition uses sorts instead of
+// thresholds, dense sums instead of lists, and no regions.
 #include "collectives/sparse/steps/oktopk_steps.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "collectives/sparse/steps/regions.h"
-#include "microbench/baselines/lockstep.h"
+#include "microbench/lockstep/lockstep.h"
 #include "tests/ops/lists.h"
 #include "tests/support/most_traffic.h"
 #include "tests/support/sampling.h"
@@ -102,7 +102,7 @@ elements residual_of_rank(lockstep& world, const sparse_problem& of, rank r) {
 
 // --- the definition --------------------------------------------------------------------------------------------------
 
-/// a + b, rounded to the residual's type.
+/// Returns a + b, rounded to the residual's type.
 std::uint64_t sum_of(dtype wide_type, std::uint64_t a, double b) {
   if (wide_type == dtype::f64) return bits_of(wide_type, value_of(wide_type, a) + b);
   return bits_of(wide_type, static_cast<double>(static_cast<float>(value_of(wide_type, a)) + static_cast<float>(b)));
@@ -130,7 +130,7 @@ class definition {
     return largest_of(of_.type, at_least(local_[wide(r)], all), 4 * of_.k);
   }
 
-  /// What ranks send, given the regions; then what everybody gets.
+  /// Computes the lists that ranks send, given the boundaries of the regions.
   void send(round_no round, std::span<const std::uint64_t> boundaries) {
     for (rank r = 0; r < of_.place.size; ++r) {
       sent_[wide(r)] = selected(r);
@@ -164,7 +164,7 @@ class definition {
 
   list result() const { return looks() ? largest_of(of_.type, sums(), of_.k) : at_least(global_, sums()); }
 
-  /// Answers whether the round is good.
+  /// Updates residuals and thresholds. Returns false if the round is refused.
   bool settle(const list& result) {
     if (looks()) {
       local_ = next_local_;
@@ -175,7 +175,7 @@ class definition {
       for (elements& residual : residuals_)
         for (std::uint64_t& it : residual)
           if (!is_finite(rounded(of_.type, it))) it = 0;
-      settled_ = 0;  // the next round looks
+      settled_ = 0;  // the next round computes new thresholds
       return false;
     }
     std::vector<bool> has_arrived(of_.count);
@@ -210,8 +210,8 @@ class definition {
   }
 
   sparse_problem of_;
-  std::vector<elements> residuals_;  ///< P
-  std::vector<list> sent_;           ///< P
+  std::vector<elements> residuals_;  ///< by rank
+  std::vector<list> sent_;           ///< by rank
   std::vector<std::uint64_t> local_ = std::vector<std::uint64_t>(residuals_.size()), next_local_ = local_;
   std::uint64_t global_ = 0, settled_ = 0;
 };
@@ -223,7 +223,7 @@ elements update_of(const sparse_problem& of, const list& result) {
   return update;
 }
 
-// --- rounds, held against it -----------------------------------------------------------------------------------------
+// --- rounds, compared with the definition ----------------------------------------------------------------------------
 
 class compared_rounds {
  public:
@@ -274,7 +274,7 @@ class compared_rounds {
 
   lockstep& world() { return world_; }
   definition& expected() { return expected_; }
-  /// By any rank in any round.
+  /// Returns the most items that any rank has selected in any round.
   std::uint64_t most_selected() const { return most_selected_; }
 
  private:
@@ -383,7 +383,7 @@ TEST(oktopk, reuses_thresholds_in_every_type) {
             }
 }
 
-/// Gradients grow tenfold in the second round: by far more is above the threshold than there is room for.
+/// Gradients grow tenfold in the second round, so that far more items are above the threshold than there is room for.
 TEST(oktopk, sends_four_k_where_a_threshold_selects_more) {
   for (const dtype type : k_floats)
     for (const rank size : {1, 3, 5}) {
@@ -428,7 +428,7 @@ TEST(oktopk, gives_the_same_bits_whatever_the_balance_and_the_boundaries) {
     }
 }
 
-// --- what it must be, without the definition -------------------------------------------------------------------------
+// --- properties that do not need the definition ----------------------------------------------------------------------
 
 TEST(oktopk, sums_everything_where_k_is_everything) {
   for (const rank size : k_sizes) {
@@ -458,7 +458,7 @@ TEST(oktopk, of_one_rank_is_its_top_k) {
   EXPECT_EQ(world.volume().metadata.total, 0u);
 }
 
-/// What went in is what came out, or what still is there: sums of integers are exact.
+/// Expects that all gradients are in the results or in the residuals. Sums of integers are exact.
 void expect_conserved(rank size, capacity_policy policy, selection_rule selection) {
   for (const std::uint64_t k : {1u, 3u, 30u, 200u}) {
     const sparse_problem of{
@@ -513,10 +513,10 @@ TEST(oktopk, goes_on_after_rounds_that_were_given_up) {
       rounds.run(1);
       const std::vector<std::uint64_t> settled = regions();
       rounds.exchange();
-      rounds.exchange();  // looks at the boundaries, and is given up like the one before
-      EXPECT_EQ(regions() == settled, size == 1) << "or this proves nothing";
+      rounds.exchange();  // computes new boundaries, and is given up like the round before
+      EXPECT_EQ(regions() == settled, size == 1) << "the boundaries must change, or the test proves nothing";
       rounds.exchange();
-      const auto kept = rounds.world().state(0).boundaries();  // where the next round begins
+      const auto kept = rounds.world().state(0).boundaries();  // the next round begins with these
       EXPECT_EQ(std::vector<std::uint64_t>(kept.begin(), kept.end()), settled);
       EXPECT_EQ(rounds.world().state(0).rounds(), 1u);
       rounds.run(3);
@@ -539,7 +539,7 @@ TEST(oktopk, goes_on_from_an_image) {
   for (rank r = 0; r < 3; ++r) EXPECT_EQ(residual_of_rank(other, of, r), residual_of_rank(one, of, r));
 }
 
-/// Wherever in the life of a threshold the image was taken.
+/// The image may be taken in any round of a threshold's lifetime.
 TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
   sparse_problem of{
       .count = 400, .k = 20, .place = {0, 3}, .period = 5, .selection = selection_rule::reused, .reuse = 4};
@@ -561,7 +561,8 @@ TEST(oktopk, goes_on_from_an_image_with_its_thresholds) {
   }
 }
 
-/// Exact rounds leave no thresholds: who reuses them from there on looks at once.
+/// Exact rounds keep no thresholds. A world that reuses thresholds and starts from such an image computes new ones at
+/// once.
 TEST(oktopk, looks_for_thresholds_that_an_image_has_not) {
   sparse_problem of{.count = 400, .k = 20, .place = {0, 3}};
   lockstep exact(of);
@@ -622,7 +623,7 @@ TEST(oktopk_volume, is_within_the_bound_for_every_input_if_items_are_deferred) {
       }
 }
 
-/// All ranks have the same element, whose owner gets it from each: no regions can help.
+/// All ranks select the same element, so that its owner receives it from every rank. No regions can avoid this.
 TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   for (const rank size : {8, 12, 33}) {
     const sparse_problem of{.count = 800, .k = 2, .place = {0, size}, .period = 2};
@@ -633,7 +634,7 @@ TEST(oktopk_volume, is_beyond_the_bound_for_bad_inputs_if_they_are_not) {
   }
 }
 
-/// All ranks select everything, and all of it lies in regions of equal size: so every number is known beforehand.
+/// All ranks select all elements, and all regions have the same size, so that every number is known beforehand.
 TEST(oktopk_volume, counts_what_messages_would_carry) {
   const sparse_problem of{.count = 40, .k = 40, .place = {0, 5}};
   lockstep world(of);
@@ -649,15 +650,16 @@ TEST(oktopk_volume, counts_what_messages_would_carry) {
   EXPECT_EQ(it.payload.most_sent, 64u);
   EXPECT_EQ(it.over_bound, 0);
   EXPECT_EQ(world.payload_of(3).sent, 64u);
-  // 40 bins of positions, 16 for each region's drift, and 256 + 256 + 256 + 128 of magnitudes, of 2 words: rank 0 sends
-  // them to 2 ranks and its extra
+  // The counters have 2 words each: 40 bins of positions, 16 for each region's drift, and 256 + 256 + 256 + 128 of
+  // magnitudes. Rank 0 sends them to 2 ranks and to its extra.
   EXPECT_EQ(it.metadata.most_sent, 3u * 2 * (40 + 80 + 896) + 4 * 4);
   EXPECT_EQ(it.metadata.total, (3u + 1 + 2 + 2 + 2) * 2 * (40 + 80 + 896) + 5 * 16);
   ASSERT_FALSE(world.run(vectors(of.type, gradients_of(shape::uniform, of, 2, 1)).read()));
   EXPECT_EQ(world.volume().metadata.most_sent, 3u * 2 * (80 + 896) + 4 * 4);
 }
 
-/// All gathered items are counted in rounds that look for thresholds; and there are no counters of magnitudes.
+/// A round that computes thresholds gathers more items than the result has, and all of them count. Counters of
+/// magnitudes are not sent.
 TEST(oktopk_volume, shows_what_published_thresholds_cost) {
   const sparse_problem of{.count = 4000, .k = 40, .place = {0, 8}, .selection = selection_rule::reused, .reuse = 4};
   lockstep world(of);
@@ -708,7 +710,8 @@ TEST(list_lockstep, counts_as_all_ranks_do_that_compute) {
           }
 }
 
-/// Of a world of hundreds, by arithmetic: all items are in a quarter of the vector, another one in every round.
+/// Computed lists for hundreds of ranks. All items are in one quarter of the vector, a different quarter in every
+/// round.
 class crowded_lists {
  public:
   explicit crowded_lists(const sparse_problem& of) : of_(of), items_(of.k * item_size(of.type)) {}

@@ -1,6 +1,6 @@
-// Partial sparse allreduces: real schedules on real engines, all ranks in one thread, calls and offers in drawn orders.
-// What a rank has offered is in its rounds as its reports say; what became of it is held against the steps in lockstep,
-// bit by bit, and against what an allreduce with error feedback owes: nothing is lost, index by index.
+// Tests of partial sparse allreduces. Real schedules run on real engines, with all ranks in one thread and with calls
+// and offers in random orders. Reports must state which offers are in a round. The results are compared bit by bit with
+// the steps in lockstep, and nothing may be lost, index by index.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/sparse_functions.h"
-#include "microbench/baselines/lockstep.h"
+#include "microbench/lockstep/lockstep.h"
 #include "tests/support/enough_callers.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
@@ -53,7 +53,7 @@ class partial_sparse_world {
   instance& at(rank r) { return *its_[wide(r)]; }
   std::string describe() const { return world_.describe(); }
 
-  /// Small integers, many of them zero, so that all sums are exact.
+  /// Offers small integers, many of them zero, so that all sums are exact.
   void offer(rank r) {
     vector gradient(problem_.count);
     for (float& it : gradient) it = world_.draw_below(3) == 0 ? static_cast<float>(world_.draw_below(201)) - 100 : 0.0f;
@@ -75,7 +75,8 @@ class partial_sparse_world {
     std::erase(present_, r);
   }
 
-  /// Calls, offers and steps in any order; who calls has perhaps nothing to offer, and who does not perhaps has.
+  /// Runs a round with calls, offers and steps in random order. Some ranks call without an offer, and some offer
+  /// without a call.
   bool run_round(round_no round) {
     const auto first = static_cast<rank>(world_.draw_below(ranks_.size()));
     std::vector<bool> calls = enough_callers(starts_, round, size(), at(0).present, first);
@@ -94,26 +95,26 @@ class partial_sparse_world {
         [&] { return std::ranges::all_of(its_, [&](const instance* it) { return it->finished.load() >= round; }); });
   }
 
-  /// Everybody calls, and nothing is pending afterwards.
+  /// Runs a round that all present ranks call, so that no offers are pending afterwards.
   bool flush(round_no round) {
     world_.settle();
     for (const rank r : present_) call(r, round);
     return finish_round(round);
   }
 
-  /// Nothing, if nothing is new.
+  /// Collects an update. Returns nothing if there is no new result.
   std::optional<delivered> collect(rank r) {
     member& me = ranks_[wide(r)];
     me.update.assign(problem_.count, -12345);
     const auto what = at(r).results->collect(reinterpret_cast<std::byte*>(me.update.data()));
     if (!what) return what;
-    EXPECT_FALSE(what->null) << "an update is there whoever contributes";
+    EXPECT_FALSE(what->null) << "every round must have an update";
     for (std::size_t i = 0; i < me.update.size(); ++i)
       me.taken[i] += static_cast<double>(me.update[i]) * static_cast<double>(size());
     return what;
   }
 
-  /// What a report says was captured; nothing: no gradient.
+  /// Removes the oldest `offers` pending gradients and returns their sum, or an empty vector for 0 offers.
   vector take_pending(rank r, std::uint64_t offers) {
     std::deque<vector>& pending = ranks_[wide(r)].pending;
     vector sum(offers == 0 ? 0 : problem_.count);
@@ -128,8 +129,8 @@ class partial_sparse_world {
     return {static_cast<const float*>(ranks_[wide(r)].state->residual()), problem_.count};
   }
 
-  /// The largest difference, over all elements, between what was offered and what is somewhere; `at`: whose account of
-  /// updates.
+  /// Returns the largest difference, over all elements, between the offers and the sum of updates and residuals. The
+  /// updates are those that rank `account` has collected.
   double most_lost(rank account) const {
     double most = 0;
     for (std::size_t i = 0; i < problem_.count; ++i) {
@@ -138,7 +139,7 @@ class partial_sparse_world {
         offered += ranks_[wide(r)].offered[i];
         left += static_cast<double>(residual(r)[i]);
       }
-      // Sums are integers; updates are these divided by the number of ranks and rounded.
+      // Sums are integers. Updates are the sums divided by the number of ranks, rounded.
       most = std::max(most, std::abs(offered - std::round(ranks_[wide(account)].taken[i]) - left));
     }
     return most;
@@ -174,7 +175,8 @@ std::vector<activation> activations_for(rank size, std::uint64_t seed) {
 
 constexpr std::array<rank, 7> k_sizes{1, 2, 3, 5, 6, 7, 8};
 
-/// Collects everywhere: the same bits and the same report, which says who brought a gradient. Answers what each did.
+/// Collects on every rank. Expects the same bits and the same report everywhere. Returns the gradient of each rank,
+/// empty for ranks that have not been captured.
 std::vector<vector> collect_round(partial_sparse_world& world, round_no round) {
   std::vector<vector> given;
   std::vector<delivered> told;
@@ -221,7 +223,7 @@ TEST(partial_sparse, oktopk_is_its_steps_with_what_was_captured) {
         for (rank r = 0; r < size; ++r)
           ASSERT_TRUE(are_same_bits(world.residual(r), {static_cast<const float*>(steps.state(r).residual()), 200}));
       }
-      EXPECT_GT(absent, 0u) << "the test sees nobody absent";
+      EXPECT_GT(absent, 0u) << "the test has no absent rank";
     }
 }
 
@@ -245,7 +247,7 @@ TEST(partial_sparse, every_algorithm_loses_nothing_and_counts_who_is_in_it) {
         }
 }
 
-/// Whatever is collected when.
+/// Ranks collect in random rounds.
 TEST(partial_sparse, updates_that_nobody_has_collected_are_added_up) {
   for (const rank size : k_sizes)
     for (const lag_rule lag : {lag_rule(lag_policy::accumulate), lag_rule(lag_policy::history, 2)}) {
@@ -268,7 +270,7 @@ TEST(partial_sparse, updates_that_nobody_has_collected_are_added_up) {
 TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {2, 3, 5, 6, 7}) {
-      const sparse_problem problem{.count = 50, .k = 60, .place = {0, size}};  // all of it, every round
+      const sparse_problem problem{.count = 50, .k = 60, .place = {0, size}};  // every round sends all elements
       partial_sparse_world world(how, problem, {.policy = activation_policy::solo}, lag_policy::latest, 9);
       ASSERT_TRUE(world.is_there());
       const rank sleeper = size - 1;
@@ -289,7 +291,7 @@ TEST(partial_sparse, who_sleeps_holds_nobody_up_and_joins_with_all_it_has) {
     }
 }
 
-/// Residuals travel on when nobody brings a gradient, also that of a rank which has left.
+/// Rounds without gradients still send residuals, also the residual of a rank that has left.
 TEST(partial_sparse, a_round_of_nobody_has_an_update) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : k_sizes) {
@@ -307,9 +309,10 @@ TEST(partial_sparse, a_round_of_nobody_has_an_update) {
       }
       if (how.name == "gtopk_published") continue;
       EXPECT_EQ(world.most_lost(0), 0) << how.name;
-      if (how.name == "gaussiank") continue;  // may guess that nothing is to be sent
+      if (how.name == "gaussiank") continue;  // its threshold may exclude all items
       for (rank r = 0; r < size; ++r)
-        for (const float it : world.residual(r)) EXPECT_EQ(it, 0) << how.name << ": 40 rounds of 3 move 40 elements";
+        for (const float it : world.residual(r))
+          EXPECT_EQ(it, 0) << how.name << ": 40 rounds of 3 items must move all 40 elements";
     }
 }
 

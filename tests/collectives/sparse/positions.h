@@ -1,4 +1,4 @@
-// Worlds of which regions are made, and the positions that their ranks have selected.
+// Problems, and positions that ranks have selected, for the tests of regions.
 #pragma once
 
 #include <random>
@@ -15,8 +15,8 @@ inline sparse_problem problem_of(rank size, std::uint64_t count, boundary_rule r
   return {.count = count, .k = count, .place = {0, size}, .boundaries = rule};
 }
 
-/// Positions that a rank has, of a vector of `count`: spread evenly (shape 0), crowded at the beginning (1), one (2), a
-/// few next to each other (others).
+/// Returns the positions that a rank has selected of `count` elements. Shape 0 spreads them evenly, shape 1 crowds them
+/// at the beginning, shape 2 has one position, and other shapes have a few neighbours.
 inline list positions(int shape, std::uint64_t count, std::mt19937_64& draw) {
   list all;
   for (std::uint32_t i = 0; i < count; ++i) {

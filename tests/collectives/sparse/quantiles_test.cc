@@ -1,4 +1,4 @@
-// Boundaries against quantiles of all positions, sorted.
+// Tests of boundaries, against the quantiles of the sorted positions of all ranks.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(position_bins, are_some_for_each_region_and_none_beyond_the_vector) {
   EXPECT_EQ(position_bins(problem_of(1, 0)), 0u);
   EXPECT_EQ(position_bins(problem_of(3, 1)), 1u);
   EXPECT_EQ(position_bins(problem_of(3, 768)), 768u);
-  EXPECT_EQ(position_bins(problem_of(3, 769)), 385u) << "of two elements each, but the last";
+  EXPECT_EQ(position_bins(problem_of(3, 769)), 385u) << "bins of two elements, except the last";
   EXPECT_EQ(position_bins(problem_of(64, 1 << 20)), 16384u);
   EXPECT_EQ(position_bins(problem_of(65, 1 << 20)), 16384u);
   EXPECT_EQ(position_bins(problem_of(256, 1 << 20)), 16384u);
@@ -33,7 +33,8 @@ TEST(position_bins, are_some_for_each_region_and_none_beyond_the_vector) {
   EXPECT_EQ(position_bins(problem_of(7, 1000, boundary_rule::averaged)), 7u);
 }
 
-/// A boundary is where the sorted positions of all are cut; or, in a bin of several elements, somewhere in its bin.
+/// A boundary cuts the sorted positions of all ranks. If a bin has several elements, the boundary may be anywhere in
+/// the bin.
 TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
   std::mt19937_64 draw(1);
   for (const rank size : {1, 2, 3, 5, 6, 7, 4, 8, 12})
@@ -65,7 +66,7 @@ TEST(pooled_boundaries, are_quantiles_of_all_ranks_positions_together) {
 }
 
 TEST(pooled_boundaries, cut_bins_in_proportion) {
-  const sparse_problem of = problem_of(2, 5120);  // bins of ten
+  const sparse_problem of = problem_of(2, 5120);  // bins of ten elements
   numbers bins(512), boundaries(3);
   bins[0] = 4;
   bins[100] = 10;
@@ -83,7 +84,7 @@ TEST(pooled_boundaries, are_equal_regions_where_nobody_has_anything) {
 TEST(pooled_boundaries, cut_the_largest_vector_too) {
   const sparse_problem of = problem_of(1 << 12, std::uint64_t{1} << 32);
   const std::uint64_t width = 1 << 14;
-  numbers bins(position_bins(of), width << 12), boundaries((1 << 12) + 1);  // all ranks have selected everything
+  numbers bins(position_bins(of), width << 12), boundaries((1 << 12) + 1);  // all ranks have selected all elements
   place_boundaries(of, bins, boundaries);
   for (std::size_t i = 0; i < boundaries.size(); ++i) ASSERT_EQ(boundaries[i], i << 20);
 }

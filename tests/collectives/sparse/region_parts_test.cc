@@ -1,4 +1,4 @@
-// Boundaries that follow, against the shares that regions have then.
+// Tests of boundaries that follow the items, against the shares of the new regions.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace lsched {
 namespace {
 
-/// What all ranks have counted, added up.
+/// Returns the sum of the counts of all ranks.
 numbers counted(const sparse_problem& of, const region_parts& parts, const std::vector<list>& by_rank) {
   numbers sums(drift_bins(of)), own(drift_bins(of), 77);
   for (const list& all : by_rank) {
@@ -19,7 +19,7 @@ numbers counted(const sparse_problem& of, const region_parts& parts, const std::
   return sums;
 }
 
-/// The next round's, by what all ranks count in the regions of this one.
+/// Returns the next round's boundaries, computed from the counts of all ranks in the present regions.
 numbers followed(const sparse_problem& of, const std::vector<list>& by_rank, numbers boundaries) {
   region_parts parts(of);
   parts.divide(boundaries);
@@ -27,7 +27,7 @@ numbers followed(const sparse_problem& of, const std::vector<list>& by_rank, num
   return boundaries;
 }
 
-/// Items of all ranks in the fullest region.
+/// Returns the number of items of all ranks in the fullest region.
 std::uint64_t most_in_a_region(const std::vector<list>& by_rank, const numbers& boundaries) {
   numbers counts(boundaries.size() - 1);
   for (const list& all : by_rank)
@@ -45,7 +45,7 @@ TEST(region_parts, boundaries_move_to_equal_shares_from_wherever_they_are) {
     std::vector<list> by_rank;
     std::uint64_t all = 0;
     for (rank r = 0; r < size; ++r) by_rank.push_back(positions(r % 2, of.count, draw)), all += by_rank.back().size();
-    numbers now(static_cast<std::size_t>(size) + 1, 0);  // all of it is the last rank's
+    numbers now(static_cast<std::size_t>(size) + 1, 0);  // the last rank owns all elements
     now.back() = of.count;
     for (int round = 0; round < 6; ++round) {
       now = followed(of, by_rank, now);
@@ -58,7 +58,7 @@ TEST(region_parts, boundaries_move_to_equal_shares_from_wherever_they_are) {
   }
 }
 
-/// Of the last region only a hundredth is dense, next to its beginning: equal parts of it would all but miss that.
+/// Only a hundredth of the last region is dense, next to its beginning. Equal parts of the region would almost miss it.
 TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
   const sparse_problem of = problem_of(4, 1 << 20);
   const auto dense_from = [&](std::uint32_t begin) {
@@ -66,15 +66,15 @@ TEST(region_parts, an_end_of_what_is_dense_is_found_at_once) {
     for (std::uint32_t i = 0; i < 8000; ++i) all.push_back({begin + i * 2, bits_of(dtype::f32, 1)});
     return all;
   };
-  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // quarters of what is dense: 500000 … 516000
+  const numbers now{0, 504000, 508000, 512000, 1 << 20};  // quarters of the dense range 500000 … 516000
   for (const std::uint32_t begin : {500000u, 500600u, 499400u, 501000u}) {
     const std::vector<list> by_rank(4, dense_from(begin));
     EXPECT_LE(most_in_a_region(by_rank, followed(of, by_rank, now)), 8000u + 1600u) << begin;
   }
 }
 
-/// Where as many regions are narrow, they are counted element by element, and the wide ones have the parts they spare:
-/// four for each would be too coarse for an end of what is dense.
+/// Many narrow regions are counted element by element, and wide regions get the parts that these do not need. Four
+/// parts for each region would be too coarse to find an end of the dense range.
 TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   constexpr rank k_ranks = 2000;
   const sparse_problem of = problem_of(k_ranks, 1 << 20);
@@ -93,7 +93,7 @@ TEST(region_parts, narrow_regions_leave_theirs_to_wide_ones) {
   }
 }
 
-/// Of a list of all elements a part has as many items as it is wide.
+/// In a list of all elements, a part has as many items as it is wide.
 TEST(region_parts, are_those_of_all_regions_in_their_order) {
   const sparse_problem of = problem_of(3, 5000);
   const numbers boundaries{0, 3, 3, 5000};
@@ -110,11 +110,12 @@ TEST(region_parts, are_those_of_all_regions_in_their_order) {
     rest += counts[i];
   }
   EXPECT_EQ(rest, 4997u);
-  for (std::size_t i = 4; i < 12; ++i) EXPECT_GE(counts[i], counts[i - 1]) << "shorter towards the ends: " << i;
+  for (std::size_t i = 4; i < 12; ++i)
+    EXPECT_GE(counts[i], counts[i - 1]) << "parts must be shorter towards the ends: " << i;
   for (std::size_t i = 0; i < 8; ++i) EXPECT_LE(counts[47 - i], counts[46 - i] + 1) << i;
 }
 
-/// 120 elements in 32 parts: an outermost one would be an element, but for rounding.
+/// 120 elements are divided into 32 parts. An outermost part has about one element and must not be rounded to none.
 TEST(region_parts, are_never_empty) {
   const sparse_problem of = problem_of(2, 120);
   list all;
@@ -135,7 +136,7 @@ TEST(region_parts, boundaries_stay_where_there_is_nothing_to_go_by) {
   EXPECT_EQ(followed(problem_of(3, 0), {{}, {}, {}}, {0, 0, 0, 0}), (numbers{0, 0, 0, 0}));
 }
 
-/// Empty vectors, more regions than elements, regions of 2^32.
+/// Vectors are empty, regions outnumber elements, or a region has 2^32 elements.
 TEST(region_parts, are_of_any_size) {
   std::mt19937_64 draw(5);
   for (const rank size : {1, 3, 5, 7, 600, 9000})
@@ -159,7 +160,7 @@ TEST(region_parts, are_of_any_size) {
     }
 }
 
-// Sums of ranks that have other boundaries may be of parts that this rank does not have.
+// If ranks have different boundaries, the sums may count parts that this rank does not have.
 TEST(region_parts, boundaries_ascend_whatever_the_sums_are) {
   const sparse_problem of = problem_of(5, 20);
   const numbers now{0, 1, 1, 2, 3, 20};

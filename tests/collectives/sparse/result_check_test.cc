@@ -1,4 +1,4 @@
-// Which results are refused, and what that does to a residual.
+// Tests of the check that refuses results, and of its effect on residuals.
 #include "collectives/sparse/steps/lists.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(result_check, refuses_what_is_not_finite_by_the_first_index) {
       EXPECT_FALSE(check.accepts({non_finite.data(), 4}, nullptr)) << name_of(type) << " " << bad;
       EXPECT_EQ(check.non_finite_element(), 5u);
       EXPECT_TRUE(check.accepts({}, nullptr));
-      EXPECT_FALSE(check.non_finite_element()) << "of the last round";
+      EXPECT_FALSE(check.non_finite_element()) << "the element is that of the last round only";
     }
 }
 
@@ -40,7 +40,7 @@ TEST(result_check, accepts_everything_under_other_policies) {
     }
 }
 
-/// Where rounding to a narrow type makes an infinity of a finite number, to the last bit.
+/// Tests the values near which rounding to a narrow type turns a finite number into infinity, to the last bit.
 TEST(result_check, drops_what_cannot_be_sent_as_a_finite_item_and_nothing_else) {
   for (const dtype type : k_floats) {
     const dtype wide = residual_of(type);

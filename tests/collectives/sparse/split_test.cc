@@ -1,4 +1,4 @@
-// Lists for regions' owners: where they are cut, what of them is left out, and that turns go around.
+// Tests of the lists for the owners of regions: the cuts, the items that are left out, and the turns of pairs of ranks.
 #include "collectives/sparse/steps/regions.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(capacity_at, gives_others_no_more_than_their_part_of_k) {
           all += capacity_at(of, distance, round);
         }
         EXPECT_EQ(all, k);
-        EXPECT_EQ(all, sum_room(of)) << "what a rank sends, and what an owner receives";
+        EXPECT_EQ(all, sum_room(of)) << "items that a rank sends, and items that an owner receives";
         const auto p = static_cast<std::uint64_t>(size);
         const std::uint64_t others = all - capacity_at(of, 0, round);
         EXPECT_LE(others * p, k == 1 && p > 1 ? p : k * (p - 1)) << size << " ranks, k = " << k;
@@ -56,7 +56,7 @@ TEST(items_below, finds_the_first_item_from_a_position_on) {
     }
 }
 
-/// The lists that a rank sends, by a sort of each.
+/// Returns the lists that a rank sends, each computed by a sort.
 std::vector<list> lists_for_owners(const sparse_problem& of, round_no round, const list& selected,
                                    const std::vector<std::uint64_t>& boundaries) {
   std::vector<list> lists(boundaries.size() - 1);

@@ -1,4 +1,4 @@
-// What of a sparse allreduce lives on: where it begins, and as an image and back.
+// Tests of the state that a sparse allreduce keeps between rounds: its initial value, and its image.
 #include "collectives/sparse/steps/state.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 sparse_problem some_problem() { return {.count = 1000, .k = 10, .place = {1, 3}}; }
 
-/// A state that differs from a new one in all parts.
+/// Changes every part of a new state.
 void play(sparse_state& state, std::uint64_t count) {
   const std::array<std::uint64_t, 4> boundaries{0, 5, 500, count};
   state.hint.least = 77;
@@ -54,7 +54,7 @@ std::int64_t resident_pages() {
 
 TEST(sparse_state, takes_no_memory_before_it_is_touched) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the thread sanitizer's allocator touches what it gives";
+  GTEST_SKIP() << "the thread sanitizer's allocator touches the memory";
 #endif
   const std::int64_t before = resident_pages();
   const sparse_state state({.count = std::uint64_t{1} << 28});
@@ -109,7 +109,7 @@ TEST(sparse_state, refuses_what_is_no_image) {
   expect_refused(some_problem(), with(0, 'L'), status::argument);
   expect_refused(some_problem(), with(8, 9), status::version);
   const std::size_t boundaries = image.size() - 4000 - 4 * 8;
-  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);  // thresholds, for ever
+  expect_refused(some_problem(), with(boundaries - 1, 1), status::argument);  // thresholds that never expire
   expect_refused(some_problem(), with(boundaries, 1), status::argument);
   expect_refused(some_problem(), with(boundaries + 9, 200), status::argument);
   expect_refused(some_problem(), with(boundaries + 24, 1), status::argument);

@@ -1,4 +1,4 @@
-// The k-th of many lists, against a sort of them all.
+// Tests of the k-th largest magnitude of many lists, against a sort of all lists.
 #include "collectives/sparse/steps/threshold.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Sparse allreduces as they are: real schedules on real engines, all ranks in one thread, in drawn orders. Ok-Topk is
-// held against its steps in lockstep, bit by bit and word by word; all of them against what an allreduce with error
-// feedback owes.
+// Tests of complete sparse allreduces. Real schedules run on real engines, with all ranks in one thread and in random
+// orders. Ok-Topk is compared with its steps in lockstep, bit by bit and word by word. All algorithms must satisfy
+// error feedback: no gradient is lost.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 #include "collectives/sparse/sparse_allreduce.h"
 #include "collectives/sparse/steps/sparse_functions.h"
-#include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/lockstep.h"
-#include "microbench/baselines/traffic.h"
+#include "microbench/lockstep/gradient_source.h"
+#include "microbench/lockstep/lockstep.h"
+#include "microbench/lockstep/traffic.h"
 #include "tests/support/lockstep_world.h"
 #include "tests/support/sampling.h"
 
@@ -65,7 +65,7 @@ class sparse_world {
   }
   const std::vector<instance*>& instances() const { return its_; }
 
-  /// Bytes of all buffers that have lists, or of all others; sent or received, so far.
+  /// Returns the bytes sent or received so far, summed over the buffers with lists or over all other buffers.
   std::uint64_t bytes(rank r, bool of_lists, std::uint64_t traffic::*which) const {
     std::uint64_t sum = 0;
     const instance& it = *its_[wide(r)];
@@ -94,7 +94,7 @@ std::vector<rank> sizes() {
   return sampled() ? std::vector<rank>{1, 2, 3, 5, 7, 8} : std::vector<rank>{1, 2, 3, 5, 6, 7, 4, 8, 12};
 }
 
-/// The forms of Ok-Topk, of one problem.
+/// Returns the problem in all variants of Ok-Topk.
 std::vector<sparse_problem> forms_of(sparse_problem problem) {
   std::vector<sparse_problem> all(5, problem);
   all[1].capacity = capacity_policy::defer;
@@ -166,7 +166,8 @@ TEST(sparse_world, oktopk_moves_what_lockstep_counts) {
     }
 }
 
-/// Integers, so that sums are exact: what was put in is in updates or residuals, index by index.
+/// Gradients are integers, so that sums are exact. Every gradient must be in the updates or in the residuals, index by
+/// index.
 TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
   for (const sparse_algorithm& how : sparse_algorithms())
     for (const rank size : {1, 2, 4, 8})
@@ -186,7 +187,7 @@ TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
                 given[i] += static_cast<double>(world.gradient(r)[i]);
                 left += static_cast<double>(world.residual(r)[i]);
               }
-              taken[i] += static_cast<double>(world.update(0)[i]) * size;  // a power of two
+              taken[i] += static_cast<double>(world.update(0)[i]) * size;  // exact, because `size` is a power of two
               most_lost = std::max(most_lost, std::abs(given[i] - taken[i] - left));
             }
             for (rank r = 1; r < size; ++r) ASSERT_TRUE(are_same_bits(world.update(r), world.update(0))) << how.name;
@@ -194,18 +195,18 @@ TEST(sparse_world, every_algorithm_is_the_same_everywhere_and_loses_nothing) {
           const bool may_lose = how.name == "gtopk_published";
           const bool does_lose = may_lose && size == 8 && k == 20 && kind == gradient_kind::layered;
           EXPECT_TRUE(may_lose || most_lost == 0) << how.name << ", " << size << " ranks, k " << k << ", " << most_lost;
-          EXPECT_TRUE(!does_lose || most_lost > 0) << "the test cannot see a loss";
+          EXPECT_TRUE(!does_lose || most_lost > 0) << "the test does not detect a loss";
         }
 }
 
-// --- what is not finite ----------------------------------------------------------------------------------------------
+// --- non-finite sums -------------------------------------------------------------------------------------------------
 
 constexpr std::uint64_t k_refusal_count = 300, k_refusal_k = 20;
 constexpr round_no k_bad_round = 3;
 constexpr std::size_t k_bad = 17;
 constexpr float k_infinity = std::numeric_limits<float>::infinity();
 
-/// What makes a round's sum infinite, or NaN.
+/// Inputs that make the sum of a round infinite or NaN.
 enum class spoilage { nan, infinity, opposite_infinities, overflow, many };
 
 constexpr std::array k_spoilages{spoilage::nan, spoilage::infinity, spoilage::opposite_infinities, spoilage::overflow,
@@ -224,13 +225,13 @@ void spoil(sparse_world& world, spoilage how, rank size) {
       world.gradient(0)[k_bad] = 3e38f;
       world.gradient(last)[k_bad] = 3e38f;
       break;
-    case spoilage::many:  // more than are sent
+    case spoilage::many:  // more elements than are sent
       for (std::size_t i = 100; i < 130; ++i) world.gradient(last)[i] = NAN;
       for (std::size_t i = k_bad; i < k_bad + 10; ++i) world.gradient(last)[i] = k_infinity;
   }
 }
 
-/// Of all ranks, what residual plus gradient comes to.
+/// Returns the sum of residual and gradient of each rank.
 std::vector<std::vector<float>> sums_of(sparse_world& world, rank size) {
   std::vector<std::vector<float>> all;
   for (rank r = 0; r < size; ++r) {
@@ -240,8 +241,8 @@ std::vector<std::vector<float>> sums_of(sparse_world& world, rank size) {
   return all;
 }
 
-/// A round that is refused: by all ranks for the same element, the update is zero, and residuals lose what is not
-/// finite, bit for bit.
+/// Expects that all ranks refuse the round because of the same element. The update must be zero, and residuals must
+/// lose exactly their non-finite elements.
 void expect_refusal(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
   ASSERT_TRUE(world.non_finite_element(0, round));
@@ -255,7 +256,8 @@ void expect_refusal(const sparse_world& world, const std::vector<std::vector<flo
   }
 }
 
-/// A good one: of integers, all that there was is in updates or residuals. The element that overflows is none.
+/// Expects that the round is accepted and that all integers are in updates or residuals. The element that overflows is
+/// skipped.
 void expect_nothing_lost(const sparse_world& world, const std::vector<std::vector<float>>& sums, round_no round) {
   const auto size = static_cast<rank>(sums.size());
   std::size_t in_update = 0;
@@ -286,7 +288,8 @@ void run_non_finite(std::string_view algorithm, const sparse_problem& problem, s
   for (round_no round = 1; round <= 6; ++round) {
     world.draw(from, round);
     if (round == k_bad_round) spoil(world, how, size);
-    if (round == k_bad_round + 1 && how == spoilage::overflow) world.gradient(0)[k_bad] = -3e38f;  // makes up for it
+    // Compensates for the overflow.
+    if (round == k_bad_round + 1 && how == spoilage::overflow) world.gradient(0)[k_bad] = -3e38f;
     const auto sums = sums_of(world, size);
     ASSERT_TRUE(world.run());
     if (round == k_bad_round)
@@ -296,18 +299,18 @@ void run_non_finite(std::string_view algorithm, const sparse_problem& problem, s
     if (::testing::Test::HasFailure()) return;
   }
   EXPECT_FALSE(world.non_finite_element(0, k_bad_round - 1));
-  EXPECT_TRUE(world.non_finite_element(0, k_bad_round)) << "the last one is remembered";
+  EXPECT_TRUE(world.non_finite_element(0, k_bad_round)) << "the last non-finite element must be known";
 }
 
 TEST(sparse_world, refuses_a_round_that_is_not_finite_and_goes_on_from_there) {
   for (const sparse_algorithm& how : sparse_algorithms()) {
-    if (how.name == "gtopk_published") continue;  // loses something anyway
+    if (how.name == "gtopk_published") continue;  // loses contributions by design
     for (const capacity_policy capacity : {capacity_policy::strict, capacity_policy::defer}) {
       if (capacity == capacity_policy::defer && how.name != "oktopk") continue;
       for (const rank size : {1, 2, 3, 5, 7})
         for (const spoilage which : k_spoilages) {
           if (which == spoilage::overflow && size == 1) continue;
-          SCOPED_TRACE(::testing::Message() << how.name << ", " << size << " ranks, spoilt by "
+          SCOPED_TRACE(::testing::Message() << how.name << ", " << size << " ranks, kind of non-finite value "
                                             << static_cast<int>(which) << ", capacity " << static_cast<int>(capacity));
           run_non_finite(how.name,
                          {.count = k_refusal_count,
@@ -337,11 +340,13 @@ TEST(sparse_world, refuses_nothing_that_is_not_sent_or_not_to_be_refused) {
         ASSERT_TRUE(world.run());
         for (rank r = 0; r < 3; ++r) EXPECT_FALSE(world.non_finite_element(r, round)) << how.name;
       }
-      EXPECT_EQ(std::isnan(world.residual(1)[k_bad]), k == 0) << how.name << ": it waits, or was sent";
+      EXPECT_EQ(std::isnan(world.residual(1)[k_bad]), k == 0)
+          << how.name << ": the value is in the residual, or was sent";
     }
 }
 
-/// Answers in which round a NaN of round 2 was, with fewer items than ranks: an owner's turn comes only sometimes.
+/// Returns the round that refuses a NaN of round 2. There are fewer items than ranks, so that an owner has its turn
+/// only in some rounds.
 round_no round_of_refusal(std::size_t at) {
   const rank size = 7;
   const sparse_problem problem{.count = k_refusal_count,
@@ -372,8 +377,8 @@ round_no round_of_refusal(std::size_t at) {
 TEST(sparse_world, refuses_the_round_in_which_a_nan_that_was_put_off_is_sent) {
   std::set<round_no> rounds;
   for (const std::size_t at : {17u, 90u, 160u, 220u, 290u}) rounds.insert(round_of_refusal(at));
-  EXPECT_GE(*rounds.begin(), 2u) << "there was one that was never sent";
-  EXPECT_GT(rounds.size(), 1u) << "nothing was put off, and the test shows nothing";
+  EXPECT_GE(*rounds.begin(), 2u) << "a NaN was never sent";
+  EXPECT_GT(rounds.size(), 1u) << "no NaN was deferred, so the test proves nothing";
 }
 
 TEST(sparse_world, baselines_move_what_is_counted_without_moving_it) {
@@ -383,7 +388,7 @@ TEST(sparse_world, baselines_move_what_is_counted_without_moving_it) {
     for (const std::string_view name : {"topka", "topkdsa", "gtopk"}) {
       sparse_world world(name, problem, 1);
       ASSERT_TRUE(world.is_there() && world.run(from, 1));
-      // In the first round a rank's list is its gradient's.
+      // In the first round residuals are zero, so that a rank's list depends on its gradient only.
       list_source lists({.kind = gradient_kind::uniform, .count = problem.count, .ranks = size}, dtype::f32, problem.k);
       std::vector<std::uint64_t> lengths;
       std::deque<std::vector<std::byte>> kept;

@@ -1,4 +1,4 @@
-/* Prints the version it was compiled against; proves that header and library are found and fit. */
+/* Prints the version of the header. Proves that the header and the library are found and fit together. */
 #include <lsched.h>
 #include <stdio.h>
 

@@ -12,8 +12,8 @@ std::vector<buffer_swap> buffer_swaps_of(const schedule& program) {
   return lsched::buffer_swaps_of(program, segment_map(program));
 }
 
-/// Sums x, y, x of what arrives, each of the one before; the third waits until the first, which lies in x, has been
-/// sent.
+/// Returns a chain of three sums in the buffers x, y and x again. Each sum adds a received payload to the previous sum.
+/// The third sum waits until the first sum has been sent from x.
 schedule_ptr chain() {
   builder to({0, 2});
   const std::uint64_t all = 8;
@@ -68,7 +68,8 @@ TEST(buffer_swap, is_refused_where_a_reader_may_come_after_the_place_is_written_
   EXPECT_TRUE(buffer_swaps_of(*ordered)[computing(*ordered, 1)].of_a);
 }
 
-// In a row: what b took over from a, c takes over from b, and c is written again before a's reader is through.
+// A value is copied from a to b and from b to c, so c may take over the memory of a. Then c is written again, which may
+// be before the last reader of a.
 TEST(buffer_swap, is_followed_through_all_that_took_over_the_same_place) {
   const auto row = [](bool is_ordered) {
     builder to({0, 2});
@@ -106,7 +107,7 @@ TEST(buffer_swap, is_refused_to_parts_and_of_outputs) {
   for (const buffer_swap& it : buffer_swaps_of(*program)) EXPECT_EQ(it, buffer_swap{});
 }
 
-/// Otherwise a round with few contributors copies where it need not.
+/// Without these swaps, a round with few contributors makes unnecessary copies.
 TEST(buffer_swap, is_allowed_to_all_whole_vectors_of_partial_allreduces) {
   for (const rank size : {3, 5, 8, 16, 33})
     for (const auto generate : {partial_allreduce, partial_allreduce_tree})

@@ -10,7 +10,7 @@
 namespace lsched {
 namespace {
 
-/// A world of four ranks, by what each adds to its schedule of one buffer of 100 floats.
+/// One end of an edge in a world of four ranks. Each rank has one buffer of 100 floats.
 struct end {
   rank self;
   rank peer;
@@ -41,7 +41,7 @@ edge_balance balance_of(const std::vector<end>& ends) {
   return all;
 }
 
-/// Every rank to every other, with a few tags each.
+/// Returns both ends of the edges from every rank to every other rank, with five tags each.
 std::vector<end> pairs() {
   std::vector<end> ends;
   for (rank from = 0; from < 4; ++from)
@@ -70,8 +70,8 @@ TEST(edge_balance, names_the_one_end_that_is_left_over) {
     const std::string what = std::to_string(it.count * 4) + " bytes of f32 with tag " + std::to_string(it.tag);
     const std::string self = "rank " + std::to_string(it.self);
     const std::string peer = "rank " + std::to_string(it.peer);
-    const std::string left = it.is_send ? peer + " receives " + what + " from " + self + ", which does not send that"
-                                        : peer + " sends " + what + " to " + self + ", which does not receive that";
+    const std::string left = it.is_send ? peer + " receives " + what + " from " + self + ", which has no matching send"
+                                        : peer + " sends " + what + " to " + self + ", which has no matching receive";
     EXPECT_EQ(sum.odd_end(), left);
   }
 }
@@ -96,7 +96,7 @@ TEST(edge_balance, names_both_ends_that_differ_in_size_alone) {
       << *named;
 }
 
-/// With many left over, no cell need hold just one; what it does name is really left over.
+/// If many ends are left over, there may be no cell with exactly one end. An end that is named must be left over.
 TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
   std::mt19937_64 random(5);
   const auto all = pairs();
@@ -110,7 +110,7 @@ TEST(edge_balance, never_names_an_end_that_has_its_opposite) {
       } else {
         left.push_back("rank " + std::to_string(all[i].self) + " sends " + std::to_string(all[i].count * 4) +
                        " bytes of f32 with tag " + std::to_string(all[i].tag) + " to rank " +
-                       std::to_string(all[i].peer) + ", which does not receive that");
+                       std::to_string(all[i].peer) + ", which has no matching receive");
       }
     }
     const edge_balance sum = balance_of(ends);

@@ -1,4 +1,4 @@
-// Sends that share a copy of their source: which do, and that receivers get what they should.
+// Tests of sends that share a copy of their source: the analysis, and the data that receivers get.
 #include "libsched/analysis/shared_sources.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint64_t k_count = 20'000;
 constexpr std::uint64_t k_all = k_count;
 
-/// The numbers of the sends alone, in the order of the ops.
+/// Returns the numbers of the sends, in the order of the ops.
 std::vector<std::uint32_t> numbers_of(const schedule& program) {
   std::vector<std::uint32_t> numbers;
   const auto all = shared_sources(program);
@@ -106,14 +106,14 @@ TEST(shared_sources, of_the_allreduces) {
   };
   for (const bool in_place : {false, true}) {
     EXPECT_EQ(of("flat", 3, in_place), numbers(6, 1));
-    EXPECT_EQ(of("tree", 0, in_place), numbers(4, 1)) << "the root's result, to all its children";
+    EXPECT_EQ(of("tree", 0, in_place), numbers(4, 1)) << "the root sends its result to all children";
     EXPECT_EQ(of("recursive_doubling", 6, in_place), numbers(of("recursive_doubling", 6, in_place).size(), 0));
   }
 }
 
 // --- over shared memory --------------------------------------------------------------------------------------
 
-/// Ranks of one thread that step in turns.
+/// A world of ranks in one thread, which step in turn.
 class shm_world {
  public:
   explicit shm_world(rank ranks) {

@@ -1,5 +1,6 @@
-// The engine over the strictest transport there is, every rank in one thread: what ordinary schedules compute, how
-// they begin, end and fail, and that the data path never allocates. Partial schedules: engine_partial_test.cc.
+// Tests of the engine over inproc, the strictest transport, with all ranks in one thread: the results of ordinary
+// schedules, their start, end and failure, and the data path, which must not allocate memory. Tests of partial
+// schedules are in engine_partial_test.cc.
 #include "libsched/engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,7 @@ std::atomic<bool> g_counts{false};
 std::atomic<std::uint64_t> g_allocations{0}, g_bytes{0};
 std::atomic<std::int64_t> g_aligned{0};
 constexpr int k_endless = -1;
-thread_local int t_left = k_endless;  // allocations that may throw and do not
+thread_local int t_left = k_endless;  // further allocations of this thread that succeed
 
 void* take(std::size_t bytes, std::size_t alignment) {
   if (g_counts.load()) ++g_allocations, g_bytes += bytes;
@@ -134,7 +135,7 @@ std::string text_of(const shape& data) {
   return std::string(name_of(data.what)) + " " + std::string(name_of(data.type)) + " " + std::to_string(data.count);
 }
 
-/// An allreduce of T on all ranks of a world, and the users' buffers.
+/// An allreduce of T on all ranks of a world, and the buffers of all ranks.
 template <class T>
 struct allreduce_bench {
   allreduce_bench(lockstep_world& world, const shape& data) : world_(world), data_(data) {
@@ -176,8 +177,8 @@ void check_integers(lockstep_world& world, std::uint64_t count, int rounds, bool
   world.remove(bench.its);
 }
 
-// All ranks have the bits of rank 0, and those are within the bound that any order of adding up keeps:
-// (P - 1) roundings, each of at most half a unit in the last place of a number below the sum of magnitudes.
+// All ranks must have the same bits as rank 0. The error must be within the bound for any order of additions: (P - 1)
+// roundings, each of at most half a unit in the last place of a number below the sum of magnitudes.
 template <class T>
 void check_floats(lockstep_world& world, std::uint64_t count, dtype type) {
   allreduce_bench<T> bench(world, {count, type, kernel::sum, false});
@@ -224,7 +225,7 @@ TEST(engine, allreduce_in_place) {
   }
 }
 
-// --- every dtype and reduction, against arithmetic of our own on small integers ------------------------------
+// --- every dtype and reduction, compared with separate arithmetic on small integers --------------------------
 
 void encode(dtype type, double value, std::byte* into) {
   const auto put = [&](auto number) { std::memcpy(into, &number, sizeof number); };
@@ -286,7 +287,7 @@ std::int64_t combine(kernel what, std::int64_t x, std::int64_t y) {
   }
 }
 
-// Small enough that every intermediate result is exact in every type, and no order matters.
+// The values are so small that every intermediate result is exact in every type, and that no order matters.
 void check_reduction(lockstep_world& world, kernel what, dtype type, bool in_place) {
   constexpr std::uint64_t count = 19;
   const shape data{count, type, what, in_place};
@@ -374,7 +375,7 @@ TEST(engine, a_running_schedule_is_neither_rebound_nor_removed) {
   allreduce_bench<std::int64_t> bench(world, {5, dtype::i64, kernel::sum, false});
   ASSERT_TRUE(bench.is_committed());
   lockstep_world::start(world.at(0), *bench.its[0]);
-  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // asked for, not begun
+  EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);  // called for, but not begun
   world.settle();
   EXPECT_EQ(world.at(0).bind(*bench.its[0], bench.memory(0)), status::state);
   EXPECT_EQ(world.at(0).remove(*bench.its[0]), status::busy);
@@ -437,7 +438,7 @@ TEST(engine, ranks_of_different_speed_stay_within_one_round_of_a_synchronising_s
 
 // --- schedules by hand -----------------------------------------------------------------------------------------------
 
-// Ranks 1 … 4 send to rank 0; `need` of these messages make it answer rank 1.
+// Ranks 1 … 4 send to rank 0. As soon as `need` of these messages have arrived, rank 0 sends to rank 1.
 result<schedule_ptr> quorum_schedule(rank self, std::uint32_t need) {
   builder to({self, 5}, "quorum");
   const buffer_id data = to.input(dtype::i64, 1);
@@ -485,7 +486,7 @@ TEST(engine, an_op_fires_on_exactly_the_token_it_needs) {
 
 constexpr std::uint64_t k_bound = 100;
 
-// Rank 0 sends a list; rank 1 sends what it got, and no more, back.
+// Rank 0 sends a list, and rank 1 sends exactly the received items back.
 result<schedule_ptr> echo_schedule(rank self) {
   builder to({self, 2}, "echo");
   const buffer_id data = to.lists(buffer_role::input, dtype::i32, 1, {.room = k_bound});
@@ -561,7 +562,7 @@ TEST(engine, a_list_beyond_its_room_fails_the_schedule_and_sends_nothing) {
   echo.world.remove(echo.its);
 }
 
-/// The world of tests/support/list_gather.h, with numbers that say where they come from.
+/// The world of tests/support/list_gather.h, with items that contain their rank, their index and their round.
 struct gather_bench {
   gather_bench(rank size, std::uint64_t seed) : world(size, seed), mine(index(size)), all(index(size)) {
     its = world.commit([&](rank r) {
@@ -578,11 +579,11 @@ struct gather_bench {
     std::vector<std::uint64_t> lengths = std::vector<std::uint64_t>(16);
   };
 
-  /// List i of rank r holds as many as lengths[r] says.
+  /// Fills the first list of each rank r with lengths[r] items, and clears the outputs.
   void fill(const std::vector<std::uint64_t>& lengths, round_no round) {
     for (std::size_t r = 0; r < mine.size(); ++r) {
       mine[r].lengths[0] = lengths[r];
-      mine[r].lengths[1] = r % k_list_room;  // of no interest to anybody
+      mine[r].lengths[1] = r % k_list_room;  // the second list is not gathered
       for (std::size_t i = 0; i < k_list_room; ++i) mine[r].items[i] = value_of(r, i, round);
       std::ranges::fill(all[r].items, -1.0f);
     }
@@ -608,7 +609,7 @@ struct gather_bench {
   std::vector<instance*> its;
 };
 
-/// So that all together have room.
+/// Returns drawn lengths whose sum fits in an output.
 std::vector<std::uint64_t> drawn_lengths(lockstep_world& world, rank size) {
   std::vector<std::uint64_t> lengths(index(size));
   std::uint64_t left = k_list_total;
@@ -632,7 +633,8 @@ TEST(engine, packed_lists_of_any_length_are_gathered) {
         ASSERT_TRUE(bench.world.run_round(bench.its));
         bench.expect_gathered(lengths, round);
         for (rank r = 0; r < size; ++r) after += bench.world.at(r).counters().messages_sent;
-        // Lengths to all, lists that are not empty to all, and what is told in every other round.
+        // Every rank sends its length and its list, unless that is empty, to all peers. In odd rounds it also sends all
+        // lengths to its neighbour.
         const auto peers = index(size) - 1;
         const auto filled = static_cast<std::uint64_t>(std::ranges::count_if(lengths, [](auto it) { return it != 0; }));
         EXPECT_EQ(after - before, (index(size) + filled) * peers + (size > 1 && round % 2 == 1 ? index(size) : 0));
@@ -661,7 +663,7 @@ TEST(engine, lists_that_are_bound_without_lengths_are_refused) {
   for (const auto& one : outcomes) {
     EXPECT_EQ(one.it, nullptr);
     EXPECT_EQ(one.why.code, status::argument);
-    EXPECT_NE(one.why.text.find("of which it takes the lengths"), std::string::npos) << one.why.text;
+    EXPECT_NE(one.why.text.find("needs memory for their lengths"), std::string::npos) << one.why.text;
   }
 }
 
@@ -706,10 +708,11 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
         return std::ranges::all_of(its, [&](auto* it) { return it->finished == rounds; });
       };
       ASSERT_TRUE(world.run_until(is_done));
-      // Two messages may be unconsumed; the second rank may have consumed one and still be held back itself.
+      // Two messages may be unconsumed. The second rank may also have consumed a message in a round that it cannot
+      // finish yet, because its own send is held back.
       EXPECT_LE(farthest, size == 2 ? 2u : 3u);
       if (size == 2) {
-        EXPECT_GE(farthest, 1u);  // the slow receiver was left behind at all
+        EXPECT_GE(farthest, 1u);  // the sender was ahead of the slow receiver
       }
       world.settle();
       world.remove(its);
@@ -718,7 +721,7 @@ TEST(engine, a_sender_far_ahead_is_held_back_by_credits_and_overwrites_nothing) 
 
 // --- commits that fail ---------------------------------------------------------------------------------------
 
-/// All ranks are told the same, and a good commit afterwards works.
+/// Expects the same refusal on all ranks, and that a valid commit succeeds afterwards.
 void expect_refusal(lockstep_world& world, const lockstep_world::request_of& what, status code, std::string_view word) {
   const auto outcomes = world.try_commit(what);
   ASSERT_EQ(outcomes.size(), index(world.size()));
@@ -807,7 +810,8 @@ TEST(engine_commit, both_ends_of_an_edge_have_the_same_dtype) {
   }
 }
 
-/// By hand: every rank sends what it has to all others, and combines what it gets by the reductions in turn.
+/// Returns a schedule by hand. Every rank sends its vector to all other ranks, and combines the received vectors by the
+/// reductions in turn.
 result<schedule_ptr> combine_all(world place, dtype type, const std::vector<kernel>& by) {
   builder to(place, "by hand");
   const buffer_id own = to.scratch(type, 4), sum = to.scratch(type, 4);
@@ -848,7 +852,7 @@ TEST(engine_commit, ranks_that_combine_different_dtypes_all_learn_both_sides) {
     }
 }
 
-/// Some ranks compute nothing, some by one reduction, some by several: nobody can tell that this is not meant.
+/// Some ranks have no reduction, some have one, and some have several. This may be intended, so the commit succeeds.
 TEST(engine_commit, a_rank_with_no_reduction_or_several_goes_with_any) {
   for (const rank size : {2, 3, 5}) {
     lockstep_world world(size, 41);
@@ -935,7 +939,7 @@ TEST(engine_commit, one_that_was_given_up_in_the_queue_fails_in_its_turn_and_lat
   world.remove({its[2]->committed(), its[5]->committed()});
 }
 
-// --- waiting, in words ---------------------------------------------------------------------------------------
+// --- descriptions of waits -----------------------------------------------------------------------------------
 
 TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
   lockstep_world world(2, 3);
@@ -955,7 +959,7 @@ TEST(engine, a_wait_is_described_by_schedule_round_ops_and_ranks) {
 
 // --- allocation ----------------------------------------------------------------------------------------------
 
-/// Steps the ranks in turn, counting what the engines and the transport below them allocate.
+/// Steps the ranks in turn until `is_done`. Returns the number of allocations by the engines and the transport.
 std::uint64_t allocations_until(lockstep_world& world, const std::function<bool()>& is_done) {
   std::uint64_t allocations = 0;
   for (int turn = 0; !is_done(); ++turn) {

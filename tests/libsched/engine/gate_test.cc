@@ -1,4 +1,4 @@
-// Rounds that begin when a stream has come so far: their order, their data, and how they end before their time.
+// Tests of rounds that wait for a stream at a gate: their order, their data, and their early end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,13 +19,13 @@ using integers = std::vector<std::int64_t>;
 
 std::byte* bytes_of(integers& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// What rank r puts in, at element i.
+/// Returns the input of rank r at element i.
 std::int64_t number(std::uint64_t which, rank r, round_no round, std::size_t i) {
   return static_cast<std::int64_t>(mix(mix(which) ^ mix(static_cast<std::uint64_t>(r) << 32 | round) ^ i) % 100'000);
 }
 
-/// A rank's part in an allreduce, and the stream that brings its input, waits for the round and takes its output away.
-/// Of each round three things are put into the stream, and `asked` is behind the first.
+/// One rank of an allreduce, and its stream. Each round has three items in the stream: write the input, wait for the
+/// round, and check the output. ask() asks for the round between the first and the second item.
 class part {
  public:
   part(std::uint64_t which, rank self, rank ranks, std::size_t count)
@@ -39,7 +39,7 @@ class part {
     it->called.store(next);
     where.post(*it);
   }
-  /// The next thing that is in the stream, unless it has to wait.
+  /// Executes the next item of the stream, unless the stream is empty or the item has to wait.
   void advance_stream() {
     if (stream.done == stream.put) return;
     const round_no round = stream.done / 3 + 1;
@@ -48,7 +48,7 @@ class part {
     if (stream.done % 3 == 2) take(round);
     ++stream.done;
   }
-  /// What a thread does that starts rounds one by one.
+  /// Checks the last round and starts the next round without a stream, unless a round is still running.
   void start_next(engine& where) {
     const round_no last = it->finished.load();
     if (last != it->called.load()) return;
@@ -78,10 +78,10 @@ class part {
   integers input, output;
   instance* it = nullptr;
   stepped_stream stream;
-  round_no taken = 0;  ///< the last that was found right
+  round_no taken = 0;  ///< last round with a correct output
 };
 
-/// Allreduces of one world, some with gates.
+/// Allreduces of one world, of which some have gates.
 class gated_world {
  public:
   gated_world(rank ranks, std::uint64_t seed) : world(ranks, seed), ranks_(ranks) {
@@ -93,7 +93,7 @@ class gated_world {
   gated_world(const gated_world&) = delete;
   gated_world& operator=(const gated_world&) = delete;
 
-  /// False: a test failure.
+  /// Adds an allreduce. Returns false if the commit fails, which is a test failure.
   bool add(bool has_gate, std::string_view how = "recursive_doubling", std::size_t count = 5) {
     auto& parts = parts_.emplace_back();
     for (rank r = 0; r < ranks_; ++r) parts.emplace_back(parts_.size(), r, ranks_, count);
@@ -115,7 +115,7 @@ class gated_world {
   part& of(std::size_t which, rank r) { return parts_[which][static_cast<std::size_t>(r)]; }
   std::vector<part>& of(std::size_t which) { return parts_[which]; }
 
-  /// Ranks ask ahead and streams get on, in drawn order, until so many rounds of all have been found right.
+  /// Lets ranks ask for rounds and streams proceed in drawn order, until `rounds` rounds of all allreduces are correct.
   bool run(const std::vector<bool>& gated, round_no rounds) {
     return world.run_until([&] {
       const auto r = static_cast<rank>(world.draw_below(static_cast<std::uint64_t>(ranks_)));
@@ -170,7 +170,7 @@ TEST(gate, sixteen_rounds_asked_ahead_run_one_after_the_other) {
     for (part& one : all.of(0)) {
       EXPECT_EQ(one.it->finished.load(), round);
       EXPECT_EQ(one.gate().released(), round);
-      for (int things = 0; things < 3; ++things) one.advance_stream();  // takes this round, and brings the next
+      for (int things = 0; things < 3; ++things) one.advance_stream();  // checks this round, and writes the next input
     }
   }
   for (part& one : all.of(0)) EXPECT_EQ(one.taken, round_gate::k_most_ahead);
@@ -198,13 +198,13 @@ TEST(gate, a_waiting_round_says_what_it_waits_for_and_keeps_its_instance) {
   part& one = all.of(0, 0);
   all.world.settle();
   EXPECT_FALSE(all.world.at(0).is_listening());
-  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // nobody need come back for those of streams
+  EXPECT_FALSE(all.world.at(0).has_only_called_rounds());  // rounds of streams have no caller
   one.ask(all.world.at(0));
   all.world.settle();
   EXPECT_TRUE(all.world.at(0).is_listening());
   EXPECT_EQ(all.world.at(0).remove(*one.it), status::busy);
   EXPECT_EQ(all.world.at(0).bind(*one.it, {}), status::state);
-  EXPECT_NE(all.world.at(0).describe_wait(*one.it, nullptr).find("round 1: behind a stream"), std::string::npos);
+  EXPECT_NE(all.world.at(0).describe_wait(*one.it, nullptr).find("round 1: waits for a stream"), std::string::npos);
   for (int things = 0; things < 3; ++things) {
     one.advance_stream();
     all.world.settle();
@@ -237,7 +237,7 @@ TEST(gate, a_device_that_fails_at_the_gate_ends_the_schedule) {
   all.world.settle();
   EXPECT_EQ(all.of(0, 1).it->verdict.load(), status::device);
   EXPECT_EQ(all.of(0, 1).gate().released(), 1u);
-  EXPECT_EQ(all.of(0, 0).it->verdict.load(), status::cancelled) << "the other rank is told";
+  EXPECT_EQ(all.of(0, 0).it->verdict.load(), status::cancelled) << "the other rank is cancelled";
   EXPECT_EQ(all.of(0, 0).gate().released(), 1u);
 }
 

@@ -1,5 +1,5 @@
-// The engine beside a lane that ends its jobs when the test says so: results, ownership of memory while a job is under
-// way, failure and removal. Every other test on a lockstep world has lanes too, of ranks that are drawn.
+// Tests of the engine with a lane whose jobs end when the test decides: results, ownership of memory while a job is in
+// flight, failure and removal. All other tests on a lockstep world also have lanes, on drawn ranks.
 #include "libsched/engine/lane.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
           refused += world.lane_of(r)->refused();
           EXPECT_EQ(world.at(r).counters().lane_jobs, world.lane_of(r)->taken());
           EXPECT_FALSE(count == 0 && world.lane_of(r)->taken() + world.lane_of(r)->refused() != 0)
-              << "a job of nothing";
+              << "a job without elements";
         }
         world.remove(bench.its);
         if (HasFailure()) return;
@@ -78,7 +78,7 @@ TEST(lane, results_are_right_whatever_it_takes_and_whenever_it_ends) {
   EXPECT_GT(refused, 100u);
 }
 
-/// A world in which every rank has called, and waits for lanes that are held.
+/// A world in which every rank has started a round, and waits for lanes that end no job.
 struct held_world {
   explicit held_world(rank size)
       : owned(std::make_unique<lockstep_world>(size, 11, inproc_options{}, lanes::all)),
@@ -90,9 +90,9 @@ struct held_world {
     }
     for (int n = 0; n < 20 && busy().empty(); ++n) world.settle();
   }
-  ~held_world() { owned.reset(); }  // jobs write to the users' buffers until then
+  ~held_world() { owned.reset(); }  // jobs may write to the buffers of `bench` until then
 
-  /// Ranks with a job under way.
+  /// Returns the ranks with a job in flight.
   std::vector<rank> busy() {
     std::vector<rank> found;
     for (rank r = 0; r < world.size(); ++r)
@@ -134,7 +134,7 @@ TEST(lane, a_failure_is_told_when_the_lane_has_let_go_of_the_memory) {
   engine& where = held.world.at(r);
   instance& it = *held.bench.its[index(r)];
   where.fail_all(status::peer, 3);
-  EXPECT_EQ(it.verdict, status::ok) << "whoever sees the verdict frees what the lane still writes to";
+  EXPECT_EQ(it.verdict, status::ok) << "after the outcome the caller may free memory that the lane still writes";
   EXPECT_TRUE(where.is_busy());
   EXPECT_EQ(where.remove(it), status::busy);
   (void)where.take_published();
@@ -153,7 +153,7 @@ TEST(lane, a_failure_is_told_when_the_lane_has_let_go_of_the_memory) {
 TEST(lane, an_engine_that_ends_waits_for_its_jobs) {
   held_world held(3);
   ASSERT_FALSE(held.busy().empty());
-  held.owned.reset();  // a fake lane complains if it has to leave a job behind
+  held.owned.reset();  // the fake lane fails the test if a job remains
 }
 
 void add(const void* a, const void* b, void* c, std::uint64_t count, void* calls) {

@@ -1,6 +1,6 @@
-// The hand-overs between an application thread and the engine's, with the two really racing. Integers, so that
-// nothing can hide in rounding: what was offered is what was captured plus what is still pending, and what was
-// published is what was collected.
+// Tests of the hand-overs between an application thread and the engine's thread, with real races. The values are
+// integers, so that no loss can hide in rounding. The offers must be equal to the captured and the pending values, and
+// the published results must be equal to the collected results.
 #include "libsched/partial/contribution.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ combiner adds() { return {find_reduce(kernel::sum, dtype::u64), k_count, sizeof(
 
 std::byte* bytes_of(values& from) { return reinterpret_cast<std::byte*>(from.data()); }
 
-/// Every element different, so that a torn or mixed-up buffer shows.
+/// Returns a gradient whose elements all differ, so that a torn or swapped buffer is detected.
 values gradient_of(std::uint64_t number) {
   values made;
   for (std::uint64_t i = 0; i < k_count; ++i) made[i] = number * (i + 1) + i;
@@ -77,7 +77,7 @@ TEST(contribution, offers_merge_until_they_are_captured) {
   for (std::uint64_t n : {1u, 2u, 3u}) {
     values gradient = gradient_of(n);
     it.place.offer(bytes_of(gradient));
-    gradient.fill(0);  // the caller's again
+    gradient.fill(0);  // the caller may reuse the memory
   }
   const auto captured = it.place.capture().buffer;
   ASSERT_TRUE(captured.has_value());
@@ -175,7 +175,7 @@ TEST(contribution, withdrawing_races_captures_and_every_offer_is_in_one_of_them)
       captured += it.place.at(*buffer).offers;
       values expected{};
       for (std::uint64_t i = 0; i < it.place.at(*buffer).offers; ++i) add(expected, gradient_of(1));
-      if (values_at(it.place.at(*buffer).data) != expected) ADD_FAILURE() << "a withdrawn value came back";
+      if (values_at(it.place.at(*buffer).data) != expected) ADD_FAILURE() << "a withdrawn value was captured";
       it.place.done(*buffer);
     } else {
       std::this_thread::yield();
@@ -263,14 +263,14 @@ TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_mu
       EXPECT_EQ(got->from, round - 1);
       EXPECT_EQ(got->to, round);
       EXPECT_EQ(got->null, round == first + 2);
-      EXPECT_EQ(result, gradient_of(first + 1)) << "of the null round nothing is written";
+      EXPECT_EQ(result, gradient_of(first + 1)) << "a null round must not write";
     }
     const auto rest = it.place.collect(bytes_of(result));
     ASSERT_TRUE(rest.has_value());
     EXPECT_EQ(rest->from, first + 2);
     EXPECT_EQ(rest->to, first + 7);
     EXPECT_EQ(rest->offers, 5u);
-    EXPECT_EQ(rest->staleness, 4u) << "the largest of five";
+    EXPECT_EQ(rest->staleness, 4u) << "the largest staleness of five";
     values sum{};
     for (round_no round = first + 3; round <= first + 7; ++round) add(sum, gradient_of(round));
     EXPECT_EQ(result, sum);
@@ -278,7 +278,7 @@ TEST(delivery, a_history_delivers_each_round_by_itself_and_merges_what_is_too_mu
   }
 }
 
-/// docs/reference/shrink.md
+/// A shrink needs the newest result (docs/reference/shrink.md).
 TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
   for (const lag_policy lag : {lag_policy::latest, lag_policy::accumulate, lag_policy::history}) {
     delivery_bench it(lag, lag == lag_policy::history ? 2 : 1);
@@ -288,7 +288,7 @@ TEST(delivery, the_newest_result_stays_as_it_was_made_until_the_next_is) {
       values result{};
       if (round % 3 == 0) (void)it.place.collect(bytes_of(result));
       if (round % 5 == 0) (void)it.place.borrow();
-      std::memset(it.place.writing(), 0xee, sizeof result);  // the next round is under way
+      std::memset(it.place.writing(), 0xee, sizeof result);  // the next round is in flight
       const delivery::slot newest = it.place.newest();
       EXPECT_EQ(newest.what.to, round);
       if (round % 7 == 0) {
@@ -394,7 +394,7 @@ TEST(delivery, the_latest_result_is_whole_while_collects_race_publications) {
     const auto got = it.place.collect(bytes_of(result));
     if (!got) return false;
     last = got->to;
-    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last that was not null
+    const round_no of = got->to % 7 == 0 ? got->to - 1 : got->to;  // the last round that was not null
     if (got->null ? got->from + 1 != got->to || got->to % 7 != 0 : result != gradient_of(of))
       ADD_FAILURE() << "round " << got->to;
     return true;

@@ -1,4 +1,5 @@
-// Statistics of partial rounds, by a clock that the test holds; and the times of calls, with the two threads racing.
+// Tests of the statistics of partial rounds, with a clock that the test controls. Also tests of the times of calls,
+// with two racing threads.
 #include "libsched/partial/partial_stats.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +46,7 @@ TEST(call_times, are_known_until_so_many_came_later) {
   EXPECT_EQ(it.last(), k_kept + 2);
   EXPECT_EQ(it.of(k_kept + 2), 10 * (k_kept + 2));
   EXPECT_EQ(it.of(4), 40u);
-  EXPECT_EQ(it.of(3), std::nullopt) << "the next one goes there";
+  EXPECT_EQ(it.of(3), std::nullopt) << "a later round takes this place";
   EXPECT_EQ(it.of(1), std::nullopt);
 }
 
@@ -68,11 +69,11 @@ TEST(call_times, have_a_median_of_the_time_between_two_once_there_are_enough) {
     EXPECT_EQ(it.median_between(), std::nullopt);
   }
   it.note(9, now_ns += 90);
-  EXPECT_EQ(it.median_between(), 70u) << "of 20 30 50 60 70 80 90, and a long one";
+  EXPECT_EQ(it.median_between(), 70u) << "median of 20 30 50 60 70 80 90, and a long time";
   it.note(40, now_ns += 90);
-  EXPECT_EQ(it.median_between(), 70u) << "another 90: those left out are none";
+  EXPECT_EQ(it.median_between(), 70u) << "another 90: missing rounds do not count";
   for (round_no round = 41; round <= 2 * k_kept; ++round) it.note(round, now_ns += round <= 2 * k_kept - 40 ? 7 : 5);
-  EXPECT_EQ(it.median_between(), 5u) << "of the last 64, 40 times";
+  EXPECT_EQ(it.median_between(), 5u) << "40 of the last 64 times";
 }
 
 TEST(call_times, are_those_of_their_round_while_more_are_noted) {
@@ -97,7 +98,7 @@ TEST(call_times, are_those_of_their_round_while_more_are_noted) {
 
 // --- rounds ----------------------------------------------------------------------------------------------------------
 
-/// A rank's part of rounds, one after the other.
+/// The statistics of one rank, for rounds that follow each other.
 struct stats_bench {
   explicit stats_bench(rank ranks) : it(ranks) {}
 
@@ -130,7 +131,7 @@ TEST(partial_stats, calls_are_in_time_or_late_or_have_not_come) {
   bench.it.calls.note(4, 201);
   bench.it.calls.note(5, 202);
   bench.round(202, 230);  // 0 early
-  bench.round(240, 250);  // not called for
+  bench.round(240, 250);  // no call
   const partial_figures& seen = bench.it.figures();
   EXPECT_EQ(seen.rounds, 6u);
   EXPECT_EQ(seen.in_time, 2u);
@@ -200,7 +201,7 @@ TEST(partial_stats, contributors_by_number_and_staleness_of_what_was_sent) {
   EXPECT_EQ(seen.contributors[0], 1u);
   EXPECT_EQ(seen.contributors[3], 2u);
   EXPECT_EQ(seen.contributors[5], 1u);
-  EXPECT_EQ(values_in(seen.staleness), 2u) << "rounds in which it had nothing to send have none";
+  EXPECT_EQ(values_in(seen.staleness), 2u) << "rounds without a contribution have no staleness";
   EXPECT_EQ(seen.staleness.bins[0], 1u);
   EXPECT_EQ(seen.staleness.bins[3], 1u);
   EXPECT_EQ(seen.staleness.max, 4u);

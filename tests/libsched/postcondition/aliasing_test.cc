@@ -1,4 +1,5 @@
-// In place at an offset: what shares memory is one memory to the proof, and to the interleavings.
+// Tests of inputs and outputs that share memory at an offset. The proof and the interleavings must treat shared memory
+// as one memory.
 #include "libsched/postcondition/aliasing.h"
 
 #include <gtest/gtest.h>
@@ -99,24 +100,24 @@ TEST(aliasing, one_buffer_lies_within_the_other) {
   EXPECT_EQ(misfit(buffers(2, 6), 0), "");
   EXPECT_EQ(misfit(buffers(0, 6), 6), "");
   EXPECT_EQ(misfit(buffers(0, 0), 0), "");
-  expect_words(misfit(buffers(2, 6), 5), "do not lie one within the other");
-  expect_words(misfit(buffers(6, 2), -5), "do not lie one within the other");
-  expect_words(misfit(buffers(2, 6), -1), "do not lie one within the other");
-  expect_words(misfit(buffers(6, 2), 1), "do not lie one within the other");
-  expect_words(misfit(buffers(0, 6), 7), "do not lie one within the other");
-  expect_words(misfit(buffers(6, 6), std::numeric_limits<std::int64_t>::min()), "do not lie one within the other");
+  expect_words(misfit(buffers(2, 6), 5), "neither is within the other");
+  expect_words(misfit(buffers(6, 2), -5), "neither is within the other");
+  expect_words(misfit(buffers(2, 6), -1), "neither is within the other");
+  expect_words(misfit(buffers(6, 2), 1), "neither is within the other");
+  expect_words(misfit(buffers(0, 6), 7), "neither is within the other");
+  expect_words(misfit(buffers(6, 6), std::numeric_limits<std::int64_t>::min()), "neither is within the other");
   expect_words(misfit(buffers(2, 2, dtype::f32), 0), "are of different types");
   const auto world = std::vector{buffers(2, 6)};
   expect_words(judge(world, {}, aliasing({5})).proof, "form: rank 0 cannot work in place: input 0 and output 0");
-  expect_words(judge(world, {}, aliasing({5})).play, "do not lie one within the other");
+  expect_words(judge(world, {}, aliasing({5})).play, "neither is within the other");
 }
 
 // --- allgather: the input is a block of the output ---------------------------------------------------------
 
 struct gather_slip {
-  std::uint64_t by = 0;       ///< blocks of others land so many elements later than they should
-  bool copies = false;        ///< own block is copied to where it should already be
-  std::uint64_t shorter = 0;  ///< the copy and the messages are so much shorter
+  std::uint64_t by = 0;       ///< number of elements by which received blocks land too late
+  bool copies = false;        ///< the own block is copied, although it lies in the output
+  std::uint64_t shorter = 0;  ///< number of elements that the copy and the messages lack
 };
 
 std::vector<schedule_ptr> allgather(rank size, gather_slip slip = {}) {
@@ -157,12 +158,12 @@ TEST(aliasing, an_input_that_is_a_block_of_the_output_needs_no_copy) {
   for (const rank size : {5, 6, 7, 4, 8})
     EXPECT_EQ(first_words(verify(allgather(size), all_blocks(size), {.in_place = own_blocks(size)})), "");
   const verdicts apart = judge(allgather(3), all_blocks(3), false);
-  expect_words(apart.proof, "contents: rank 0 output 0 elements [0, 2): nothing has written them");
+  expect_words(apart.proof, "contents: rank 0 output 0 elements [0, 2): no op has written them");
   EXPECT_NE(apart.play, "");
 }
 
 TEST(aliasing, a_wrong_offset_is_caught) {
-  const verdicts together = judge(allgather(3), all_blocks(3), true);  // rank 0 is right, the others' inputs are not
+  const verdicts together = judge(allgather(3), all_blocks(3), true);  // right for rank 0 only
   expect_words(together.proof, "hazard: rank 1 op");
   EXPECT_NE(together.play, "");
   for (const std::int64_t wrong : {1, 3, 4}) {
@@ -170,7 +171,7 @@ TEST(aliasing, a_wrong_offset_is_caught) {
     EXPECT_NE(found.proof, "") << wrong;
     EXPECT_NE(found.play, "") << wrong;
   }
-  const auto alone = write_world(1, [](builder& to) {  // no op could collide
+  const auto alone = write_world(1, [](builder& to) {  // there is no op that could conflict
     to.input(dtype::i32, k_block);
     to.output(dtype::i32, 3 * k_block);
     to.nop();
@@ -187,7 +188,7 @@ TEST(aliasing, a_wrong_offset_is_caught) {
 
 TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
   const verdicts late = judge(allgather(3, {.by = 1, .shorter = 1}), {}, own_blocks(3));
-  expect_holds(late);  // one element each, and none of them the first of a block
+  expect_holds(late);  // each op writes one element, which is not the first of a block
   const auto world = write_world(2, [](builder& to) {
     const rank self = to.place().self, other = 1 - self;
     const buffer_id in = to.input(dtype::i32, k_block), out = to.output(dtype::i32, 2 * k_block + 1);
@@ -203,7 +204,7 @@ TEST(aliasing, a_write_that_overlaps_by_one_element_is_caught) {
 }
 
 TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
-  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // onto itself
+  expect_holds(judge(allgather(1, {.copies = true}), all_blocks(1), own_blocks(1)));  // a copy onto itself
   const auto world = write_world(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i32, 3), out = to.output(dtype::i32, 3);
     to.copy({in, 0}, {out, 1}, k_all);
@@ -211,8 +212,8 @@ TEST(aliasing, an_op_that_writes_to_a_part_of_what_it_reads_is_caught) {
   expect_holds(judge(world, {}, false));
   const verdicts shared = judge(world, {}, true);
   expect_words(shared.proof,
-               "form: rank 0 op 0 (compute copy) is not valid: has two regions that overlap without being the same");
-  expect_words(shared.play, "rank 0, op 0 (compute) writes to a part of what it reads");
+               "form: rank 0 op 0 (compute copy) is not valid: has two regions that overlap but are not equal");
+  expect_words(shared.play, "rank 0, op 0 (compute) writes to a part of its operands");
 }
 
 TEST(aliasing, where_an_op_reads_and_writes_is_seen_in_the_memory) {
@@ -225,8 +226,8 @@ TEST(aliasing, where_an_op_reads_and_writes_is_seen_in_the_memory) {
   for (const std::uint64_t at : {0u, 2u, 4u}) expect_holds(judge(copied_to(at), {}, aliasing({2})));
   for (const std::uint64_t at : {1u, 3u}) {
     const verdicts found = judge(copied_to(at), {}, aliasing({2}));
-    expect_words(found.proof, "has two regions that overlap without being the same");
-    expect_words(found.play, "writes to a part of what it reads");
+    expect_words(found.proof, "has two regions that overlap but are not equal");
+    expect_words(found.play, "writes to a part of its operands");
   }
 }
 
@@ -252,17 +253,18 @@ TEST(aliasing, an_output_that_is_a_block_of_the_input_needs_no_copy) {
                               .input_begin = static_cast<std::uint64_t>(r) * k_block,
                               .source = k_root});
   expect_holds(judge(world, promise, aliasing({0, -2, 0})));
-  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // of ranks with one buffer it says nothing
+  expect_holds(judge(world, promise, aliasing({7, -2, 7})));  // ignored for ranks with one buffer
   for (const std::int64_t wrong : {0, -1, -3, -4}) {
     const verdicts found = judge(world, promise, aliasing({0, wrong, 0}));
-    expect_words(found.proof, "contents: rank 1 output 0 elements [0, 2): the contributions come from other elements");
+    expect_words(found.proof,
+                 "contents: rank 1 output 0 elements [0, 2): the contributions come from the wrong elements");
     EXPECT_NE(found.play, "");
   }
 }
 
 // --- reduce_scatter: the output is the input's beginning ---------------------------------------------------
 
-/// Rank r sums its block of both inputs. `waits`: the sum is written only after the other's block has been sent.
+/// Rank r sums block r of both inputs. If `waits`, the sum is written only after the other block has been sent.
 std::vector<schedule_ptr> reduce_scatter(bool waits) {
   return write_world(2, [&](builder& to) {
     const auto self = static_cast<std::uint64_t>(to.place().self);
@@ -290,7 +292,7 @@ TEST(aliasing, only_what_overlaps_conflicts) {
   expect_holds(judge(reduce_scatter(true), promise, true));
   expect_holds(judge(reduce_scatter(false), promise, false));
   const verdicts hasty = judge(reduce_scatter(false), promise, true);
-  expect_words(hasty.proof, "hazard: rank 1 op");  // rank 0 sends what it does not write
+  expect_words(hasty.proof, "hazard: rank 1 op");  // rank 0 does not write the block that it sends
   expect_words(hasty.play, "uses memory that rank 1, op");
 }
 

@@ -1,4 +1,4 @@
-// What the builder itself promises: ids, defaults, and an error that stays the first one.
+// Tests of the builder: ids, defaults, and the first error, which later errors do not replace.
 #include "libsched/schedule/builder.h"
 
 #include <gtest/gtest.h>
@@ -53,12 +53,12 @@ TEST(builder, refuses_lists_without_room_or_beyond_it) {
     b.lists(buffer_role::scratch, dtype::f32, count, layout);
     return b.error() == nullptr ? std::string() : b.error()->text;
   };
-  EXPECT_EQ(refusal({.room = 0}, 1), "buffer 0: its lists have no room");
+  EXPECT_EQ(refusal({.room = 0}, 1), "buffer 0: the room of its lists is 0");
   EXPECT_EQ(refusal({.room = k_max_count}, 1), "");
   EXPECT_EQ(refusal({.room = k_max_count}, 2), "buffer 0: more than 2^48-1 items");
   EXPECT_EQ(refusal({.room = k_max_count, .total = k_max_count}, 2), "");
   EXPECT_EQ(refusal({.room = 1, .total = k_max_count + 1}, 2), "buffer 0: more than 2^48-1 items");
-  EXPECT_EQ(refusal({.room = 4, .typical = 5}, 1), "buffer 0: a typical list is longer than any may be");
+  EXPECT_EQ(refusal({.room = 4, .typical = 5}, 1), "buffer 0: the typical list is longer than the room of a list");
   EXPECT_EQ(refusal({.room = 4}, 1, 2), "buffer 0: lists have no units");
 }
 
@@ -79,11 +79,11 @@ TEST(builder, shares_equal_guards_and_refuses_periods_without_sense) {
   for (const std::uint32_t every : {0u, k_longest_period + 1}) {
     builder wrong({0, 2});
     wrong.set_guard(wrong.nop(), {.every = every});
-    EXPECT_TRUE(says(wrong, "a guard that holds every " + std::to_string(every) + " rounds"));
+    EXPECT_TRUE(says(wrong, "the period of the guard is " + std::to_string(every) + " rounds"));
   }
   builder late({0, 2});
   late.set_guard(late.nop(), {.every = 4, .phase = 4});
-  EXPECT_TRUE(says(late, "a guard whose phase is not less than its period"));
+  EXPECT_TRUE(says(late, "the phase of the guard is not less than its period"));
 }
 
 TEST(builder, ignores_a_dep_on_or_of_no_op) {
@@ -129,7 +129,7 @@ TEST(builder, keeps_its_first_error_when_a_declaration_is_wrong_too) {
   builder b({5, 3});
   b.scratch(dtype::u8, k_max_count + 1);
   b.lists(buffer_role::scratch, dtype::u8, 1, {});
-  EXPECT_TRUE(says(b, "rank 5 of 3"));
+  EXPECT_TRUE(says(b, "rank 5 is outside a world of 3"));
 }
 
 TEST(builder, hands_out_harmless_ids_after_an_error) {
@@ -157,7 +157,7 @@ TEST(builder, refuses_a_place_outside_its_world) {
     const builder b(place);
     ASSERT_NE(b.error(), nullptr);
     EXPECT_EQ(b.error()->code, status::argument);
-    EXPECT_TRUE(says(b, "rank " + std::to_string(place.self) + " of " + std::to_string(place.size)));
+    EXPECT_TRUE(says(b, "rank " + std::to_string(place.self) + " is outside a world of " + std::to_string(place.size)));
   }
 }
 

@@ -1,5 +1,5 @@
-// What compile() refuses, how it numbers, where it lets payloads stay; and the forms a schedule can be put
-// in.
+// Tests of compile(): refusals, the order of ops, and payloads that are read in place. Also tests of the text forms of
+// schedules.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::vector<T> list(std::span<const T> all) {
   return {all.begin(), all.end()};
 }
 
-/// Why compile refuses, or an ok failure if it does not.
+/// Returns the failure of compile(), or a failure with code ok if compile() succeeds.
 failure refusal_of(const builder& it) {
   const auto made = it.compile();
   return made ? failure{status::ok, "it compiled"} : made.error();
@@ -41,7 +41,7 @@ schedule_ptr compiled(const builder& it) {
   return *builder({0, 1}).compile();
 }
 
-/// Rank 1 of 3 with four f32 in each kind of buffer. (Inherits for brevity: a test is about the builder.)
+/// A builder for rank 1 of 3, with an input, an output and a scratch buffer of four f32 each.
 struct bench : builder {
   bench() : builder({1, 3}) {}
   buffer_id x = input(dtype::f32, 4), y = output(dtype::f32, 4), s = scratch(dtype::f32, 4);
@@ -55,7 +55,7 @@ TEST(compile, refuses_a_peer_outside_the_world) {
     bench b;
     b.nop();
     b.send(peer, 0, {b.x, 0}, b.four);
-    EXPECT_EQ(refusal_of(b).peer, k_no_rank) << "there is no such rank to blame";
+    EXPECT_EQ(refusal_of(b).peer, k_no_rank) << "the error must not blame a rank that does not exist";
     EXPECT_TRUE(refuses(b, status::argument, 1, "op 1 (send): peer " + std::to_string(peer) + " is not in 0..2"));
   }
 }
@@ -82,7 +82,7 @@ TEST(compile, refuses_a_region_that_leaves_its_buffer_by_one_element) {
   bench b, past_end;
   b.send(0, 0, {b.x, 1}, b.four);
   past_end.send(0, 0, {past_end.x, 5}, 0);
-  EXPECT_TRUE(refuses(b, status::bounds, 0, "4 elements at b0[1], leaves its buffer of 4"));
+  EXPECT_TRUE(refuses(b, status::bounds, 0, "4 elements at b0[1], exceeds its buffer of 4"));
   EXPECT_TRUE(refuses(past_end, status::bounds, 0, "0 elements at b0[5]"));
 }
 
@@ -93,7 +93,7 @@ TEST(compile, takes_a_region_that_ends_where_its_buffer_ends) {
   EXPECT_EQ(refusal_of(b).code, status::ok);
 }
 
-/// Rank 1 of 3 with three lists apart, three packed ones, and their lengths.
+/// A builder for rank 1 of 3, with three separate lists, three packed lists, and their lengths.
 struct list_bench : builder {
   list_bench() : builder({1, 3}) { declare_synchronising(); }
   buffer_id apart = lists(buffer_role::scratch, dtype::f32, 3, {.room = 5});
@@ -137,23 +137,23 @@ TEST(compile, knows_what_ops_may_do_with_lists) {
       {[](list_bench& b) {
          b.send(0, 0, {b.apart, 0}, 2);
        },
-       "lists that are not packed go one in a message"},
+       "a message can have only one list that is not packed"},
       {[](list_bench& b) {
          b.copy({b.apart, 0}, {b.plain, 0}, 3);
        },
-       "it copies between lists and what are none"},
+       "a copy cannot mix lists and other data"},
       {[](list_bench& b) {
          b.measure({b.plain, 0}, {b.lengths, 0}, 3);
        },
-       "it measures no lists, or into lists"},
+       "a measure must read lists and write numbers"},
       {[](list_bench& b) {
          b.lay_out({b.lengths, 0}, b.apart);
        },
-       "it lays out no packed lists, or by lists"},
+       "a lay_out must read numbers and write packed lists"},
       {[](list_bench& b) {
          b.reduce(kernel::sum, {b.plain, 0}, {b.plain, 0}, {b.apart, 0}, 3);
        },
-       "it cannot compute with lists"},
+       "this kernel cannot compute with lists"},
       {[](list_bench& b) {
          b.measure({b.apart, 0}, {b.plain, 0}, 3);
        },
@@ -161,16 +161,16 @@ TEST(compile, knows_what_ops_may_do_with_lists) {
       {[](list_bench& b) {
          b.measure({b.apart, 2}, {b.lengths, 0}, 2);
        },
-       "leaves its buffer of 3"},
-      {[](list_bench& b) { b.set_guard(b.nop(), {.every = 2}); }, "only payload and computes have guards"},
+       "exceeds its buffer of 3"},
+      {[](list_bench& b) { b.set_guard(b.nop(), {.every = 2}); }, "only sends, receives and computes can have guards"},
       {[](list_bench& b) {
          b.set_guard(b.recv(0, 0, {b.apart, 0}, 1), {.skips_empty = true});
        },
-       "it skips empty lists of which it cannot know before that they are"},
+       "a receive can skip empty lists only if they are packed"},
       {[](list_bench& b) {
          b.set_guard(b.send(0, 0, {b.plain, 0}, 1), {.skips_empty = true});
        },
-       "it skips empty lists, but moves none"}};
+       "its guard skips empty lists, but the op moves no lists"}};
   for (const auto& [write, why] : wrong) EXPECT_NE(refusal(write).find(why), std::string::npos) << refusal(write);
 }
 
@@ -178,10 +178,10 @@ TEST(compile, has_lists_in_ordinary_schedules_and_guards_in_synchronising_ones) 
   builder partial({1, 3});
   partial.lists(buffer_role::output, dtype::f32, 1, {.room = 1});
   partial.set_activation({activation_policy::solo});
-  EXPECT_EQ(refusal_of(partial).text, "a partial schedule takes and gives no lists");
+  EXPECT_EQ(refusal_of(partial).text, "a partial schedule cannot have lists as inputs or outputs");
   builder ahead({1, 3});
   ahead.set_guard(ahead.send(0, 0, {ahead.scratch(dtype::f32, 1), 0}, 1), {.every = 2});
-  EXPECT_EQ(refusal_of(ahead).text, "guards are for synchronising schedules");
+  EXPECT_EQ(refusal_of(ahead).text, "guards need a synchronising schedule");
 }
 
 TEST(compile, checks_every_region_of_a_reduction) {
@@ -198,7 +198,7 @@ TEST(compile, refuses_a_region_without_a_buffer) {
   missing.send(0, 0, region{}, 0);
   unknown.copy({unknown.x, 0}, {3, 0}, unknown.four);
   EXPECT_TRUE(refuses(missing, status::argument, 0, "region a names no buffer"));
-  const std::string why = "region c is of buffer 3, which does not exist: this schedule has 3";
+  const std::string why = "region c is in buffer 3, which does not exist: this schedule has 3";
   EXPECT_TRUE(refuses(unknown, status::argument, 0, why));
 }
 
@@ -216,10 +216,10 @@ TEST(compile, refuses_a_tag_used_twice_with_a_peer_in_one_direction) {
     signals.signal_send(0, 7);
     calls.call();
   }
-  EXPECT_TRUE(refuses(sends, status::argument, 1, "tag 7 with peer 0 is op 0's already"));
-  EXPECT_TRUE(refuses(receives, status::argument, 1, "tag 7 with peer 2 is op 0's already"));
-  EXPECT_TRUE(refuses(signals, status::argument, 1, "tag 7 with peer 0 is op 0's already"));
-  EXPECT_TRUE(refuses(calls, status::argument, 1, "tag 0 with peer 1 is op 0's already"));
+  EXPECT_TRUE(refuses(sends, status::argument, 1, "tag 7 with peer 0 is already used by op 0"));
+  EXPECT_TRUE(refuses(receives, status::argument, 1, "tag 7 with peer 2 is already used by op 0"));
+  EXPECT_TRUE(refuses(signals, status::argument, 1, "tag 7 with peer 0 is already used by op 0"));
+  EXPECT_TRUE(refuses(calls, status::argument, 1, "tag 0 with peer 1 is already used by op 0"));
 }
 
 TEST(compile, takes_a_tag_again_for_another_peer_direction_or_a_signal) {
@@ -247,7 +247,7 @@ TEST(compile, refuses_exactly_the_reductions_that_no_kernel_supports) {
       b.reduce(what, {s, 0}, {s, 0}, {s, 0}, 4);
       const bool is_taken = refusal_of(b).code == status::ok;
       EXPECT_EQ(is_taken, supports(what, type)) << name_of(what) << " " << name_of(type);
-      EXPECT_TRUE(is_taken || refuses(b, status::argument, 0, "no such reduction on "));
+      EXPECT_TRUE(is_taken || refuses(b, status::argument, 0, "the reduction is not defined for "));
     }
 }
 
@@ -258,7 +258,7 @@ TEST(compile, refuses_to_divide_by_less_than_two) {
       const buffer_id s = b.scratch(type, 4), t = b.scratch(type, 4);
       b.divide({s, 0}, {t, 0}, 4, divisor);
       if (divisor < 2)
-        EXPECT_TRUE(refuses(b, status::argument, 0, "its divisor is " + std::to_string(divisor) + ": use 2 or more"));
+        EXPECT_TRUE(refuses(b, status::argument, 0, "the divisor is " + std::to_string(divisor) + ": use 2 or more"));
       else
         EXPECT_EQ(refusal_of(b).code, status::ok) << name_of(type) << " / " << divisor;
     }
@@ -268,7 +268,7 @@ TEST(compile, refuses_a_capture_whose_merge_is_no_reduction_on_its_dtype) {
   for (const kernel merge : {kernel::none, kernel::copy, kernel::band, kernel::dot_norms, kernel::divide}) {
     bench b;
     b.capture(merge, {b.x, 0}, b.four);
-    EXPECT_TRUE(refuses(b, status::argument, 0, "op 0 (capture): no such reduction on f32"));
+    EXPECT_TRUE(refuses(b, status::argument, 0, "op 0 (capture): the reduction is not defined for f32"));
   }
 }
 
@@ -313,7 +313,7 @@ TEST(compile, refuses_a_capture_that_nobody_offers_to) {
   EXPECT_TRUE(refuses(b, status::argument, 1, "only a partial schedule captures"));
 }
 
-/// The same with buffers in device memory, d, and in staging memory, p.
+/// A bench with additional buffers: `d` in device memory, `p` and `sums` in staging memory.
 struct device_bench : bench {
   buffer_id d = declare(buffer_role::input, dtype::f32, 4, memory_space::device);
   buffer_id p = declare(buffer_role::scratch, dtype::f32, 4, memory_space::staging);
@@ -328,8 +328,8 @@ TEST(compile, refuses_that_the_host_touches_device_memory) {
   calls.compute(kernel::user, {.a = {calls.d, 0}, .b = {calls.p, 0}, .c = {calls.p, 0}}, 4);
   mixes.reduce(kernel::sum, {mixes.d, 0}, {mixes.s, 0}, {mixes.p, 0}, 4);
   for (const builder* one : {&sends, &receives, &calls})
-    EXPECT_TRUE(refuses(*one, status::argument, 0, "no device carries it out"));
-  EXPECT_TRUE(refuses(mixes, status::argument, 0, "cannot touch its region b, in host memory"));
+    EXPECT_TRUE(refuses(*one, status::argument, 0, "this kind of op cannot run on a device"));
+  EXPECT_TRUE(refuses(mixes, status::argument, 0, "cannot access its region b in host memory"));
 }
 
 TEST(compile, takes_computes_of_a_device_on_its_memory_and_on_staging_memory) {
@@ -350,7 +350,7 @@ TEST(compile, refuses_sums_that_only_one_of_host_and_device_reaches) {
   host.dot_norms({host.d, 0}, {host.p, 0}, {host.scratch(dtype::f64, 3), 0}, 4);
   const buffer_id sums = device.declare(buffer_role::scratch, dtype::f64, 3, memory_space::device);
   device.dot_norms({device.d, 0}, {device.p, 0}, {sums, 0}, 4);
-  EXPECT_TRUE(refuses(host, status::argument, 0, "cannot touch its region c, in host memory"));
+  EXPECT_TRUE(refuses(host, status::argument, 0, "cannot access its region c in host memory"));
   EXPECT_TRUE(refuses(device, status::argument, 0, "has sums in device memory"));
 }
 
@@ -367,7 +367,7 @@ TEST(compile, refuses_the_same_dep_twice) {
   bench b;
   const op_id first = b.nop(), second = b.nop({first});
   b.dep(first, second);
-  EXPECT_TRUE(refuses(b, status::argument, 1, "its dep on op 0 was added twice"));
+  EXPECT_TRUE(refuses(b, status::argument, 1, "the dep on op 0 was added twice"));
 }
 
 TEST(compile, refuses_an_op_that_waits_for_itself) {
@@ -377,7 +377,7 @@ TEST(compile, refuses_an_op_that_waits_for_itself) {
   EXPECT_TRUE(refuses(b, status::cycle, 0, "through its dep on op 0"));
 }
 
-// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4: op 4 is stuck behind the cycle without being on it.
+// 0 -> 1 -> 2 -> 3 -> 1, and 3 -> 4. Op 4 comes after the cycle, but is not on it.
 TEST(compile, names_an_op_on_the_cycle_not_one_behind_it) {
   bench b;
   const op_id zero = b.nop(), one = b.nop({zero}), two = b.nop({one}), three = b.nop({two});
@@ -466,8 +466,7 @@ TEST(compile, keeps_the_numbers_of_ops_appended_in_a_topological_order) {
   for (std::uint32_t tag = 0; tag < 40; ++tag) EXPECT_EQ(made->ops()[tag].tag, tag);
 }
 
-/// A random DAG whose ops were appended in no particular order; op i has tag i, so that it can be found
-/// again.
+/// A random DAG whose ops are appended in no particular order. Op i has tag i, by which tests find it after compile().
 struct random_graph {
   explicit random_graph(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -481,7 +480,7 @@ struct random_graph {
     for (const auto& [before, after] : deps) build.dep(before, after);
     build.set_exit(hidden_order.back());
   }
-  /// Repeatedly the first op, in append order, all of whose deps are placed.
+  /// Returns the order in which the next op is always the first op, in append order, whose deps have all been placed.
   ids expected_order() const {
     ids placed;
     const auto is_placed = [&placed](op_id id) { return std::find(placed.begin(), placed.end(), id) != placed.end(); };
@@ -584,8 +583,8 @@ TEST(compile, carries_over_what_was_declared) {
 
 // --- in place ----------------------------------------------------------------------------------------------
 
-/// One receive into buffer `s` and the reduction of what came, y = x + s: may the payload stay? Each setting
-/// but the default breaks one condition.
+/// One receive into buffer `s`, and the reduction y = x + s of the payload. By default, the payload is read in place.
+/// Most other settings break one of the conditions.
 struct landing {
   buffer_role role = buffer_role::scratch;
   bool earlier_writer = false, later_writer = false, second_reader = false, reads_twice = false, writes_back = false;
@@ -644,7 +643,8 @@ TEST(in_place, the_compute_may_read_a_part_of_it) {
   EXPECT_TRUE(stays(*land({.offset = 2, .count = 2})));
 }
 
-/// A payload for `readers` computes, of which one that comes after another waits for the receive, too, or not.
+/// Returns a schedule in which `readers` computes read a payload one after the other. If `is_direct`, each compute has
+/// a dep on the receive, otherwise only the first.
 schedule_ptr land_for(std::size_t readers, bool is_direct) {
   bench b;
   const op_id in = b.recv(0, 0, {b.s, 0}, b.four);
@@ -705,9 +705,9 @@ TEST(in_place, a_payload_that_may_be_left_out_does_not_stay) {
   EXPECT_FALSE(compiled(b)->ops()[0].in_place);
 }
 
-// --- forms -------------------------------------------------------------------------------------------------
+// --- text forms --------------------------------------------------------------------------------------------
 
-/// What testing::k_sampler is the text of.
+/// Returns the schedule whose text is testing::k_sampler.
 schedule_ptr sampler() {
   builder b({1, 3}, "a \"tiny\" \\one\n");
   const buffer_id x = b.input(dtype::f32, 4), y = b.output(dtype::f32, 4), s = b.scratch(dtype::f32, 4);
@@ -824,7 +824,8 @@ TEST(schedule, names_each_role_and_policy) {
   EXPECT_EQ(name_of(activation_policy::majority), "majority");
 }
 
-/// Three ops, 0 -> 2 and 1 -> 2, two buffers, the first of lists, and a guard.
+/// Returns the parts of a schedule: three ops with the deps 0 -> 2 and 1 -> 2, two buffers, of which the first has
+/// lists, and a guard.
 schedule::parts small_parts() {
   const op in{.kind = op_kind::recv, .type = dtype::f32, .peer = 2, .tag = 3, .count = 4, .c = {0, 0}};
   const op sum{.kind = op_kind::compute,
@@ -850,7 +851,7 @@ schedule::parts small_parts() {
 using change = std::function<void(schedule::parts&)>;
 using parts = schedule::parts;
 
-/// Every part that decides execution, changed alone.
+/// Changes of each part that affects execution, one part at a time.
 const std::map<std::string, change> k_changes{
     {"self", [](parts& p) { p.place.self = 0; }},
     {"size", [](parts& p) { p.place.size = 5; }},

@@ -1,5 +1,5 @@
-// Functions that instances bring: what compile and verify make of them, and what the engine does. The sparse allreduces
-// are made of them, too (tests/collectives/sparse_proof_test.cc).
+// Tests of functions that instances bring, in compile, in verify and in the engine. The sparse allreduces also consist
+// of functions (tests/collectives/sparse_proof_test.cc).
 #include "libsched/schedule/functions.h"
 
 #include <gtest/gtest.h>
@@ -17,14 +17,14 @@ namespace {
 
 enum : std::uint32_t { k_split, k_add, k_count, k_join };
 
-/// An allreduce by functions: every rank takes its input apart, a part for each rank; these add up, and all sums are
-/// joined. And its faults.
+/// An allreduce by functions, and its faults. Every rank splits its input into one part for each rank, adds up the
+/// parts that it receives, and joins the sums of all ranks.
 struct function_world {
-  bool sends_other_part = false;  ///< to the rank behind the one that it is for
-  bool forgets_first = false;     ///< rank 0's part, and folds that of rank 1 twice
-  bool turns_sums = false;        ///< joins them in another order
-  bool goes_by_own = false;       ///< joins by a number of its own
-  bool is_ordered = true;         ///< functions by deps
+  bool sends_other_part = false;  ///< sends each rank the part of the next rank
+  bool forgets_first = false;     ///< drops the part of rank 0, and folds that of rank 1 twice
+  bool turns_sums = false;        ///< joins the sums in another order
+  bool goes_by_own = false;       ///< joins by a number that other ranks do not have
+  bool is_ordered = true;         ///< deps order the functions
 };
 
 std::uint64_t wide(rank r) { return static_cast<std::uint64_t>(r); }
@@ -103,18 +103,16 @@ void expect_finding(const function_world& how, const std::string& words, rank si
 }
 
 TEST(functions, parts_that_go_astray_are_noticed) {
-  expect_finding({.sends_other_part = true}, "joins what are not all parts of one thing, in order");
+  expect_finding({.sends_other_part = true}, "joins data that is not all parts of one value in order");
   expect_finding({.forgets_first = true}, "the contribution of rank 0 is missing");
-  expect_finding({.turns_sums = true}, "joins what are not all parts of one thing, in order");
+  expect_finding({.turns_sums = true}, "joins data that is not all parts of one value in order");
 }
 
 TEST(functions, what_they_go_by_is_the_same_on_all_ranks) {
-  expect_finding({.goes_by_own = true}, "goes by other numbers than the same function on other ranks");
+  expect_finding({.goes_by_own = true}, "uses other numbers than the same function on other ranks");
 }
 
-TEST(functions, deps_order_them) {
-  expect_finding({.is_ordered = false}, "and no deps of their rank put these in an order");
-}
+TEST(functions, deps_order_them) { expect_finding({.is_ordered = false}, "that no deps of their rank put in order"); }
 
 TEST(functions, their_orders_are_not_played) {
   const interleaving_verdict answer = play(world_of(2), reduced_everywhere(2, 2, kernel::fold, true));
@@ -142,7 +140,7 @@ TEST(functions, what_no_function_can_do_is_refused) {
   EXPECT_NE(refusal([](builder& to) {
               const buffer_id it = to.scratch(dtype::i64, 2);
               to.apply(kernel::sum, 0, it, k_no_buffer, to.output(dtype::i64, 2));
-            }).find("its kernel is no function"),
+            }).find("its kernel is not a function"),
             std::string::npos);
   EXPECT_NE(
       refusal([](builder& to) { to.apply(kernel::fold, 0, to.scratch(dtype::i64, 2), 7, to.output(dtype::i64, 2)); }),
@@ -158,7 +156,7 @@ TEST(functions, what_no_function_can_do_is_refused) {
 
 class adding : public functions {
  public:
-  status answer = status::ok;  ///< of folds
+  status answer = status::ok;  ///< result of folds
   std::vector<std::uint32_t> calls;
 
   status call(std::uint32_t number, round_no, const function_input& source, const function_input& by,
@@ -232,7 +230,7 @@ TEST(functions, that_are_missing_are_an_argument) {
   for (const auto& one : outcomes) {
     EXPECT_EQ(one.it, nullptr);
     EXPECT_EQ(one.why.code, status::argument);
-    EXPECT_NE(one.why.text.find("calls a function, but there are none"), std::string::npos) << one.why.text;
+    EXPECT_NE(one.why.text.find("calls a function, but no functions are given"), std::string::npos) << one.why.text;
   }
 }
 

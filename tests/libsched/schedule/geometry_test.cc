@@ -173,7 +173,7 @@ TEST(knomial, the_example_of_the_header) {
   EXPECT_EQ(tree.parent_of(9), 8);
 }
 
-/// All ranks below one, itself included, in the order in which its children stand.
+/// Appends rank `r` and all ranks below it, in the order of the children.
 void collect(const knomial& tree, rank r, std::vector<rank>& below) {
   below.push_back(r);
   for (const rank child : tree.children_of(r)) collect(tree, child, below);
@@ -244,7 +244,7 @@ TEST(spread_tree, is_a_tree_of_intervals_around_any_root) {
         for (rank r = 0; r < size; ++r) {
           rank first = r;
           rank end = r + 1;
-          for (const rank child : tree.children_of(r)) {  // on either side, each begins where the one before ends
+          for (const rank child : tree.children_of(r)) {  // on either side, each subtree begins where the last one ends
             ASSERT_EQ(tree.parent_of(child), r);
             ASSERT_EQ(tree.depth_of(child), tree.depth_of(r) + 1);
             if (child < r) {

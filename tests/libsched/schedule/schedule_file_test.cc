@@ -1,5 +1,5 @@
-// What the schedule file may say, what becomes of it, and where it is told that it is wrong. Damaged files by the
-// thousand: schedule_file_fuzz_test.cc.
+// Tests of schedule files: round trips, files written by hand, errors and their places, and memory. Thousands of
+// damaged files are tested in schedule_file_fuzz_test.cc.
 #include "libsched/schedule/schedule_file.h"
 #include "bindings/requests/requests.h"
 
@@ -24,7 +24,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return std::string(text.substr(0, place)).append(to).append(text.substr(place + from.size()));
 }
 
-/// Why a text is refused, with the code in front; "accepted" if it is not.
+/// Returns the code and the reason of a refusal, or "accepted".
 template <class Content>
 std::string answer(const result<Content>& parsed) {
   return parsed ? "accepted" : std::string(name_of(parsed.error().code)) + " " + parsed.error().text;
@@ -106,7 +106,7 @@ TEST(schedule_file, gives_back_lists_and_guards) {
 
 // --- versions ----------------------------------------------------------------------------------------------
 
-/// Where a version 2 file differs from one of version 3: in the parameters of computes.
+/// Returns a schedule file with these parameters of computes. Versions 2 and 3 differ only in these parameters.
 std::string with_parameters(std::string_view version, std::string_view divide, std::string_view split,
                             std::string_view derive) {
   const auto all = [](auto... parts) { return (std::string() + ... + std::string(parts)); };
@@ -204,9 +204,10 @@ TEST(schedule_file, a_need_below_all_is_no_derived_thing) {
   EXPECT_EQ(all->ops()[2].need, 2u);
 }
 
-// --- what is wrong, and where ------------------------------------------------------------------------------
+// --- errors and their places -------------------------------------------------------------------------------
 
-/// In the sampler, `from` replaced by `to`: where that is refused, and how the reason begins.
+/// A fault of the sampler, in which `from` is replaced by `to`. The error has this place, and its reason begins as
+/// given.
 struct fault {
   std::string_view from, to;
   int line, column;
@@ -216,9 +217,9 @@ struct fault {
 
 const fault k_faults[] = {
     {"libsched", "libshed", 1, 1, "expected 'libsched' but found 'libshed'"},
-    {"schedule 3", "schedule 4", 1, 19, "the file is of version 4, and only versions 2 to 3 can be read",
+    {"schedule 3", "schedule 4", 1, 19, "the file has version 4, but only versions 2 to 3 can be read",
      status::unsupported},
-    {"schedule 3", "schedule 1", 1, 19, "the file is of version 1,", status::unsupported},
+    {"schedule 3", "schedule 1", 1, 19, "the file has version 1,", status::unsupported},
     {"schedule 3", "schedule 99999999999999999999", 1, 19,
      "expected a number up to 18446744073709551615 but found '99999999999999999999'"},
     {"schedule 3", "schedule 03", 1, 19, "'03' contradicts"},
@@ -232,8 +233,8 @@ const fault k_faults[] = {
     {"tiny", "\xe2\x84\xa2", 2, 6, "'\"a \\x22???\\x22 \\x5cone\\x0a\"' contradicts"},
     {"\"a", "a\"", 2, 6, "expected a name in quotes but found 'a'"},
     {"rank 1", "rank -1", 3, 6, "expected a number but found '-'"},
-    {"rank 1 of 3", "rank 3 of 3", 3, 6, "rank 3 of 3 is no place in a world"},
-    {"rank 1 of 3", "rank 0 of 0", 3, 6, "rank 0 of 0 is no place in a world"},
+    {"rank 1 of 3", "rank 3 of 3", 3, 6, "rank 3 is outside a world of 3"},
+    {"rank 1 of 3", "rank 0 of 0", 3, 6, "rank 0 is outside a world of 0"},
     {"of 3", "of 2147483648", 3, 11, "expected a number up to 2147483647 but found '2147483648'"},
     {"flags synchronising", "flags holding synchronising", 4, 15,
      "expected the end of the line but found 'synchronising'"},
@@ -253,11 +254,12 @@ const fault k_faults[] = {
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"f32 4\nbuffer 3", "f32\nbuffer 3", 9, 26, "expected a number but found the end of the line"},
     {"u8 5", "u8 5 list 2", 10, 28, "expected the end of the line but found 'list'"},
-    {"u8 5", "u8 5 lists 0 typical 0", 10, 8, "buffer 3: its lists have no room"},
+    {"u8 5", "u8 5 lists 0 typical 0", 10, 8, "buffer 3: the room of its lists is 0"},
     {"u8 5", "u8 5 lists 281474976710656 typical 0", 10, 34,
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"u8 5", "u8 5 lists 2", 10, 35, "expected 'typical' but found the end of the line"},
-    {"scratch host u8 5", "output host u8 5 lists 2 typical 2", 1, 1, "a partial schedule takes and gives no lists"},
+    {"scratch host u8 5", "output host u8 5 lists 2 typical 2", 1, 1,
+     "a partial schedule cannot have lists as inputs or outputs"},
     {"u8 5", "u8 5\nguard 2 every 1", 11, 7, "expected '1' but found '2'"},
     {"u8 5", "u8 5\nguard 1 every 2", 11, 1, "'guard' contradicts"},
     {"send f32 b1[2 +2] to 2 tag 8", "send f32 b1[2 +2] to 2 tag 8 guard 1", 19, 41, "there is no guard 1"},
@@ -269,7 +271,7 @@ const fault k_faults[] = {
     {"to 2", "to 3", 14, 1, "op 3 (signal_send): peer 3 is not in 0..2"},
     {"to 2", "to 1", 14, 1, "op 3 (signal_send): peer 1 is the rank itself"},
     {"tag 0", "tag 4294967296", 11, 29, "expected a number up to 4294967295 but found '4294967296'"},
-    {"from 0 tag 1", "from 1 tag 0", 12, 1, "op 1 (signal_recv): tag 0 with peer 1 is op 0's already"},
+    {"from 0 tag 1", "from 1 tag 0", 12, 1, "op 1 (signal_recv): tag 0 with peer 1 is already used by op 0"},
     {"nop need 1", "nop need 3", 13, 1, "op 2 (nop): needs 3 tokens but has 2 deps"},
     {"nop need 1", "nop need 0", 13, 15, "'0' contradicts"},
     {"nop need 1", "nop in_place need 1", 13, 10, "'in_place' contradicts"},
@@ -282,20 +284,20 @@ const fault k_faults[] = {
     {"then 7", "then 2", 17, 76, "op 2 does not come after op 6"},
     {"capture f32", "capture f64", 15, 14, "'f64' contradicts"},
     {"merge max", "merge copy", 15, 33, "expected 'adasum' or a reduction but found 'copy'"},
-    {"merge max", "merge bxor", 15, 1, "op 4 (capture): no such reduction on f32"},
-    {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c is of buffer 4, which does not exist: this schedule has 4"},
+    {"merge max", "merge bxor", 15, 1, "op 4 (capture): the reduction is not defined for f32"},
+    {"b2[0 +4]", "b4[0 +4]", 16, 1, "op 5 (recv): region c is in buffer 4, which does not exist: this schedule has 4"},
     {"b2[0 +4]", "b65535[0 +4]", 16, 15, "expected a number up to 65534 but found 'b65535'"},
     {"b2[0 +4]", "c2[0 +4]", 16, 15, "expected a region but found 'c2'"},
     {"b2[0 +4]", "b[0 +4]", 16, 15, "expected a number but found 'b'"},
     {"b2[0 +4]", "b2[0 4]", 16, 20, "expected '+' but found '4'"},
     {"b2[0 +4]", "b2[0 +4", 16, 23, "expected ']' but found 'from'"},
-    {"b2[0 +4]", "b2[1 +4]", 16, 1, "op 5 (recv): region c, 4 elements at b2[1], leaves its buffer of 4",
+    {"b2[0 +4]", "b2[1 +4]", 16, 1, "op 5 (recv): region c, 4 elements at b2[1], exceeds its buffer of 4",
      status::bounds},
     {"b2[0 +4]", "b2[281474976710656 +4]", 16, 18,
      "expected a number up to 281474976710655 but found '281474976710656'"},
     {"b2[0 +4]", "b2[0 +281474976710656]", 16, 21,
      "expected a number up to 281474976710655 but found '281474976710656'"},
-    {"b2[0 +4]", "b2[0 +5]", 16, 1, "op 5 (recv): region c, 5 elements at b2[0], leaves its buffer of 4",
+    {"b2[0 +4]", "b2[0 +5]", 16, 1, "op 5 (recv): region c, 5 elements at b2[0], exceeds its buffer of 4",
      status::bounds},
     {"recv f32 b2", "recv f32 b0", 16, 1, "op 5 (recv): writes to input buffer 0"},
     {"in_place need 0", "need 0 in_place", 16, 44, "expected the end of the line but found 'in_place'"},
@@ -304,14 +306,14 @@ const fault k_faults[] = {
     {"= sum", "= none", 17, 29, "expected a kernel but found 'none'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4]", 17, 45, "expected 'divisor' but found 'releases_a'"},
     {"= sum b2[0 +4] b0[0 +4]", "= divide b2[0 +4] divisor 1", 17, 1,
-     "op 6 (compute): its divisor is 1: use 2 or more"},
-    {"= sum", "= bor", 17, 1, "op 6 (compute): no such reduction on f32"},
+     "op 6 (compute): the divisor is 1: use 2 or more"},
+    {"= sum", "= bor", 17, 1, "op 6 (compute): the reduction is not defined for f32"},
     {"b0[0 +4] rel", "b0[0 +3] rel", 17, 48, "'3' contradicts"},
-    {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1, "op 6 (compute): region b, 4 elements at b1[1], leaves its buffer of 4",
+    {"b0[0 +4] rel", "b1[1 +4] rel", 17, 1, "op 6 (compute): region b, 4 elements at b1[1], exceeds its buffer of 4",
      status::bounds},
     {"releases_a 5", "releases_a 4", 17, 62, "'4' contradicts"},
     {"releases_a 5", "releases_b 5", 17, 51, "'releases_b' contradicts"},
-    {"+2] = copy", "+5] = copy", 18, 1, "op 7 (compute): region a, 5 elements at b1[0], leaves its buffer of 4",
+    {"+2] = copy", "+5] = copy", 18, 1, "op 7 (compute): region a, 5 elements at b1[0], exceeds its buffer of 4",
      status::bounds},
     {"exit 8\n", "", 20, 1, "expected 'op' or 'exit' but found the end of the text"},
     {"exit 8", "exit", 20, 5, "expected a number but found the end of the line"},
@@ -336,7 +338,7 @@ TEST(schedule_file, names_line_column_and_reason_of_every_fault) {
 
 TEST(schedule_file, shows_the_line_that_was_contradicted) {
   EXPECT_EQ(answer(parse_schedule(replaced(k_sampler, "nop need 1", "nop need 0"))),
-            "LSCHED_ERR_ARGUMENT line 13, column 15: '0' contradicts the rest of the file, by which this line is: "
+            "LSCHED_ERR_ARGUMENT line 13, column 15: '0' contradicts the rest of the file, which requires this line: "
             "op 2 nop need 2 then 3 4");
 }
 
@@ -366,7 +368,7 @@ TEST(schedule_file, no_line_is_superfluous_and_none_may_come_twice) {
 
 // --- worlds ------------------------------------------------------------------------------------------------
 
-/// A rank of a world that does nothing.
+/// Returns the schedule of one rank in a world that does nothing.
 std::string idle(rank self, rank size, const std::string& name = "idle") {
   return "libsched schedule 2\nname \"" + name + "\"\nrank " + std::to_string(self) + " of " + std::to_string(size) +
          "\nflags\nactivation none seed 0\nop 0 nop\nexit 0\n";
@@ -386,11 +388,12 @@ TEST(world_file, holds_every_rank_once_with_one_name_and_one_size) {
   EXPECT_EQ(of(""), code + "line 1, column 1: expected 'libsched' but found the end of the text");
   EXPECT_EQ(of(idle(0, 3) + idle(2, 3)), code + "line 15, column 1: rank 1 of 3 is missing");
   EXPECT_EQ(of(idle(1, 2)), code + "line 8, column 1: rank 0 of 2 is missing");
-  EXPECT_EQ(of(idle(0, 2) + idle(1, 2) + idle(0, 2)), code + "line 15, column 1: rank 0 is here twice");
-  EXPECT_EQ(of(idle(0, 2) + idle(1, 3)),
-            code + "line 8, column 1: this schedule is of a world of 3 ranks, and the first one of 2");
+  EXPECT_EQ(of(idle(0, 2) + idle(1, 2) + idle(0, 2)), code + "line 15, column 1: rank 0 occurs twice");
+  EXPECT_EQ(
+      of(idle(0, 2) + idle(1, 3)),
+      code + "line 8, column 1: this schedule is for a world of 3 ranks, but the first schedule is for a world of 2");
   EXPECT_EQ(of(idle(0, 2) + "#\n" + idle(1, 2, "other")),
-            code + "line 9, column 1: this schedule has another name than the first one");
+            code + "line 9, column 1: this schedule and the first schedule have different names");
   EXPECT_EQ(of(idle(0, 2) + "1" + idle(1, 2)), code + "line 8, column 1: expected 'libsched' but found '1libsched'");
 }
 
@@ -405,7 +408,7 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
     EXPECT_EQ(of(idle(self, 3), {self, 3}), "accepted");
   }
   EXPECT_EQ(of(idle(0, 1), {0, 1}), "accepted");
-  const std::string theirs = "LSCHED_ERR_MISMATCH line 1, column 1: the schedule is for rank 1 of 3, and this is ";
+  const std::string theirs = "LSCHED_ERR_MISMATCH line 1, column 1: the schedule is for rank 1 of 3, but this is ";
   EXPECT_EQ(of(idle(1, 3), {0, 3}), theirs + "rank 0 of 3");
   EXPECT_EQ(of(all, {3, 4}), theirs + "rank 3 of 4");
   EXPECT_EQ(of(all, {0, 2}), theirs + "rank 0 of 2");
@@ -414,7 +417,8 @@ TEST(world_file, its_parts_are_found_alone_and_together) {
 
 // --- memory ------------------------------------------------------------------------------------------------
 
-/// Bytes asked for, in all, for one byte of text; what docs/reference/schedule_file.md says about it.
+/// Returns the number of bytes that a reader allocates for each byte of text. docs/reference/schedule_file.md gives the
+/// limit.
 std::uint64_t greed(std::string_view text) {
   const testing::counting_allocations counting;
   (void)parse_world(text);
@@ -423,7 +427,7 @@ std::uint64_t greed(std::string_view text) {
 
 constexpr std::string_view k_head = "libsched schedule 2\nname \"\"\nrank 0 of 1\nflags\nactivation none seed 0\n";
 
-/// Many ops in few words, with as many deps as fit: what costs most.
+/// Returns a text of short ops with many deps, which takes the most memory for its length.
 std::string dense(std::size_t ops) {
   std::string text(k_head);
   for (std::size_t id = 0; id < ops; ++id) {

@@ -39,7 +39,7 @@ TEST(memory_layout, nothing_fits_anywhere) {
   }
 }
 
-/// A schedule of two inputs and two outputs of four bytes each, the second output empty on demand.
+/// Returns a schedule of two inputs and two outputs. Each has four bytes, but the second output has `last` bytes.
 schedule_ptr two_pairs(std::uint64_t last = 4) {
   builder to({0, 1});
   for (int i = 0; i < 2; ++i) to.input(dtype::u8, 4);
@@ -61,20 +61,20 @@ TEST(memory_layout, of_several_buffers_only_pairs_share_memory) {
   };
   EXPECT_EQ(fits(apart, {0, 4, 8, 12}), "");
   EXPECT_EQ(fits(apart, {0, 0, 8, 12}), "") << "inputs may overlap";
-  EXPECT_EQ(fits(apart, {0, 4, 8, 11}), "output 0 and output 1 overlap") << "outputs may not";
+  EXPECT_EQ(fits(apart, {0, 4, 8, 11}), "output 0 and output 1 overlap") << "outputs must not overlap";
   EXPECT_EQ(fits(apart, {0, 4, 8, 8}), "output 0 and output 1 overlap");
-  EXPECT_EQ(fits(apart, {0, 8, 8, 12}), "input 1 and output 0 overlap, and not as in place")
-      << "an input with the other pair's output";
-  EXPECT_EQ(fits(apart, {0, 12, 8, 12}), "input 1 and output 1 overlap, and not as in place");
+  EXPECT_EQ(fits(apart, {0, 8, 8, 12}), "input 1 and output 0 overlap, but are not in place")
+      << "an input overlaps the output of the other pair";
+  EXPECT_EQ(fits(apart, {0, 12, 8, 12}), "input 1 and output 1 overlap, but are not in place");
   EXPECT_EQ(fits(in_place, {0, 4, 0, 4}), "");
   EXPECT_EQ(fits(in_place, {0, 4, 0, 8}),
-            "input 1 and output 1 lie apart, and other memory is in place: in place are all pairs or none")
-      << "one pair in place, the other one not";
+            "input 1 and output 1 are separate, but other buffers are in place: use all pairs in place, or none")
+      << "one pair is in place, the other pair is not";
   EXPECT_EQ(fits(in_place, {0, 4, 4, 0}),
-            "input 0 and output 0 lie apart, and other memory is in place: in place are all pairs or none")
-      << "pairs that are crossed";
-  EXPECT_EQ(fits(shifted, {2, 8, 0, 8}), "") << "the offset is the first pair's";
-  EXPECT_EQ(fits(shifted, {2, 10, 0, 8}), "input 1 and output 1 overlap, and not as in place");
+            "input 0 and output 0 are separate, but other buffers are in place: use all pairs in place, or none")
+      << "the pairs are exchanged";
+  EXPECT_EQ(fits(shifted, {2, 8, 0, 8}), "") << "the offset is that of the first pair";
+  EXPECT_EQ(fits(shifted, {2, 10, 0, 8}), "input 1 and output 1 overlap, but are not in place");
 }
 
 TEST(memory_layout, empty_buffers_of_several_fit_anywhere) {
@@ -122,7 +122,7 @@ TEST(memory_layout, a_part_is_in_place_only_with_elements_on_elements) {
   };
   EXPECT_EQ(layout(dtype::i32, 8).aliasing_bytes, 8);
   EXPECT_FALSE(layout(dtype::i32, 6).in_place);
-  EXPECT_FALSE(layout(dtype::f32, 8).in_place) << "elements of another type";
+  EXPECT_FALSE(layout(dtype::f32, 8).in_place) << "other element types cannot overlap at an offset";
   EXPECT_TRUE(layout(dtype::f32, 0).in_place);
 }
 

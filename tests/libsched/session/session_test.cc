@@ -1,9 +1,10 @@
-// Sessions of all ranks in one thread: offers, collects, withdraws, flush, model_sync and leave in a drawn order, on
-// real engines over inproc. Calls that have to wait are given up and resumed at random.
+// Tests of sessions, with all ranks in one thread, on real engines over inproc. The ranks call offer, collect,
+// withdraw, flush, model_sync and leave in a drawn order. Calls that have to wait are interrupted at random and resumed
+// later.
 //
-// The oracle: rank 0 keeps every round apart (a history) and takes what it finds at every turn, so it knows what each
-// round brought; what any rank is given must follow from that by the rank's own lag rule and divisor. Contributions are
-// integers: the rounds together are what was offered and not withdrawn.
+// The oracle: rank 0, the witness, keeps the result of every round separately (a history) and collects all results at
+// each of its turns. The results of every rank must follow from these results by the lag rule and the divisor of that
+// rank. Contributions are integers, and the sum of all rounds must be the sum of all offers that were not withdrawn.
 #include "libsched/session/session.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ integers difference_of(const integers& a, const integers& b) {
 
 integers zeros(std::uint64_t count) { return integers(count); }
 
-/// Half to even.
+/// Returns the quotient, rounded half to even.
 std::int64_t quotient_of(std::int64_t value, std::int64_t by) {
   const std::int64_t down = value / by - (value % by < 0 ? 1 : 0);
   const std::int64_t twice = 2 * (value - down * by);
@@ -56,19 +57,19 @@ integers quotient_of(integers values, std::uint64_t by) {
   return values;
 }
 
-/// What a rank was given by one call.
+/// A result that one call has returned to a rank.
 struct given {
   rank to = k_no_rank;
   delivered what;
-  std::optional<integers> result;  ///< nothing: the caller dropped it
+  std::optional<integers> result;  ///< empty: the caller has dropped the result
 };
 
 /// A flush or model_sync as one rank has seen it.
 struct common_record {
   collect_report report{};
-  integers offered{};  ///< by this rank before it came, and not withdrawn
-  integers weights{};  ///< of model_sync: before the call, and after
-  integers mean{};
+  integers offered{};  ///< sum of this rank's offers before the call, without those that were withdrawn
+  integers weights{};  ///< model_sync: the weights before the call
+  integers mean{};     ///< model_sync: the weights after the call
 };
 
 struct rules {
@@ -78,7 +79,7 @@ struct rules {
   bool leaves = false;    ///< some ranks leave before the end
 };
 
-/// Results are kept for each rank by its own rule; rank 0 keeps all of them apart.
+/// Returns a drawn lag rule. The witness always keeps all results separately.
 lag_rule draw_lag(lockstep_world& world, rank r) {
   if (r == k_witness) return {lag_policy::history, lag_rule::k_most};
   return world.draw_below(2) == 0 ? lag_policy::latest : lag_policy::accumulate;
@@ -116,7 +117,8 @@ class session_bench {
     }
   }
 
-  /// Until every rank has played to its end, left, and been told that all have.
+  /// Plays until every rank has made all its calls, has left, and has seen that all ranks have left. Then checks all
+  /// results.
   void play() {
     for (std::uint64_t turns = 0; !std::ranges::all_of(players_, &player::is_done); ++turns) {
       if (turns == 2'000'000 || !world.net().first_fault().empty()) {
@@ -148,12 +150,12 @@ class session_bench {
     lag_rule lag{};
     divisor by = divisor::none;
     std::vector<std::uint64_t> buckets{};
-    std::optional<std::uint64_t> leaves_in{};  ///< turns
+    std::optional<std::uint64_t> leaves_in{};  ///< turns until an early leave
 
     std::vector<integers> offers{};   ///< contributions that were not withdrawn, the newest last
-    std::vector<round_no> tickets{};  ///< the rounds that they called for
-    integers forgotten{};             ///< of these, the sum of those before the last model_sync
-    std::uint64_t given_offers = 0;   ///< of this rank's, those in what it was given
+    std::vector<round_no> tickets{};  ///< rounds that these offers called for
+    integers forgotten{};             ///< sum of the offers before the last model_sync
+    std::uint64_t given_offers = 0;   ///< number of this rank's offers in its results
     round_no given_up_to = 0;
     std::size_t epoch = 0;
     bool is_in_common = false;
@@ -186,7 +188,7 @@ class session_bench {
     return sum;
   }
 
-  /// One pointer for each of the player's parts; null for one that is empty.
+  /// Returns one pointer for each part of the player's vector, and null for an empty part.
   template <class Pointer, class Vector>
   std::vector<Pointer> pointers_to(const player& one, Vector& data) const {
     if (one.buckets.empty()) return {data.data()};
@@ -222,31 +224,31 @@ class session_bench {
     bool is_posted = false;
     ASSERT_EQ(of(one).offer(parts, &round, &is_posted), status::ok);
     if (!one.tickets.empty()) {
-      EXPECT_GT(round, one.tickets.back()) << "calls are numbered one after the other";
+      EXPECT_GT(round, one.tickets.back()) << "the numbers of calls must increase";
     }
     EXPECT_EQ(is_posted, of(one).rounds().finished < round);
     one.offers.push_back(drawn);
     one.tickets.push_back(round);
   }
 
-  /// The next offer calls for the round after the skipped ones.
+  /// Skips rounds. The next offer must call for a round after the skipped rounds.
   void skip(player& one) {
     const round_no finished = of(one).rounds().finished;
     const round_no last = world.draw_below(2) == 0 ? k_last_round : world.draw_below(finished + 2);
     std::uint64_t skipped = 0, again = 0;
     ASSERT_EQ(of(one).skip(last, &skipped), status::ok);
     ASSERT_EQ(of(one).skip(last, &again), status::ok);
-    EXPECT_EQ(again, 0u) << "a round is skipped once";
+    EXPECT_EQ(again, 0u) << "a round must be skipped only once";
     if (!one.tickets.empty() && skipped > 0) {
-      EXPECT_GT(std::min(last, finished), one.tickets.back()) << "a round that was called for is skipped";
+      EXPECT_GT(std::min(last, finished), one.tickets.back()) << "a called round is skipped";
     }
     const std::size_t before = one.tickets.size();
     offer(one);
     ASSERT_EQ(one.tickets.size(), before + 1);
-    EXPECT_GT(one.tickets.back(), std::min(last, finished)) << "the call is for a round that was skipped";
+    EXPECT_GT(one.tickets.back(), std::min(last, finished)) << "the call is for a skipped round";
   }
 
-  /// What is kept of an offer that was taken back: nothing.
+  /// Withdraws the pending offers, and removes them from the record.
   void withdraw(player& one) {
     std::uint64_t taken = 0;
     ASSERT_EQ(of(one).withdraw(&taken), status::ok);
@@ -255,7 +257,8 @@ class session_bench {
     one.tickets.resize(one.offers.size());
   }
 
-  /// Into one piece of memory, or by buckets; or dropped. False: nothing new, or not yet.
+  /// Collects a result into one piece of memory or into buckets, or drops the result. Returns false if there is no new
+  /// result, or if the round is not finished.
   bool collect(player& one, round_no round) {
     integers result(rules_.count, k_untouched);
     std::span<const target_part> parts;
@@ -287,21 +290,21 @@ class session_bench {
     while (collect(one, 0)) continue;
   }
 
-  /// False: nothing new.
+  /// Checks a report and records the result. Returns false if the report has no new result.
   bool take(player& one, const collect_report& report, std::optional<integers> result) {
     EXPECT_GE(report.round, report.what.to);
     const bool may_have_dropped = one.is_in_common && is_average_[one.epoch];
     if (may_have_dropped) one.given_up_to = std::max(one.given_up_to, report.what.from);
     if (report.what.null && result) {
-      EXPECT_EQ(*result, integers(rules_.count, k_untouched)) << "a result that is not there was written";
+      EXPECT_EQ(*result, integers(rules_.count, k_untouched)) << "a null result was written";
     }
     if (report.what.from == report.what.to) {
       EXPECT_TRUE(report.what.null);
       EXPECT_EQ(report.what.mine + report.what.offers + report.what.last_offers, 0u);
-      EXPECT_LE(report.what.to, one.given_up_to);  // less: of a flush of which a collect has had the result before
+      EXPECT_LE(report.what.to, one.given_up_to);  // less if a collect has returned the result of a flush
       return false;
     }
-    EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round twice, or left out";
+    EXPECT_EQ(report.what.from, one.given_up_to) << "rank " << one.self << ": a round is reported twice or left out";
     one.given_up_to = report.what.to;
     if (one.self == k_witness && !rules_.averages) {
       EXPECT_EQ(report.what.staleness, staleness_of(one, report.what));
@@ -312,7 +315,7 @@ class session_bench {
     return true;
   }
 
-  // --- what all ranks do together ------------------------------------------------------------------------------------
+  // --- calls that all ranks make -------------------------------------------------------------------------------------
 
   void enter(player& one) {
     one.is_in_common = true;
@@ -353,17 +356,17 @@ class session_bench {
     common_[one.epoch++].push_back(one.common);
     std::uint64_t pending = 1;
     ASSERT_EQ(of(one).withdraw(&pending), status::ok);
-    EXPECT_EQ(pending, 0u) << "rank " << one.self << " has something pending";
+    EXPECT_EQ(pending, 0u) << "rank " << one.self << " has a pending offer";
   }
 
-  /// In the middle of a call that all ranks make.
+  /// Makes calls that must be refused while a call that all ranks make is pending.
   void refuse(player& one) {
     round_no round = 0;
     bool is_posted = false;
     std::uint64_t taken = 0;
     collect_report report;
     const std::byte* where = nullptr;
-    if (!of(one).is_in_common_call()) return;  // it has not begun
+    if (!of(one).is_in_common_call()) return;  // the call has not begun
     EXPECT_EQ(of(one).offer({}, &round, &is_posted), status::state);
     EXPECT_EQ(of(one).skip(k_last_round, &taken), status::state);
     EXPECT_EQ(of(one).withdraw(&taken), status::state);
@@ -405,14 +408,15 @@ class session_bench {
 
   // --- the oracle ----------------------------------------------------------------------------------------------------
 
-  /// Of one round: how long the oldest of the rank's offers in it has waited.
+  /// Returns the staleness of a result of one round: the number of rounds for which the oldest of the rank's offers in
+  /// the round has waited.
   static round_no staleness_of(const player& one, const delivered& what) {
     if (what.mine == 0 || one.given_offers >= one.tickets.size()) return 0;
     const round_no called = one.tickets[one.given_offers];
     return called < what.to ? what.to - called : 0;
   }
 
-  /// Where every round waits for all calls, what was offered before a call is in its round, or in an earlier one.
+  /// If every round waits for all calls, an offer must be in the round that it called for, or in an earlier round.
   void check_order(const player& one, const delivered& what) {
     if (rules_.starts.policy != activation_policy::full || rules_.averages) return;
     const auto called = std::ranges::upper_bound(one.tickets, what.to) - one.tickets.begin();
@@ -427,7 +431,7 @@ class session_bench {
     }
   }
 
-  /// What is to be expected of rounds (from, to]; nothing: the witness has forgotten one of them.
+  /// Returns the expected result of rounds (from, to], or nothing if the witness has no result of one of these rounds.
   std::optional<given> expected_of(const given& got) const {
     given all{got.to, {.from = got.what.from, .to = got.what.to}, zeros(rules_.count)};
     const bool keeps_all = players_[index(got.to)].lag.policy != lag_policy::latest;
@@ -459,8 +463,7 @@ class session_bench {
   void check(const given& got) const {
     const auto all = expected_of(got);
     if (!all) {
-      EXPECT_TRUE(rules_.averages) << "the witness does not know a round of (" << got.what.from << ", " << got.what.to
-                                   << "]";
+      EXPECT_TRUE(rules_.averages) << "the model has no round of (" << got.what.from << ", " << got.what.to << "]";
       return;
     }
     const ::testing::ScopedTrace trace(
@@ -474,7 +477,7 @@ class session_bench {
     }
   }
 
-  /// Of the rounds after the last model_sync up to one.
+  /// Returns the sum of the rounds after the last model_sync, up to round `last`.
   integers sum_up_to(round_no last) const {
     integers sum = zeros(rules_.count);
     for (auto one = rounds_.upper_bound(synchronised_); one != rounds_.end() && one->first <= last; ++one)
@@ -489,12 +492,12 @@ class session_bench {
       offered = sum_of(offered, one.offered);
       EXPECT_EQ(one.report.round, common_[epoch].front().report.round) << "ranks are at different rounds after a flush";
     }
-    EXPECT_EQ(sum_up_to(common_[epoch].front().report.round), offered) << "flush " << epoch << " has left something";
+    EXPECT_EQ(sum_up_to(common_[epoch].front().report.round), offered) << "flush " << epoch << " has left an offer";
   }
 
-  /// The weights of a rank that left meanwhile may be among them, which then cannot be told.
+  /// If a rank has left meanwhile, the mean may contain weights that are not on record, and is then not checked.
   void check_mean(std::size_t epoch) {
-    if (common_[epoch].empty()) return;  // all have left before
+    if (common_[epoch].empty()) return;  // all ranks have left before
     if (epoch < first_leave_) {
       ASSERT_EQ(common_[epoch].size(), players_.size());
     }
@@ -512,15 +515,16 @@ class session_bench {
       EXPECT_EQ(common_[epoch].front().mean, quotient_of(sum, contributors));
     }
     if (epoch >= first_leave_) return;
-    // Who is done first has collected up to the common round. Others may have collected more before they saw the end.
+    // The rank that is done first has collected up to the common round. Other ranks may have collected more rounds
+    // before they saw the end.
     const auto earlier = [](const common_record& a, const common_record& b) {
       return a.report.what.to < b.report.what.to;
     };
     synchronised_ = std::ranges::min_element(common_[epoch], earlier)->report.what.to;
   }
 
-  /// After the last model_sync nothing was lost, and nothing counted twice; if nobody left in the middle of one, or
-  /// before: what such a rank had pending may come later.
+  /// Checks that no offer after the last model_sync was lost or counted twice. If a rank has left before or during a
+  /// model_sync, nothing is checked, because the pending offers of that rank may come later.
   void check_totals() const {
     for (std::size_t epoch = first_leave_; epoch < is_average_.size(); ++epoch)
       if (is_average_[epoch]) return;
@@ -539,10 +543,10 @@ class session_bench {
   std::vector<player> players_;
   std::vector<std::unique_ptr<session>> sessions_;
   std::vector<given> given_;
-  std::vector<std::vector<common_record>> common_;                     ///< by epoch: of all ranks that came to its end
+  std::vector<std::vector<common_record>> common_;                     ///< by epoch: records of ranks that finished it
   std::size_t first_leave_ = std::numeric_limits<std::size_t>::max();  ///< epoch in which the first rank left early
-  std::map<round_no, given> rounds_;                                   ///< what each brought, as the witness was told
-  round_no synchronised_ = 0;                                          ///< the round of the last model_sync
+  std::map<round_no, given> rounds_;                                   ///< result of each round, as the witness has it
+  round_no synchronised_ = 0;                                          ///< round of the last model_sync
 };
 
 activation draw_activation(rank size, std::uint64_t seed) {
@@ -576,7 +580,7 @@ void play_worlds(std::uint64_t first_seed, std::uint64_t seeds) {
   }
 }
 
-/// Nothing but the offer asks the engine to look.
+/// Only the offer posts the instance to the engine.
 TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
   for (const rank size : {3, 5, 6, 7, 2, 4, 1}) {
     lockstep_world world(size, 1);
@@ -600,7 +604,7 @@ TEST(session, an_offer_starts_a_round_where_one_call_suffices) {
   }
 }
 
-/// What all ranks do together ends with the instance it waits for, and says which that is.
+/// If an instance fails, a call that waits for the instance ends and names the instance.
 TEST(session, a_failed_instance_ends_the_calls_that_wait_for_it) {
   for (const rank size : {3, 5, 2}) {
     lockstep_world world(size, 1);

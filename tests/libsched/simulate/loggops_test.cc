@@ -10,7 +10,7 @@ TEST(message_cost, bytes_below_a_picosecond_add_up_exactly) {
   EXPECT_EQ(time_of(1'000'000, 2'500), 2'500'000);  // 400 GB/s
   EXPECT_EQ(time_of(1, 499), 0);
   EXPECT_EQ(time_of(1, 500), 1);
-  EXPECT_EQ(time_of(std::uint64_t{1} << 40, 6'000'000), (std::int64_t{1} << 40) * 6000);  // an hour of one message
+  EXPECT_EQ(time_of(std::uint64_t{1} << 40, 6'000'000), (std::int64_t{1} << 40) * 6000);  // almost two hours
 }
 
 TEST(message_cost, nothing_costs_what_a_byte_costs) {

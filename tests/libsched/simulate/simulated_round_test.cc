@@ -15,7 +15,7 @@ using testing::doubling_world;
 using testing::k_us;
 using testing::simulated;
 
-/// One message where nothing is in its way.
+/// Returns the time of one message without contention.
 picoseconds hop(const machine& where, std::uint64_t bytes) {
   const message_cost it = cost_of(where, 0, bytes);
   const picoseconds first = picoseconds{0} + it.overhead + it.latency;
@@ -24,7 +24,7 @@ picoseconds hop(const machine& where, std::uint64_t bytes) {
 
 picoseconds combination(const machine& where, std::uint64_t bytes) { return cost_of(where, 0, bytes).combination.time; }
 
-/// Machines on which no message waits for a NIC or for the send before it, if all ranks begin at once.
+/// Returns machines on which no message waits for a NIC or for the previous send if all ranks begin at the same time.
 std::vector<machine> machines(std::uint64_t bytes) {
   std::vector<machine> all;
   for (const picoseconds L : {0, 1000, 2'500'000, 70'000'000})
@@ -141,7 +141,8 @@ TEST(schedule_world, a_quorum_fires_with_the_second_signal) {
   EXPECT_LT(report.finish[0], 2100 * k_us);
 }
 
-/// Rank 1 exits by its send and still receives, whichever of the two comes first.
+/// The exit op of rank 1 is its send, but rank 1 also receives. Whether the send or the receive comes first, the round
+/// must end after the receive.
 TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
   std::vector<picoseconds> finishes;
   for (const bool sends_first : {false, true}) {
@@ -158,7 +159,7 @@ TEST(schedule_world, a_round_does_not_end_before_what_is_enqueued) {
       return to.compile();
     });
     const auto report = simulated(ranks, {});
-    EXPECT_GT(report.finish[1], report.finish[0]);  // it gets what rank 0 has sent
+    EXPECT_GT(report.finish[1], report.finish[0]);  // rank 1 receives from rank 0
     finishes.push_back(report.finish[1]);
   }
   EXPECT_EQ(finishes[0], finishes[1]);
@@ -229,7 +230,7 @@ TEST(schedule_world, rendezvous_waits_for_the_receiver_and_eager_does_not) {
     const picoseconds both_ready = simulated(ranks, what).last();
     for (std::uint64_t seed = 1; seed < 20; ++seed) {
       what.skew = {.kind = skew_kind::stragglers, .scale = 10'000 * k_us, .count = 1, .seed = seed};
-      if (start_times(what.skew, 2)(0) == 0) continue;  // the receiver is to be late
+      if (start_times(what.skew, 2)(0) == 0) continue;  // the receiver must be late
       const auto report = simulated(ranks, what);
       const picoseconds late = report.finish[0] - 10'000 * k_us;
       if (bytes == 64) {
@@ -246,7 +247,7 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
     for (const std::uint64_t seed : {1u, 2u, 3u}) {
       const auto ranks = doubling_world(size, 1024);
       simulation what;
-      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // queues at NICs may amplify it
+      what.where.levels[0].cost.G = what.where.levels[0].cost.g = 0;  // queues at NICs may amplify skew
       const picoseconds together = simulated(ranks, what).last();
       what.skew = {.kind = skew_kind::lognormal, .scale = 20 * k_us, .seed = seed};
       const start_times starts(what.skew, size);
@@ -254,13 +255,13 @@ TEST(schedule_world, skew_is_absorbed_and_never_amplified) {
       for (rank r = 0; r < size; ++r) latest = std::max(latest, starts(r));
       const picoseconds last = simulated(ranks, what).last();
       EXPECT_GE(last, latest);
-      // A message of a later step that comes early is received before the one that is waited for.
+      // A message of a later step may arrive early, and is then received before the message of the current step.
       EXPECT_LE(last, latest + together + floor_log2(size) * loggops{}.o);
     }
 }
 
 TEST(schedule_world, far_events_come_in_time_too) {
-  // Windows are 4 us; 17 ms is as far as the ring of the event queue reaches.
+  // A window of the event queue is 4 us long, and the ring of windows covers 17 ms.
   const auto ranks = doubling_world(8, 8);
   simulation what{.skew = {.kind = skew_kind::linear, .scale = 50'000 * k_us}};
   const picoseconds last = simulated(ranks, what).last();
@@ -304,7 +305,7 @@ TEST(schedule_world, a_rank_that_is_slow_by_a_factor_has_o_and_O_that_much_large
       cost.o = static_cast<picoseconds>(static_cast<double>(cost.o) * factor);
       cost.O = static_cast<femtoseconds>(static_cast<double>(cost.O) * factor);
       costly.where.compute = static_cast<femtoseconds>(static_cast<double>(costly.where.compute) * factor);
-      // The tail is what the wire takes longer than CPUs that are not slowed.
+      // The tail is the time that the wire takes longer than a CPU that is not slowed.
       const picoseconds shorter_tail = time_of(999, cost.O) - time_of(999, 1'000'000);
       EXPECT_EQ(simulated(ranks, slow).last(), simulated(ranks, costly).last() + 4 * shorter_tail);
     }
@@ -317,7 +318,8 @@ TEST(schedule_world, levels_cost_what_they_say) {
   EXPECT_EQ(simulated(doubling_world(8, 1), what).last(), 2 * 120 + 1020);
 }
 
-/// Nodes of `ranks`, in which messages are free but for a nanosecond, with one NIC each.
+/// Returns a machine with nodes of `ranks` ranks. A message inside a node takes one nanosecond. If `shares_nic`, the
+/// ranks of a node share one NIC.
 machine nodes_of(rank ranks, bool shares_nic) {
   return {.levels = {{.ranks = ranks, .cost = {.L = 1000, .o = 0, .g = 0, .G = 0}, .shares_nic = shares_nic}, {}}};
 }
@@ -333,7 +335,7 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
       const auto shared = simulated(ranks, what);
       const loggops cost;
       const auto gap = static_cast<picoseconds>(cost.g + time_of(bytes - 1, cost.G));
-      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last one's bytes leave last
+      EXPECT_EQ(shared.last(), apart + (node - 1) * gap) << node << " " << bytes;  // the last rank waits for all others
       EXPECT_EQ(simulated(ranks, what, nullptr, true).finish, shared.finish);
     }
 }
@@ -341,7 +343,7 @@ TEST(schedule_world, ranks_of_a_node_wait_for_each_other_at_the_nic_they_share) 
 TEST(schedule_world, who_sends_first_has_the_shared_nic_first_whatever_its_rank) {
   simulation what{.where = nodes_of(2, true)};
   what.where.levels[0].cost.L = 4 * k_us;                               // windows of 2 us
-  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // its neighbour 3 begins before it
+  what.skew = {.kind = skew_kind::fixed, .scale = k_us, .ranks = {2}};  // rank 3, on the same node, begins first
   const loggops cost;
   const picoseconds bytes = 999 * cost.G / 1000;
   EXPECT_EQ(simulated(collective_world(4, "gather", "flat", 1000), what).last(),
@@ -356,7 +358,7 @@ TEST(schedule_world, a_nic_for_each_rank_is_a_nic_for_each_rank) {
     const auto shared = simulated(ranks, what);
     what.where.levels[0].shares_nic = false;
     EXPECT_EQ(shared.finish, simulated(ranks, what).finish);
-    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // nobody is outside
+    what.where.levels = {{.ranks = 13, .shares_nic = true}, {}};  // no rank is on another node
     EXPECT_EQ(simulated(ranks, what).finish, shared.finish);
   }
 }
@@ -380,7 +382,7 @@ TEST(schedule_world_activation, one_initiator_costs_one_signal_for_every_other_r
   }
 }
 
-// Li et al. 2020: under linear skew, all wait for the last, or for the one that is drawn.
+// Li et al. 2020: under linear skew, all ranks wait for the last rank, or for the drawn rank.
 TEST(schedule_world_activation, latencies_follow_the_closed_forms_under_linear_skew) {
   constexpr rank size = 32;
   simulation what{.skew = {.kind = skew_kind::linear}};

@@ -1,4 +1,4 @@
-// Simulated runs as traces: what the ranks did, with arrows that have two ends.
+// Tests of traces of simulated runs. Every message is an arrow with two ends.
 #include "bindings/simulation/simulation.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::size_t count_of(const std::vector<trace_event>& events, op_kind kind) {
       std::ranges::count_if(events, [&](const auto& it) { return it.op != k_no_op && it.kind == kind; }));
 }
 
-/// How often each arrow begins and ends, by its id.
+/// Returns how often each arrow begins and ends, by the id of the arrow.
 std::map<std::string, std::pair<int, int>> arrows_of(const std::vector<trace_event>& events) {
   std::map<std::string, std::pair<int, int>> arrows;
   const json all = json::parse(to_trace_json(events));
@@ -66,7 +66,7 @@ TEST(simulated_trace, has_signals_too) {
     const auto run = traced(testing::doubling_world(size, 8, {.policy = activation_policy::solo}),
                             {.skew = {.kind = skew_kind::linear}});
     EXPECT_EQ(count_of(run.events, op_kind::signal_send), run.report.signals);
-    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // and the call
+    EXPECT_EQ(count_of(run.events, op_kind::signal_recv), run.report.signals + 1);  // plus the call
   }
 }
 

@@ -23,21 +23,21 @@ TEST(simulation, a_start_that_cannot_be_counted_names_its_rank) {
   what.skew = {.kind = skew_kind::empirical, .samples = {-k_us}};
   expect_refused(ranks, what, status::argument, "rank 0 would begin at -1 us");
   what.skew = {.kind = skew_kind::linear, .scale = 1'000'000'000'000 * k_us};
-  expect_refused(ranks, what, status::argument, "starts lie between 0 and");
+  expect_refused(ranks, what, status::argument, "use starts from 0 to");
   what.skew = {.kind = skew_kind::rotating, .scale = 1'000'000'000'000 * k_us, .shift = 1'000'000'000'000 * k_us};
-  expect_refused(ranks, what, status::argument, "starts lie between 0 and");
+  expect_refused(ranks, what, status::argument, "use starts from 0 to");
   what.skew = {.kind = skew_kind::lognormal, .scale = k_us, .sigma = 1000};
-  expect_refused(ranks, what, status::argument, "starts lie between 0 and");
+  expect_refused(ranks, what, status::argument, "use starts from 0 to");
 }
 
 TEST(simulation, time_that_cannot_be_counted_is_refused_and_never_wraps) {
   simulation what;
   what.where.levels[0].cost.G = 1'000'000'000'000'000'000;
-  expect_refused(doubling_world(64, 60'000), what, status::unsupported, "it takes longer than");
+  expect_refused(doubling_world(64, 60'000), what, status::unsupported, "the round takes longer than");
   what.where.S = k_max_count;
-  expect_refused(doubling_world(64, k_max_count), what, status::unsupported, "it takes longer than");
+  expect_refused(doubling_world(64, k_max_count), what, status::unsupported, "the round takes longer than");
   what = {.noise = {.kind = noise_kind::pareto, .alpha = 0.01}};
-  expect_refused(doubling_world(64, 64), what, status::unsupported, "it takes longer than");
+  expect_refused(doubling_world(64, 64), what, status::unsupported, "the round takes longer than");
 }
 
 TEST(simulation, bytes_that_cannot_be_counted_are_refused) {
@@ -47,7 +47,7 @@ TEST(simulation, bytes_that_cannot_be_counted_are_refused) {
   expect_refused(doubling_world(1 << 14, k_max_count), what, status::unsupported, "more than 2^64 bytes are sent");
 }
 
-// The state of each rank, and the events that are under way; there is one schedule.
+// All ranks share one packed schedule, so nearly all memory is the state of the ranks and the pending events.
 TEST(simulation, a_rank_takes_fewer_than_192_bytes) {
   const auto report = testing::simulated(doubling_world(1 << 14, 1024), {.skew = {.kind = skew_kind::lognormal}});
   EXPECT_GT(report.memory >> 14, 40u);

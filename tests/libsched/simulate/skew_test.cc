@@ -79,7 +79,7 @@ TEST(skew, fixed_ranks_stay_and_rotating_ones_move_on) {
 
 // --- noise -------------------------------------------------------------------------------------------------
 
-/// Walks through the trace picosecond by picosecond.
+/// Returns the time for which the CPU is away. Walks through the trace picosecond by picosecond.
 picoseconds walked(const noise_trace& trace, picoseconds begin, picoseconds cost) {
   picoseconds away = 0, done = 0;
   for (picoseconds now = begin; done < cost; ++now) {
@@ -109,7 +109,8 @@ TEST(noise_trace, ranks_have_phases_of_their_own_unless_they_are_coscheduled) {
     noise.is_cosched = together;
     double lost = 0;
     for (rank r = 0; r < k_many; ++r) lost += static_cast<double>(noise_of(noise, r, 1, 0, 0, 45'000));
-    // Who begins in the gap waits for half of it on average, who begins up to 45 ns before for all of it.
+    // A rank that begins in the gap waits for half of the gap on average. A rank that begins up to 45 ns before the gap
+    // waits for all of the gap.
     const double wanted =
         together ? static_cast<double>(noise_of(noise, 0, 1, 0, 0, 45'000)) : 0.1 * 50'000 + 0.045 * 100'000;
     EXPECT_NEAR(lost / k_many, wanted, together ? 1e-6 : 500);
@@ -124,7 +125,7 @@ TEST(noise_trace, reads_the_lines_of_a_file_and_names_the_bad_one) {
   EXPECT_EQ(trace->period, 2'030'500);
   EXPECT_EQ(trace->work, 1'980'500);
   for (const char* bad : {"1000\n", "5\t6\tx\n", "-1\t5\n", "1\tnan\n", "1e300\t1\n"})
-    EXPECT_EQ(parse_noise_trace(bad).error().text, "line 1: is not \"start duration\" in ns") << bad;
+    EXPECT_EQ(parse_noise_trace(bad).error().text, "line 1: expected \"start duration\" in ns") << bad;
   for (const char* bad : {"", "0\t5\n", "10\t5\n12\t5\n"}) EXPECT_FALSE(parse_noise_trace(bad)) << bad;
 }
 
@@ -163,7 +164,7 @@ TEST(noise, periodic_takes_its_share_and_no_cpu_works_while_it_is_away) {
     EXPECT_LE(here, 25);
     lost += static_cast<double>(here);
   }
-  EXPECT_NEAR(lost, 25 * 26 / 2, 26);  // who comes while it is away waits for the rest
+  EXPECT_NEAR(lost, 25 * 26 / 2, 26);  // work that begins in a gap waits for the rest
 }
 
 TEST(noise, random_kinds_have_their_means) {

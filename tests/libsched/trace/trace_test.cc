@@ -1,4 +1,5 @@
-// The picture of a run: valid JSON, slices that do not overlap, arrows that have two ends; and what engines record.
+// Tests of traces: the JSON is valid, slices do not overlap, and arrows have two ends. Also tests of the events that
+// engines record.
 #include "libsched/trace/trace.h"
 
 #include <gtest/gtest.h>
@@ -75,9 +76,9 @@ TEST(trace_json, joins_the_two_ends_of_a_message_with_an_arrow) {
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(starts[0]["id"], ends[0]["id"]);
   EXPECT_EQ(starts[1]["id"], ends[1]["id"]);
-  EXPECT_NE(starts[0]["id"], starts[1]["id"]) << "a signal is another edge than a payload message";
+  EXPECT_NE(starts[0]["id"], starts[1]["id"]) << "signals and payload messages have different edges";
   EXPECT_EQ(starts[0]["ts"], 0.1);
-  EXPECT_EQ(ends[0]["ts"], 0.899) << "inside the slice, or it would not be bound to it";
+  EXPECT_EQ(ends[0]["ts"], 0.899) << "the arrow must end inside the slice";
   EXPECT_EQ(ends[0]["bp"], "e");
 }
 
@@ -97,7 +98,7 @@ TEST(trace_json, draws_no_arrow_for_the_own_call) {
   EXPECT_TRUE(of_phase(all, "f").empty());
 }
 
-/// Whether no two slices of a track overlap, and every arrow ends in a slice.
+/// Expects that no two slices of a track overlap, and that both ends of every arrow lie in a slice.
 void expect_tidy(const json& all) {
   std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;
   for (const json& it : of_phase(all, "X")) {
@@ -154,7 +155,7 @@ TEST(trace_buffer, joins_beginnings_and_ends) {
   buffer.note(event(0, 9, op_kind::recv, 0, 21, 1));
   const std::vector<trace_event> wanted{event(0, k_no_op, op_kind::nop, 5, 21), event(0, 1, op_kind::recv, 10, 20, 1),
                                         event(0, 2, op_kind::nop, 11, 12)};
-  EXPECT_EQ(buffer.events(), wanted) << "the round goes on, the signal was never there, nobody knows op 9";
+  EXPECT_EQ(buffer.events(), wanted) << "the round is still open, the signal was void, and op 9 is unknown";
 }
 
 TEST(trace_buffer, stops_when_it_is_full_and_counts_what_it_missed) {

@@ -1,4 +1,4 @@
-// No wake-up is lost: two threads hand a word to and fro, sleeping as doorbell.h prescribes.
+// Tests that the doorbell loses no wake-up. Two threads hand a word to and fro, and sleep as doorbell.h prescribes.
 #include "libsched/transport/doorbell.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// One direction: a message of one word, and the bell of whoever reads it.
+/// One direction of the hand-over: a message of one word, and the doorbell of its reader.
 struct mailbox {
   alignas(64) std::atomic<std::uint64_t> stamp{0};
   doorbell bell{};
@@ -22,8 +22,8 @@ struct mailbox {
 
 struct sleep_counts {
   std::uint64_t sleeps = 0;
-  std::uint64_t lost = 0;                 ///< sleeps that nobody ended though the message was there
-  std::atomic<bool>* given_up = nullptr;  ///< set when too many were lost: the test has failed, and ends
+  std::uint64_t lost = 0;                 ///< sleeps that timed out although the message was there
+  std::atomic<bool>* given_up = nullptr;  ///< set after three losses, to end the failed test
 };
 
 void write(mailbox& to, std::uint64_t round) {
@@ -47,7 +47,7 @@ void withdraw(doorbell& bell, doorbell::side side) {
     bell.wanted.store(0);
 }
 
-/// How a reader goes to sleep; a careless one does not look again after it has announced itself.
+/// The manner in which a reader goes to sleep. A careless reader does not poll again after it has announced itself.
 enum class manner { careful, careless };
 
 void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, manner how,
@@ -61,7 +61,7 @@ void sleep_until_there(mailbox& from, std::uint64_t round, doorbell::side side, 
       ++counts.sleeps;
       sleep_on(bell, side, epoch, timeout);
       const auto is_unrung = [&] { return from.stamp.load() >= round && bell.word[side].load() == epoch; };
-      if (is_unrung()) sleep_on(bell, side, epoch, timeout);  // unless the ring is only just on its way
+      if (is_unrung()) sleep_on(bell, side, epoch, timeout);  // a late ring may still arrive
       if (is_unrung() && ++counts.lost == 3 && counts.given_up != nullptr) counts.given_up->store(true);
     }
     withdraw(bell, side);
@@ -74,8 +74,7 @@ void work(std::uint64_t steps) {
     left.fetch_sub(1, std::memory_order_relaxed);
 }
 
-/// Polls a while, which may be no while at all, then sleeps as an application's thread or as the auxiliary
-/// one.
+/// Polls for a drawn time, which may be zero. Then sleeps as an application thread or as the auxiliary thread.
 void read(mailbox& from, std::uint64_t round, std::uint64_t dice, sleep_counts& counts) {
   from.bell.polling.store(1);
   for (std::uint64_t looks = dice % 8 == 0 ? dice / 16 % 64 : 4000; looks > 0; --looks)
@@ -104,22 +103,22 @@ TEST(doorbell, loses_no_wake_up_in_a_million_hand_overs) {
   }
   other.join();
   EXPECT_EQ(counts[0].lost + counts[1].lost, 0u);
-  EXPECT_GT(counts[0].sleeps + counts[1].sleeps, rounds / 1000) << "nobody slept: nothing was tested";
+  EXPECT_GT(counts[0].sleeps + counts[1].sleeps, rounds / 1000) << "no thread slept: nothing was tested";
 }
 
-// The counter above can count: without the second look, a message between look and announcement rings for
-// nobody.
+// Shows that the test above can detect a loss. Without a second poll, a message between the first poll and the
+// announcement wakes no thread.
 TEST(doorbell, shows_a_lost_wake_up_to_whoever_does_not_look_again) {
   mailbox box;
   sleep_counts counts;
   std::thread writer;
   box.bell.polling.store(1);
-  write(box, 1);  // the reader has looked and not yet announced itself
+  write(box, 1);  // the reader has polled, but has not announced itself yet
   box.stamp.store(0);
   writer = std::thread([&] {
     const auto limit = steady_clock::now() + std::chrono::seconds(30);
     while (box.bell.sleepers.load() == 0 && steady_clock::now() < limit) std::this_thread::yield();
-    box.stamp.store(1);  // the message becomes visible, its ring was in vain
+    box.stamp.store(1);  // the message becomes visible after its ring
   });
   sleep_until_there(box, 1, doorbell::waiter, manner::careless, std::chrono::milliseconds(200), counts);
   writer.join();

@@ -1,5 +1,5 @@
-// Transport `inproc`: passes the exam whatever the seed, replays by it, and finds out callers that break the
-// contract.
+// Tests of the transport inproc. It must pass the exam with every seed, repeat a run with the same seed, and detect
+// callers that break the contract.
 #include "tests/support/inproc.h"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(every, inproc_exam, ::testing::ValuesIn(exam::k_questio
 
 constexpr std::array<rank, 2> k_both{0, 1};
 
-/// Two ranks, linked by the given edges from rank 0 to rank 1.
+/// Two ranks, linked by `edges` edges from rank 0 to rank 1.
 struct pair_of_ranks {
   explicit pair_of_ranks(std::uint64_t seed, std::uint32_t edges = 1, std::uint64_t capacity = 64, bool credits = false,
                          inproc_options options = {})
@@ -71,7 +71,7 @@ struct pair_of_ranks {
     link(0, 5);
   }
 
-  /// An instance that the sender calls `mine`, and the receiver `theirs`.
+  /// Links the instance that has the id `mine` at the sender and the id `theirs` at the receiver.
   void link(std::uint32_t mine, std::uint32_t theirs) {
     const std::array all{sender->address_of(mine), receiver->address_of(theirs)};
     EXPECT_EQ(sender->link(mine, all), status::ok);
@@ -96,7 +96,7 @@ struct event {
   bool operator==(const event&) const = default;
 };
 
-/// Completions of 16 messages, with the time of each.
+/// Returns the completions of 16 messages, with their times.
 std::vector<event> history_of(std::uint64_t seed, std::uint32_t* late_sends = nullptr, inproc_options options = {}) {
   pair_of_ranks it(seed, 16, 64, false, options);
   std::vector<std::byte> targets(16 * 64);
@@ -156,10 +156,10 @@ TEST(inproc, is_time_driven_while_something_is_on_its_way) {
   EXPECT_FALSE(it.receiver->is_time_driven());
 }
 
-// --- finding out -----------------------------------------------------------------------------------------
+// --- detection of broken contracts -----------------------------------------------------------------------
 
-// Whoever overwrites a source before its send is done sends something else, unless the message was copied at
-// once.
+// If a caller overwrites a source before its send has completed, the receiver gets the new contents. If the send
+// completes at once, the message was copied.
 TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   int spoiled = 0;
   int late = 0;
@@ -177,8 +177,8 @@ TEST(inproc, shows_a_source_that_was_overwritten_too_early) {
   EXPECT_EQ(spoiled, late);
 }
 
-// Of sends that are done later, some wait for the arrival only and some for the receiver, which is shown the
-// source.
+// Some late sends complete when the message arrives. Others complete when the receiver releases the message, because
+// the receiver reads the source.
 TEST(inproc, reads_some_sources_on_arrival_and_shows_others_until_release) {
   std::array<int, 2> late{};
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
@@ -213,7 +213,8 @@ TEST(inproc, spoils_a_payload_once_it_was_released) {
   EXPECT_NE(out.data[5], std::byte{1});
 }
 
-/// `what` must make the endpoint ill, for this reason.
+/// Expects that `what` makes the health of one endpoint fail for this reason. `what` returns whether that is the
+/// sender.
 template <class Breach>
 void expect_fault(std::string_view reason, Breach&& what) {
   pair_of_ranks it(1, 2, 64, false, {.late_sends = false});
@@ -283,7 +284,7 @@ TEST(inproc, notices_receives_that_break_the_contract) {
   });
 }
 
-// --- places and peers ------------------------------------------------------------------------------------
+// --- ranks and peers -------------------------------------------------------------------------------------
 
 TEST(inproc, gives_each_rank_once) {
   inproc_world world(3, 1);
@@ -332,7 +333,7 @@ TEST(inproc, links_nothing_to_what_is_no_address) {
   EXPECT_EQ(it.sender->link(1, all), status::ok);
 }
 
-// Its edges differ in nothing but the instance, and the two ranks attach them in opposite order.
+// The edges differ only in the instance, and the two ranks attach the instances in opposite order.
 TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   pair_of_ranks it(1, 0, 64, false, {.late_sends = false});
   const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};
@@ -359,7 +360,7 @@ TEST(inproc, keeps_instances_of_the_same_ranks_apart) {
   EXPECT_FALSE(it.receiver->take_cancellation());
 }
 
-// One end never links; nothing of the instance is left when both are gone.
+// One end never links. When both ends are detached, nothing of the instance must be left.
 TEST(inproc, forgets_an_instance_that_one_rank_has_never_linked) {
   pair_of_ranks it(1, 0);
   const std::vector<edge_spec> out{{.outgoing = true, .peer = 1, .capacity = 64}};
@@ -368,7 +369,7 @@ TEST(inproc, forgets_an_instance_that_one_rank_has_never_linked) {
   EXPECT_EQ(it.sender->link(1, std::vector<member_address>(2, {.near = 1})), status::ok);
   it.sender->send(to, 1, it.letter());
   it.sender->detach(1);
-  EXPECT_EQ(it.world.edges(), 1u) << "its message may still be wanted";
+  EXPECT_EQ(it.world.edges(), 1u) << "the receiver may still read the message";
   it.receiver->detach(1);
   EXPECT_EQ(it.world.edges() + it.world.in_flight(), 0u);
 }
@@ -387,7 +388,7 @@ TEST(inproc, publishes_with_the_link_what_was_cancelled_before) {
   EXPECT_EQ(hears(*it.sender), k_no_rank);
   it.link(1, 2);
   EXPECT_EQ(hears(*it.sender), 1);
-  EXPECT_EQ(hears(*it.receiver), k_no_rank) << "it has heard of it before";
+  EXPECT_EQ(hears(*it.receiver), k_no_rank) << "the receiver has already learned of it";
 }
 
 TEST(inproc, finds_a_peer_that_went_without_closing) {
@@ -405,7 +406,7 @@ TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
   arrival out{};
   std::array<completion, 1> news{};
   EXPECT_FALSE(it.receiver->receive(it.ins[0], 1, it.target.data(), out));
-  EXPECT_EQ(it.receiver->find_dead_peer(), k_no_rank);  // its message is still on its way
+  EXPECT_EQ(it.receiver->find_dead_peer(), k_no_rank);  // the message is still in flight
   for (int k = 0; k < 100 && it.receiver->poll(news) == 0; ++k) {
   }
   EXPECT_EQ(it.target[0], std::byte{1});
@@ -413,7 +414,7 @@ TEST(inproc, misses_a_closed_peer_only_when_something_waits_for_it) {
   EXPECT_EQ(it.receiver->find_dead_peer(), 0);
 }
 
-// Whether it has closed its board, or its endpoint.
+// The member has closed either its board or its endpoint.
 TEST(inproc, hears_of_a_member_that_will_never_post_its_record) {
   for (const bool closes_all : {false, true}) {
     pair_of_ranks it(1);

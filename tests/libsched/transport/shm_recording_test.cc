@@ -1,4 +1,4 @@
-// The recording: what ranks write is read after they were killed; out of a segment, and out of a file.
+// Tests of the recording. It can be read after the ranks that wrote it were killed, from a segment and from a file.
 #include "libsched/transport/shm/shm_recording.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t k_stride = std::size_t{1} << 20;
 constexpr std::array<rank, 2> k_both{0, 1};
 
-/// A folder of its own for each test.
+/// A fixture with a separate folder for each test.
 class shm_recording : public ::testing::Test {
  protected:
   shm_recording() {
@@ -49,7 +49,7 @@ class shm_recording : public ::testing::Test {
 
 result<recording> parsed(const std::string& content) { return parse_recording(std::as_bytes(std::span(content))); }
 
-/// Has a schedule, two rounds of it behind it, waits for rank 0, and is killed.
+/// Puts on record a schedule with two entered rounds and a wait for rank 0. Then kills its own process.
 int wait_and_be_killed(const std::shared_ptr<shm_segment>& segment, rank self) {
   const auto net = std::move(*shm_endpoint::open(segment, self));
   if (!net->attach(4099, k_both, false, {})) return 2;
@@ -116,12 +116,12 @@ TEST_F(shm_recording, holds_what_is_there_and_nothing_of_what_has_ended) {
     net->detach(0);
     const recorded_rank after = parsed(content())->ranks[0];
     const recorded_schedule* const destroyed = after.find(0);
-    ASSERT_NE(destroyed, nullptr) << "peers may still wait in it";
+    ASSERT_NE(destroyed, nullptr) << "peers may still wait in the schedule";
     EXPECT_EQ(destroyed->label, "");
     EXPECT_EQ(destroyed->entered, 7);
     EXPECT_EQ(peer->entered_by(0, 5), 7);
     peer->detach(5);
-    ASSERT_TRUE(net->attach(2, k_both, false, {})) << "and looks what is over";
+    ASSERT_TRUE(net->attach(2, k_both, false, {})) << "attach checks which schedules are over";
     EXPECT_EQ(parsed(content())->ranks[0].find(0), nullptr);
   }
   EXPECT_NE(parsed(content())->ranks[0].closed_ns, 0);
@@ -133,7 +133,7 @@ TEST_F(shm_recording, replaces_a_recording_and_leaves_the_old_one_to_those_who_w
   const auto after = *segment_for(3);
   EXPECT_EQ(files(), 1);
   EXPECT_EQ(parsed(content())->ranks.size(), 3);
-  EXPECT_EQ(parsed(content())->ranks[2].number, 2) << "of a rank that has not joined";
+  EXPECT_EQ(parsed(content())->ranks[2].number, 2) << "a rank that never joined has its number";
   before->record(0).process.store(2);
   EXPECT_EQ(parsed(content())->ranks[0].process, 0);
   EXPECT_EQ(read_record(before->record(0)).process, 2);
@@ -155,7 +155,7 @@ TEST_F(shm_recording, is_not_adopted_when_another_file_has_its_place) {
   const auto other = *segment_for(2);
   const auto refused = shm_segment::adopt(dup(segment->descriptor()));
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().text.find("another one than the world was opened with"), std::string::npos);
+  EXPECT_NE(refused.error().text.find("not the file that the world was opened with"), std::string::npos);
 }
 
 TEST_F(shm_recording, replaces_nothing_but_recordings) {
@@ -187,7 +187,7 @@ TEST_F(shm_recording, of_another_version_or_size_is_refused) {
   EXPECT_EQ(parsed(good.substr(0, 4096)).error().code, status::version);
   EXPECT_EQ(parsed(good.substr(0, good.size() - 1)).error().code, status::version);
   EXPECT_EQ(parsed(good + '\0').error().code, status::version);
-  for (const std::size_t byte : {0u, 8u, 15u}) {  // the magic number, and the number of ranks: others, and negative
+  for (const std::size_t byte : {0u, 8u, 15u}) {  // the magic number, and the number of ranks
     std::string other = good;
     other[byte] = static_cast<char>(other[byte] ^ 0x81);
     EXPECT_EQ(parsed(other).error().code, status::version) << byte;
@@ -210,7 +210,7 @@ TEST_F(shm_recording, of_an_earlier_start_of_the_machine_is_known) {
   const auto segment = *segment_for(1);
   std::string other = content();
   EXPECT_TRUE(parsed(other)->is_of_this_boot);
-  other[24] ^= 1;  // of the boot's name
+  other[24] ^= 1;  // a byte of the boot id
   EXPECT_FALSE(parsed(other)->is_of_this_boot);
 }
 

@@ -1,4 +1,5 @@
-// Messages that may count on buffers: what verify() takes for granted of them, and what not.
+// Tests of verify() for messages that rely on buffers: the guarantees that a proof may assume, and those that it may
+// not assume.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +17,7 @@ struct part {
   const char* body;  ///< buffers and ops
 };
 
-/// Rank r has parts[r].
+/// Returns the text of a world in which rank r has parts[r].
 std::string world_of(const std::string& name, const std::vector<part>& parts) {
   std::string text;
   for (std::size_t r = 0; r < parts.size(); ++r)
@@ -32,7 +33,8 @@ std::string verdict_of(std::string_view text, const buffering& buffers) {
   return answer.holds() ? "holds" : std::string(name_of(answer.findings.front().what));
 }
 
-/// Rank 0 sends twice its input and then overwrites it: what lies in a buffer is what was sent.
+/// Rank 0 sends the double of its input from a buffer, and then overwrites that buffer with its input. The message must
+/// hold the value that was sent.
 const std::string k_overwritten = world_of("allgather/mine", {{"", R"(buffer 0 input host f32 1
 buffer 1 output host f32 2
 buffer 2 scratch host f32 1
@@ -58,7 +60,7 @@ TEST(buffering, a_message_is_what_was_there_when_it_was_sent) {
     EXPECT_EQ(verdict_of(k_overwritten, buffers), "contents");
 }
 
-/// A message that needed no buffer does not free the one that an older message lies in.
+/// A message that needed no buffer must not free the buffer of an older message.
 const std::string k_old_message = world_of("mine", {{"", R"(buffer 0 input host f32 1
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[0 +1] to 1 tag 1 then 2
@@ -85,7 +87,7 @@ TEST(buffering, a_buffer_is_free_when_all_messages_before_have_left) {
   EXPECT_EQ(verdict_of(k_old_message, {.slots = 3}), "holds");
 }
 
-/// The payload stays where it arrived until its reader, who waits for the next message, has completed.
+/// A payload stays in its buffer until its reader has completed. The reader waits for the next message.
 const std::string k_held_payload = world_of("mine", {{"", R"(buffer 0 input host f32 2
 op 0 send f32 b0[0 +1] to 1 tag 0 then 1
 op 1 send f32 b0[1 +1] to 1 tag 1 then 2
@@ -114,7 +116,7 @@ TEST(buffering, a_payload_that_is_read_in_place_keeps_its_buffer) {
   EXPECT_NE(verdict_of(k_held_payload, {.slots = 1}), "holds");
 }
 
-/// Void in some rounds, and sent through one buffer.
+/// Messages that are void in some rounds, and are sent through one buffer.
 const std::string k_void_at_times = world_of("mine", {{"synchronising", R"(buffer 0 input host f32 1
 buffer 1 scratch host f32 1
 buffer 2 output host f32 1

@@ -1,4 +1,5 @@
-// What is nobody's contribution, or a multiple of one, is no contribution: verify() notices both wherever they enter.
+// Tests of the contents that verify() proves. Values that are not contributions, and multiples of contributions, must
+// be detected wherever they enter.
 #include "libsched/verify/contents.h"
 
 #include <gtest/gtest.h>
@@ -39,16 +40,17 @@ void expect_finding(const verification& answer, std::string_view words) {
   EXPECT_NE(text_of(answer).find(words), std::string::npos) << "no \"" << words << "\" in:\n" << text_of(answer);
 }
 
-/// An allreduce whose result a rank changes before it gives it out. All ranks do the same, so all hold the same.
+/// The end of an allreduce, which changes the result before it is written to the output. All ranks make the same
+/// change, so all results are equal.
 struct ending {
   builder& to;
   buffer_id sum, out;
-  op_id done;  ///< `sum` is there
+  op_id done;  ///< op that completes `sum`
   dtype type;
 
   buffer_id more(std::uint64_t count = k_count) const { return to.scratch(type, count); }
   void give(buffer_id from, op_id after) const { to.copy({from, 0}, {out, 0}, k_count, {after}); }
-  /// The first elements of the sum and `other`, added; the others as they are.
+  /// Adds `other` to the first `count` elements of the sum. The remaining elements are not changed.
   void give_sum_with(buffer_id other, std::uint64_t count, op_id after) const {
     to.reduce(kernel::sum, {sum, 0}, {other, 0}, {out, 0}, count, {done, after});
     to.copy({sum, count}, {out, count}, k_count - count, {done});
@@ -71,7 +73,7 @@ struct planted {
   std::function<void(const ending&)> end;
 };
 
-// --- what is nobody's contribution -------------------------------------------------------------------------------
+// --- values that are not contributions ---------------------------------------------------------------------------
 
 const std::vector<planted>& nobodys() {
   static const std::vector<planted> all{
@@ -105,8 +107,7 @@ const std::vector<planted>& nobodys() {
 TEST(contents, what_is_nobodys_contribution_is_in_no_promised_range) {
   for (const planted& it : nobodys())
     for (const rank size : {1, 2, 3, 5})
-      expect_finding(proof_of(size, it.type, it.end),
-                     "(" + std::string(it.op) + ") made is in it, and that is nobody's contribution");
+      expect_finding(proof_of(size, it.type, it.end), "(" + std::string(it.op) + "), which is not a contribution");
 }
 
 TEST(contents, what_a_function_made_is_no_sum) {
@@ -117,10 +118,10 @@ TEST(contents, what_a_function_made_is_no_sum) {
                                 const buffer_id made = it.more();
                                 it.give(made, it.to.apply(how, 0, it.sum, k_no_buffer, made, {it.done}));
                               }),
-                     "(compute " + std::string(name_of(how)) + ") made is in it, and a function may make anything");
+                     "(compute " + std::string(name_of(how)) + "), which a function may have computed");
 }
 
-/// Of an allreduce whose result is divided by `by`, once or twice, or of which one rank's part is.
+/// Verifies an allreduce in which the first `count` elements of the result are divided by `by`, `times` times.
 verification proof_of_mean(rank size, std::uint64_t by, std::uint64_t promised, unsigned times = 1,
                            std::uint64_t count = k_count) {
   const auto world = written(size, [&](builder& to) {
@@ -161,7 +162,7 @@ TEST(contents, a_sum_of_means_is_no_mean_of_sums) {
   expect_finding(verify(world, promise), "not divided by 3 at the end");
 }
 
-/// A broadcast of what its root has changed.
+/// A broadcast whose root changes the data before it sends them.
 TEST(contents, what_moves_may_not_have_been_changed) {
   const auto of = [](bool changes) {
     return verify(written(3,
@@ -178,18 +179,19 @@ TEST(contents, what_moves_may_not_have_been_changed) {
                   {.ranges = {{.holder = 2, .end = k_count, .what = promised_content::moved, .source = 0}}});
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
-  expect_finding(of(true), "what rank 0 op 0 (compute derive) made is in it, and that is nobody's contribution");
+  expect_finding(of(true), "contains the result of rank 0 op 0 (compute derive), which is not a contribution");
 }
 
-// --- what functions leave out ------------------------------------------------------------------------------------
+// --- parts that functions leave out ------------------------------------------------------------------------------
 
-/// Every rank takes its input apart, a part for each rank; these are folded, and all folds are joined.
+/// Faults of a reduction by functions. Every rank splits its input into one part for each rank, folds the parts that it
+/// receives, and joins the folds of all ranks.
 struct by_functions {
-  std::uint64_t unused_parts = 0;   ///< that nobody gets
-  std::uint64_t lost_folds = 0;     ///< that are not joined
-  std::uint64_t lost_elements = 0;  ///< of the input, that are not taken apart
-  bool folds_numbers = false;       ///< that follow from the input, too
-  bool divides_last = false;        ///< of the folds
+  std::uint64_t unused_parts = 0;   ///< parts that no rank receives
+  std::uint64_t lost_folds = 0;     ///< folds that are not joined
+  std::uint64_t lost_elements = 0;  ///< elements of the input that are not split
+  bool folds_numbers = false;       ///< also folds numbers that are derived from the input
+  bool divides_last = false;        ///< has no effect
 };
 
 void write(builder& to, const by_functions& how) {
@@ -240,20 +242,20 @@ TEST(contents, functions_that_take_apart_fold_and_join_all_are_proved) {
 
 TEST(contents, functions_leave_no_part_out) {
   for (const rank size : {2, 3, 5}) {
-    expect_finding(proof_of(size, {.unused_parts = 1}), "joins what are not all parts of one thing, in order");
-    expect_finding(proof_of(size, {.lost_folds = 1}), "joins what are not all parts of one thing, in order");
+    expect_finding(proof_of(size, {.unused_parts = 1}), "joins data that is not all parts of one value in order");
+    expect_finding(proof_of(size, {.lost_folds = 1}), "joins data that is not all parts of one value in order");
     expect_finding(proof_of(size, {.lost_elements = 1}),
-                   size == 2 ? "have made of one element of several is in it" : "takes apart what is not one thing");
+                   size == 2 ? "contains the result of functions on one of several elements"
+                             : "splits data that is not one value");
   }
 }
 
 TEST(contents, functions_fold_no_numbers) {
   for (const rank size : {1, 2, 3, 5})
-    expect_finding(proof_of(size, {.folds_numbers = true}),
-                   "(compute derive) made is in it, and that is nobody's contribution");
+    expect_finding(proof_of(size, {.folds_numbers = true}), "(compute derive), which is not a contribution");
 }
 
-/// Rank 0 folds everybody's first part, and gives that to all as if it were everything.
+/// Rank 0 folds the first part of every rank, and sends the fold to all ranks as if it were the whole result.
 TEST(contents, one_part_is_not_all_of_a_thing) {
   for (const rank size : {2, 3, 5})
     for (const auto& [splits, joins] : {std::pair(false, false), {true, false}, {true, true}})
@@ -281,12 +283,12 @@ TEST(contents, one_part_is_not_all_of_a_thing) {
                            for (rank r = 1; r < size; ++r) to.send(r, 1, {out, 0}, ranks, {last});
                          }),
                  reduced_everywhere(size, static_cast<std::uint64_t>(size), kernel::fold, false)),
-          joins    ? "joins what are not all parts of one thing, in order"
-          : splits ? "have made of one element of several is in it"
-                   : "folds parts that are not alike");
+          joins    ? "joins data that is not all parts of one value in order"
+          : splits ? "contains the result of functions on one of several elements"
+                   : "folds parts that do not match");
 }
 
-/// Each part is taken apart and joined again, by all ranks alike, but for rank 1's, which are halved in between.
+/// All ranks split each fold and join the shares again. If `halves`, rank 1 halves its shares before the join.
 TEST(contents, parts_that_are_not_alike_are_not_joined) {
   const auto of = [](bool halves) {
     return verify(written(2,
@@ -319,12 +321,13 @@ TEST(contents, parts_that_are_not_alike_are_not_joined) {
                   reduced_everywhere(2, 2, kernel::fold, false));
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
-  expect_finding(of(true), "joins what are not all parts of one thing, in order");
+  expect_finding(of(true), "joins data that is not all parts of one value in order");
 }
 
-// --- what sums are made by ---------------------------------------------------------------------------------------
+// --- weights of adaptive sums ------------------------------------------------------------------------------------
 
-/// Two ranks' adaptive sum, by sums that `change` may do something to. Answers when they are there.
+/// Verifies an adaptive sum of two ranks. `change` may modify the sums of products that weight the adaptive sum, and
+/// returns the op after which they are complete.
 verification adaptive(const std::function<op_id(builder&, buffer_id sums, op_id made)>& change) {
   const auto world = written(2, [&](builder& to) {
     const auto mine = static_cast<std::uint64_t>(to.place().self);
@@ -359,7 +362,8 @@ TEST(contents, adaptive_sums_go_by_what_was_multiplied_and_nothing_else) {
                  "which are not the three sums");
 }
 
-/// Along the line of three ranks, with sums of what the first two would be together if the second were turned by one.
+/// An adaptive sum of three ranks in a line. If `turns`, the last weights are computed from another sum of the first
+/// two ranks, in which the elements of rank 1 are rotated by one.
 TEST(contents, elements_of_other_places_make_another_vector) {
   const auto of = [](bool turns) {
     const auto world = written(3, [&](builder& to) {
@@ -390,10 +394,11 @@ TEST(contents, elements_of_other_places_make_another_vector) {
     return verify(world, promise);
   };
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
-  expect_finding(of(true), "combined in another shape than the one promised");
+  expect_finding(of(true), "combined in another tree than promised");
 }
 
-/// A capture may merge late contributions by sum; what ranks contribute is nevertheless folded, not added.
+/// A capture may merge late contributions by sum. The contributions of different ranks must nevertheless be combined by
+/// max.
 TEST(contents, what_captures_merge_by_is_for_captures_alone) {
   const auto of = [](bool captures) {
     const auto world = written(2, [&](builder& to) {
@@ -414,7 +419,7 @@ TEST(contents, what_captures_merge_by_is_for_captures_alone) {
 
 // --- multiples ---------------------------------------------------------------------------------------------------
 
-/// So many times one is one again modulo 2^61-1, in which fingerprints add up.
+/// Number of doublings after which 1 becomes 1 again modulo 2^61-1, the modulus of fingerprints.
 constexpr unsigned k_doublings_to_one = 61;
 
 op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op_id after) {
@@ -422,7 +427,8 @@ op_id doubled(builder& to, buffer_id it, std::uint64_t count, unsigned times, op
   return after;
 }
 
-/// 2^125 - 2^64 + 1 times, which is 1 modulo 2^61-1 and modulo 2^64: those are the powers 64 to 124, and 1.
+/// Each contribution is in the result 2^125 - 2^64 + 1 times. This number is the sum of 1 and of the powers 2^64 to
+/// 2^124, and is 1 modulo 2^61-1 and modulo 2^64.
 TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
   for (const rank size : {1, 2, 3, 5})
     expect_finding(proof_of(size, dtype::i64,
@@ -437,17 +443,18 @@ TEST(contents, a_contribution_is_once_in_it_whatever_numbers_wrap_around) {
                               }
                               it.give(all, last);
                             }),
-                   "the contribution of rank 0 is in it at least 18446744073709551615 times");
+                   "the contribution of rank 0 is contained at least 18446744073709551615 times");
 }
 
 TEST(contents, products_are_once_in_the_sums_whatever_numbers_wrap_around) {
   expect_finding(adaptive([](builder& to, buffer_id sums, op_id made) {
                    return doubled(to, sums, k_dot_sums, k_doublings_to_one, made);
                  }),
-                 "combined in another shape than the one promised");
+                 "combined in another tree than promised");
 }
 
-/// A partial round, whose functions go by the sum of both contributions: who is in that is who is counted.
+/// A partial round in which the sum of both contributions steers the functions. The contributors of that sum are
+/// counted as the contributors of the result.
 TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
   const auto of = [](unsigned doublings) {
     const auto world = written(2, [&](builder& to) {
@@ -473,10 +480,10 @@ TEST(contents, who_is_counted_is_counted_once_whatever_numbers_wrap_around) {
     return verify(world, promise);
   };
   EXPECT_TRUE(of(0).holds()) << text_of(of(0));
-  expect_finding(of(k_doublings_to_one), "those who are counted are others");
+  expect_finding(of(k_doublings_to_one), "the recorded contributors are not the ranks");
 }
 
-/// In exact terms, too: 2^16 + 1 times.
+/// The contribution is in the result 2^16 + 1 times.
 TEST(contents, exact_terms_do_not_wrap_around) {
   const auto world = written(1, [](builder& to) {
     const buffer_id in = to.input(dtype::i64, 1), power = to.scratch(dtype::i64, 1), out = to.output(dtype::i64, 1);

@@ -1,4 +1,4 @@
-// Every property of verify() is seen to fail on a planted fault, and to say what is wrong.
+// Tests of verify(). Each property must fail on a planted fault, and the finding must describe the fault.
 #include "libsched/verify/verify.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ std::vector<schedule_ptr> make_world(std::string_view collective, std::string_vi
 
 postcondition sum_of_all(rank size) { return reduced_everywhere(size, k_count, kernel::sum, true); }
 
-/// All findings in one text, one line each.
+/// Returns all findings in one text, one line each.
 std::string text_of(const verification& answer) {
   std::string text;
   for (const finding& it : answer.findings) text.append(name_of(it.what)).append(": ").append(it.text).append("\n");
@@ -70,7 +70,7 @@ op_id find_op(const schedule& in, op_kind kind, std::size_t which = 0) {
   return k_no_op;
 }
 
-/// Ranks 0 and 1 swap their inputs; `write` decides about deps.
+/// Ranks 0 and 1 swap their inputs. `add_deps` may add deps.
 void swap(builder& to, const std::function<void(builder&, op_id sent, op_id got)>& add_deps) {
   const rank other = 1 - to.place().self;
   const buffer_id in = to.input(dtype::i32, k_count);
@@ -87,7 +87,7 @@ postcondition swapped() {
   return promise;
 }
 
-// --- what holds --------------------------------------------------------------------------------------------
+// --- proofs ------------------------------------------------------------------------------------------------
 
 TEST(verify, proves_what_is_right) {
   for (const rank size : {1, 2, 3, 5, 6, 7, 8}) {
@@ -110,14 +110,14 @@ TEST(verify, holds_what_is_divided_for_nothing_else) {
     });
   };
   const postcondition moved{.ranges = {{.end = k_count, .what = promised_content::moved, .source = 0}}};
-  expect_finding(verify(divided(2), moved), property::contents, "divided, and not as it was");
+  expect_finding(verify(divided(2), moved), property::contents, "divided, but should be an unchanged copy");
   expect_finding(verify(divided(2), sum_of_all(1)), property::contents, "combined by another kernel than sum");
   postcondition mean = sum_of_all(1);
   mean.ranges[0].tree = divided_tree(leaf_tree(0, 0), 2);
   expect_finding(verify(divided(2), mean), property::contents, "combined by another kernel than sum");
   mean.ranges[0].has_means = true;
   EXPECT_TRUE(verify(divided(2), mean).holds()) << text_of(verify(divided(2), mean));
-  expect_finding(verify(divided(3), mean), property::expression, "another shape");
+  expect_finding(verify(divided(3), mean), property::expression, "another tree");
 }
 
 TEST(verify, bounds_unexpected_messages) {
@@ -159,7 +159,7 @@ TEST(verify, notices_a_tag_used_twice) {
     it.tag = first.tag;
     it.peer = first.peer;
   });
-  expect_finding(verify(world, sum_of_all(8)), property::form, "has the tag 2 of op");
+  expect_finding(verify(world, sum_of_all(8)), property::form, "has tag 2, as does op");
 }
 
 TEST(verify, notices_more_tokens_needed_than_there_are_deps) {
@@ -171,7 +171,7 @@ TEST(verify, notices_more_tokens_needed_than_there_are_deps) {
 TEST(verify, notices_a_rank_that_is_another) {
   auto world = make_world("barrier", "dissemination", 3);
   std::swap(world[0], world[1]);
-  expect_finding(verify(world, {}), property::form, "rank 0 is rank 1 of 3 by its own account");
+  expect_finding(verify(world, {}), property::form, "rank 0 has the schedule of rank 1 of 3");
 }
 
 TEST(verify, notices_a_capture_that_nobody_offers_to) {
@@ -184,7 +184,7 @@ TEST(verify, notices_a_capture_that_nobody_offers_to) {
   expect_finding(verify(world, sum_of_all(3)), property::form, "only a partial schedule captures");
 }
 
-/// Both ranks gather both contributions.
+/// Returns the schedule of one of two ranks that exchange their contributions.
 schedule_ptr partial_gather(rank self, bool in_halves, bool is_synchronising) {
   builder to({self, 2});
   const std::uint64_t one = 1;
@@ -208,16 +208,17 @@ TEST(verify, notices_a_partial_schedule_that_the_engine_cannot_run) {
   };
   EXPECT_TRUE(of(false, true).holds()) << text_of(of(false, true));
   EXPECT_TRUE(of(true, true).holds()) << text_of(of(true, true));
-  expect_finding(of(false, false), property::form, "may be woken by others, but is not declared synchronising");
+  expect_finding(of(false, false), property::form, "may be woken by other ranks, but is not declared synchronising");
   auto world = make_world("partial_allreduce", "tree", 2, false, activation_policy::solo);
   world[0] = with_op(*world[0], find_op(*world[0], op_kind::compute), [](op& it) {
     it.kind = op_kind::capture;
     it.a = it.b = {};
   });
-  expect_finding(verify(world, {}), property::form, "rank 0 is partial, but has not just one call, capture, input and");
+  expect_finding(verify(world, {}), property::form,
+                 "rank 0 is partial, but does not have exactly one call, capture, input and");
 }
 
-/// Two ranks hold both contributions side by side, and one of them sends both as one message.
+/// Two ranks hold both contributions side by side. If `reads_as_one`, they copy both contributions by one op.
 TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_one) {
   const auto gather = [](rank self, bool reads_as_one) {
     builder to({self, 2});
@@ -243,23 +244,23 @@ TEST(verify, notices_that_a_partial_schedule_reads_as_one_what_is_not_null_as_on
   const std::vector<schedule_ptr> apart{gather(0, false), gather(1, false)};
   EXPECT_TRUE(verify(apart, {}).holds()) << text_of(verify(apart, {}));
   const std::vector<schedule_ptr> as_one{gather(0, true), gather(1, true)};
-  expect_finding(
-      verify(as_one, {}), property::contents,
-      "reads elements [0, 2) of buffer 1 as one value, but from 1 on other ranks' contributions are in them");
+  expect_finding(verify(as_one, {}), property::contents,
+                 "reads elements [0, 2) of buffer 1 as one value, but the elements from 1 on contain the contributions "
+                 "of other ranks");
 }
 
 TEST(verify, notices_what_is_unmatched) {
   auto world = make_world("allreduce", "recursive_doubling", 4);
   world[3] = with_op(*world[3], find_op(*world[3], op_kind::send), [](op& it) { it.tag = 9; });
   const auto answer = verify(world, sum_of_all(4));
-  expect_finding(answer, property::matching, "(send to 2), tag 9, has no receive there");
-  expect_finding(answer, property::matching, "(recv from 3), tag 2, is sent nothing");
+  expect_finding(answer, property::matching, "(send to 2), tag 9, has no matching receive");
+  expect_finding(answer, property::matching, "(recv from 3), tag 2, has no matching send");
 }
 
 TEST(verify, notices_a_lost_signal_edge) {
   auto world = make_world("barrier", "dissemination", 3);
   world[0] = with_op(*world[0], find_op(*world[0], op_kind::signal_send), [](op& it) { it = op{.need = it.need}; });
-  expect_finding(verify(world, {}), property::matching, "(signal_recv from 0), tag 1, is sent nothing");
+  expect_finding(verify(world, {}), property::matching, "(signal_recv from 0), tag 1, has no matching send");
 }
 
 TEST(verify, notices_another_extent_or_type) {
@@ -278,7 +279,7 @@ TEST(verify, notices_a_deadlock_that_only_buffers_prevent) {
   expect_finding(
       answer, property::progress,
       "rank 0 op 0 (send to 1) waits for rank 1 op 1 (recv from 0), which waits for rank 1 op 0 (send to "
-      "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a circle; with "
+      "0), which waits for rank 0 op 1 (recv from 1), which waits for rank 0 op 0 (send to 1): a cycle; with "
       "enough buffers");
 }
 
@@ -287,10 +288,10 @@ TEST(verify, notices_a_deadlock_that_nothing_prevents) {
       write_world(2, [](builder& to) { swap(to, [](builder& it, op_id sent, op_id got) { it.dep(got, sent); }); });
   const auto answer = verify(world, swapped());
   EXPECT_FALSE(answer.is_eager_safe);
-  expect_finding(answer, property::progress, ": a circle");
+  expect_finding(answer, property::progress, ": a cycle");
 }
 
-/// Rank 0 hands its input on; each combines what it gets, but only after its own has been taken.
+/// Two ranks exchange and combine their inputs. If `waits`, a rank combines only after its own message was received.
 void exchange_holding(builder& to, bool waits) {
   const rank other = 1 - to.place().self;
   const buffer_id in = to.input(dtype::f32, k_count);
@@ -309,7 +310,8 @@ TEST(verify, notices_a_circle_of_held_payloads) {
   const auto good = write_world(2, [](builder& to) { exchange_holding(to, false); });
   EXPECT_TRUE(verify(good, sum_of_all(2)).holds());
   const auto bad = write_world(2, [](builder& to) { exchange_holding(to, true); });
-  expect_finding(verify(bad, sum_of_all(2)), property::holding, "without holding payloads back it would complete");
+  expect_finding(verify(bad, sum_of_all(2)), property::holding,
+                 "without holding payloads back the round would complete");
 }
 
 TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
@@ -317,7 +319,7 @@ TEST(verify, notices_what_the_end_of_a_round_may_leave_out) {
     swap(to, [](builder& it, op_id sent, op_id got) {
       const rank other = 1 - it.place().self;
       it.signal_send(other, 5);
-      it.dep(it.signal_recv(other, 5), sent);  // the exit waits for neither
+      it.dep(it.signal_recv(other, 5), sent);  // the exit waits for neither op
       it.set_exit(it.nop({got}));
     });
   });
@@ -331,13 +333,13 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   const shape data{.count = k_count, .type = dtype::f32, .what = kernel::sum};
   auto world = make_world(what.of->name, what.name, 4, false, activation_policy::solo);
   const schedule& one = *world[1];
-  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call: along dimension 0
+  const op_id heard = find_op(one, op_kind::signal_recv, 1);  // after the call; comes along dimension 0
   op_id signal = k_no_op;
   for (const op_id next : one.successors(heard))
     if (one.ops()[next].kind == op_kind::signal_send) signal = next;
   ASSERT_NE(signal, k_no_op);
   const postcondition promise = promise_of(what, 4, data, {.policy = activation_policy::solo});
-  verify_memo known;  // of the world without the fault
+  verify_memo known;  // has results of the world without the fault
   EXPECT_TRUE(verify(world, promise, {.known = &known}).holds());
   world[1] = without_dep(one, heard, signal);
   for (const verify_options& options : {verify_options{}, verify_options{.known = &known}}) {
@@ -347,7 +349,7 @@ TEST(verify, notices_a_rank_that_a_call_does_not_wake) {
   }
 }
 
-/// All that an answer says.
+/// Compares all results of two verifications.
 void expect_equal(const verification& x, const verification& y) {
   EXPECT_EQ(x.holds(), y.holds());
   EXPECT_EQ(x.round_cost, y.round_cost);
@@ -377,7 +379,8 @@ TEST(verify, answers_with_a_memo_what_it_answers_without) {
         EXPECT_TRUE(plain.holds());
         expect_equal(plain, remembered);
       }
-  // Of counts: none for the ring and for adasum; 0, and all others at once, for the rest, one of them partial.
+  // Most algorithms have one entry for count 0 and one entry for all other counts. The ring has an entry for each
+  // count, and adasum has no entries.
   EXPECT_GT(known.worlds.size(), 8u);
   EXPECT_LT(known.worlds.size(), 40u);
 }
@@ -430,7 +433,7 @@ TEST(verify, a_memo_of_a_world_says_nothing_of_another_promise) {
   promise = sum_of_all(6);
   promise.data = promised_data{dtype::f32, {{k_count, k_count + 1}}};
   EXPECT_TRUE(fails(promise));
-  EXPECT_TRUE(fails(sum_of_all(6), true));  // made for memories of their own
+  EXPECT_TRUE(fails(sum_of_all(6), true));  // the world is not made for in place
 }
 
 // --- memory ------------------------------------------------------------------------------------------------
@@ -471,7 +474,7 @@ TEST(verify, an_any_does_not_wait_for_the_others) {
 }
 
 TEST(verify, an_order_by_way_of_another_rank_is_a_note) {
-  // Rank 0 writes its output, tells rank 1, hears back, and writes again.
+  // Rank 0 writes its output, sends a signal to rank 1, receives a signal from rank 1, and writes again.
   const auto world = write_world(2, [](builder& to) {
     const rank other = 1 - to.place().self;
     if (to.place().self == 1) return void(to.signal_send(other, 0, {to.signal_recv(other, 0)}));
@@ -494,10 +497,11 @@ TEST(verify, notices_a_read_of_what_nothing_has_written) {
     const op_id half = to.copy({to.input(dtype::i32, k_count), 0}, {middle, 0}, 4);
     to.copy({middle, 0}, {out, 0}, k_all, {half});
   });
-  expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which nothing has written");
+  expect_finding(verify(world, {}), property::contents, "reads elements [4, 6) of buffer 0, which no op has written");
 }
 
-/// Rank 0 answers a signal. It may not end its round before it has: an armed receive holds up nothing.
+/// Rank 0 receives a signal and sends a signal back. An armed signal_recv does not delay the end of a round, so the
+/// exit of rank 0 must wait for its signal_send.
 TEST(verify, notices_a_signal_that_may_be_left_out) {
   const auto of = [](bool ends_early) {
     return verify(write_world(2,
@@ -513,10 +517,10 @@ TEST(verify, notices_a_signal_that_may_be_left_out) {
   EXPECT_TRUE(of(false).holds()) << text_of(of(false));
   expect_finding(of(true), property::progress,
                  "rank 0 op 2 (signal_send to 1) may be left out: the round can end at op 0 without it, and rank 1 "
-                 "op 2 (signal_recv from 0) then waits for nothing");
+                 "op 2 (signal_recv from 0) then waits forever");
 }
 
-/// Ops that touch no memory need no place in the order, however many they are; others have a limit.
+/// Nops need no place in the order of ops, so their number is not limited. The number of other ops is limited.
 TEST(verify, judges_many_nops_and_says_what_is_too_large) {
   const auto many = [](bool signals) {
     return verify(write_world(2,
@@ -543,10 +547,11 @@ TEST(verify, notices_a_contribution_that_is_in_twice) {
   auto world = make_world("allreduce", "recursive_doubling", 4);
   const op_id last = find_op(*world[0], op_kind::compute, 1);
   world[0] = with_op(*world[0], last, [](op& it) { it.b = it.a; });
-  expect_finding(verify(world, sum_of_all(4)), property::contents,
-                 "rank 0 output 0 elements [0, 6): the contribution of rank 0 is in it 2 times, once as operand a of "
-                 "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
-                 "(compute sum), then b of rank 0 op 5 (compute sum)");
+  expect_finding(
+      verify(world, sum_of_all(4)), property::contents,
+      "rank 0 output 0 elements [0, 6): the contribution of rank 0 is contained 2 times, once as operand a of "
+      "rank 0 op 2 (compute sum), then a of rank 0 op 5 (compute sum), and once as operand a of rank 0 op 2 "
+      "(compute sum), then b of rank 0 op 5 (compute sum)");
 }
 
 TEST(verify, notices_a_contribution_that_got_lost) {
@@ -557,7 +562,7 @@ TEST(verify, notices_a_contribution_that_got_lost) {
     it.b = {};
   });
   expect_finding(verify(world, sum_of_all(3)), property::contents,
-                 "the contribution of rank 1 is missing; no op has combined it with another");
+                 "the contribution of rank 1 is missing; no op has combined it with another contribution");
 }
 
 TEST(verify, notices_elements_from_another_place) {
@@ -567,10 +572,11 @@ TEST(verify, notices_elements_from_another_place) {
   const auto world = write_world(2, [](builder& to) { swap(to, [](builder&, op_id, op_id) {}); });
   EXPECT_TRUE(verify(world, swapped()).holds());
   expect_finding(verify(world, promise), property::contents,
-                 "rank 1 output 0 elements [0, 5): the contributions come from other elements");
+                 "rank 1 output 0 elements [0, 5): the contributions come from the wrong elements");
 }
 
-/// Allgather of pieces of different lengths: rank r's piece of r+1 elements comes after those of the ranks before it.
+/// An allgather of pieces of different lengths. The piece of rank r has r+1 elements, and follows the pieces of all
+/// lower ranks.
 TEST(verify, follows_what_moves) {
   const auto first_of = [](rank r) { return static_cast<std::uint64_t>(r * (r + 1) / 2); };
   const auto world = write_world(3, [&](builder& to) {
@@ -607,7 +613,7 @@ TEST(verify, notices_another_kernel) {
   expect_finding(verify(world, sum_of_all(2)), property::contents, "another kernel than sum");
 }
 
-/// Recursive doubling in which rank 2 of four has the operands of a reduction the wrong way round.
+/// Returns a recursive doubling of four ranks in which rank 2 has the operands of one reduction in the wrong order.
 std::vector<schedule_ptr> world_with_a_swap(kernel what) {
   const shape data{.count = k_count, .type = dtype::f32, .what = what};
   auto all =
@@ -634,7 +640,7 @@ TEST(verify_laws, operands_of_a_commutative_kernel_change_places) {
   expect_proof(verify(world_with_a_swap(kernel::sum), reduced_everywhere(4, k_count, kernel::sum, false)));
 }
 
-/// Each rank of four adds what it gets to what it has.
+/// Each of four ranks combines its value with received values, and its own value is always the first operand.
 std::vector<schedule_ptr> own_first(kernel what) {
   return write_world(4, [what](builder& to) {
     buffer_id have = to.input(dtype::f32, k_count);
@@ -658,7 +664,7 @@ TEST(verify_laws, every_rank_may_have_its_own_operand_first_if_the_kernel_commut
                  property::expression, "combined in another way than at rank 0");
 }
 
-/// Three ranks send all to all. Rank 0 adds from the left, the others from the right.
+/// Each of three ranks sends its input to all other ranks. Rank 0 adds from the left, the other ranks from the right.
 std::vector<schedule_ptr> grouped(dtype type) {
   return write_world(3, [type](builder& to) {
     const rank self = to.place().self;
@@ -687,7 +693,8 @@ TEST(verify_laws, sums_of_integers_may_be_grouped_in_any_way_and_others_not) {
                    "combined in another way than at rank 0");
 }
 
-/// What a rank has goes 1, 2, 4, … ranks on; where their number is no power of two, some of it twice.
+/// Each rank sends its value to the ranks at distance 1, 2, 4, …. If the number of ranks is no power of two, some
+/// contributions are combined twice.
 std::vector<schedule_ptr> disseminated(rank size, kernel what, rank steps_left_out = 0) {
   return write_world(size, [=](builder& to) {
     const rank self = to.place().self;
@@ -712,7 +719,7 @@ TEST(verify_laws, an_idempotent_kernel_may_meet_a_contribution_again) {
     for (const kernel what : {kernel::max, kernel::min})
       expect_proof(verify(disseminated(size, what), reduced_everywhere(size, k_count, what, false)));
   expect_finding(verify(disseminated(3, kernel::sum), reduced_everywhere(3, k_count, kernel::sum, false)),
-                 property::contents, "the contribution of rank 0 is in it 2 times");
+                 property::contents, "the contribution of rank 0 is contained 2 times");
 }
 
 TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
@@ -720,7 +727,7 @@ TEST(verify_laws, an_idempotent_kernel_has_to_meet_every_contribution) {
                  property::contents, "is missing");
 }
 
-/// Who contributes is counted in the engine, and counted twice.
+/// The engine counts contributors, so it would count this rank twice.
 TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel) {
   const auto twice = [](bool is_partial) {
     return write_world(1, [is_partial](builder& to) {
@@ -733,7 +740,7 @@ TEST(verify_laws, partial_schedules_meet_a_contribution_once_whatever_the_kernel
   };
   const postcondition promise = reduced_everywhere(1, k_count, kernel::max, false);
   expect_proof(verify(twice(false), promise));
-  expect_finding(verify(twice(true), promise), property::contents, "in it 2 times");
+  expect_finding(verify(twice(true), promise), property::contents, "is contained 2 times");
 }
 
 // --- expressions -------------------------------------------------------------------------------------------
@@ -744,14 +751,14 @@ TEST(verify, notices_another_tree_than_the_promised_one) {
   const auto world = make_world("allreduce", "tree", 2);
   EXPECT_TRUE(verify(world, promise).holds());
   for (promised_range& it : promise.ranges) it.tree = reduced_tree(kernel::prod, dtype::f32, std::array<rank, 2>{0, 1});
-  expect_finding(verify(world, promise), property::expression, "another shape than the one promised");
+  expect_finding(verify(world, promise), property::expression, "another tree than promised");
 }
 
 TEST(verify, notices_who_should_not_have_contributed) {
   postcondition promise = sum_of_all(3);
   for (promised_range& it : promise.ranges) it.among = {0, 2};
   expect_finding(verify(make_world("allreduce", "tree", 3), promise), property::contents,
-                 "the contribution of rank 1 is in it, but should not be");
+                 "the contribution of rank 1 is contained, but should not be");
 }
 
 // --- lists and guards --------------------------------------------------------------------------------------
@@ -766,15 +773,15 @@ TEST(verify, proves_lists_whose_lengths_go_first) {
 }
 
 TEST(verify, notices_lists_that_are_not_laid_out_or_by_others_lengths) {
-  expect_finding(verify_gather({.lays_out = false}), property::contents, "which nothing has laid out");
+  expect_finding(verify_gather({.lays_out = false}), property::contents, "which no op has laid out");
   expect_finding(verify_gather({.turns_lengths = true}), property::contents,
-                 "which is laid out by the lengths of others");
+                 "which was laid out by the lengths of other lists");
   expect_finding(verify_gather({.sends_other_list = true}), property::contents,
-                 "which is laid out by the lengths of others");
+                 "which was laid out by the lengths of other lists");
 }
 
 TEST(verify, looks_at_rounds_in_which_guards_are_not_due) {
-  expect_finding(verify_gather({.every = 2}), property::contents, "nothing has written");
+  expect_finding(verify_gather({.every = 2}), property::contents, "no op has written");
 }
 
 TEST(verify, notices_ends_of_an_edge_with_different_guards) {
@@ -797,7 +804,7 @@ TEST(verify, notices_ends_of_an_edge_with_different_guards) {
   expect_finding(of({.every = 2}, late), property::matching, "has another guard than rank 1");
 }
 
-/// A message that is void at times tells nobody that its sender has entered.
+/// If a message is void in some rounds, its receiver cannot rely on it to know that the sender has entered the round.
 TEST(verify, knows_that_a_guarded_message_synchronises_nobody) {
   const auto of = [](std::uint32_t every) {
     return verify(write_world(2,

@@ -1,5 +1,6 @@
-// What experiments draw: the same every time, different where it should be, and of the shape that its name promises.
-#include "microbench/baselines/gradient_source.h"
+// Tests of the gradients that experiments draw. They are reproducible, differ by seed, rank and round, and have the
+// distribution that the name of their kind promises.
+#include "microbench/lockstep/gradient_source.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ std::vector<float> drawn(const gradient_options& options, rank of, round_no roun
   return values;
 }
 
-/// Indices of the k largest.
+/// Returns the indices of the k largest elements.
 std::vector<std::size_t> largest(const std::vector<float>& of, std::size_t k) {
   std::vector<std::size_t> all(of.size());
   std::iota(all.begin(), all.end(), std::size_t{0});

@@ -1,5 +1,5 @@
-// What is counted, against ranks in lockstep that count what they hand to each other; and against closed forms.
-#include "microbench/baselines/traffic.h"
+// Compares the counted traffic with ranks in lockstep that count the bytes they exchange, and with closed forms.
+#include "microbench/lockstep/traffic.h"
 
 #include <gtest/gtest.h>
 
@@ -8,14 +8,14 @@
 #include <set>
 
 #include "collectives/sparse/steps/topka_steps.h"
-#include "microbench/baselines/gradient_source.h"
-#include "microbench/baselines/topk_dsa.h"
+#include "microbench/lockstep/gradient_source.h"
+#include "collectives/baselines/topk_dsa.h"
 #include "tests/collectives/sparse/baseline_cases.h"
 
 namespace lsched {
 namespace {
 
-/// A list of one's own.
+/// A list that owns its items.
 struct kept_list {
   std::vector<std::byte> items;
   std::uint64_t count;
@@ -38,7 +38,8 @@ std::deque<kept_list> lists_of(const sparse_problem& problem, gradient_kind kind
   return all;
 }
 
-/// Blocks change hands one by one: who has which, is a set. Each rank sends the first that the other lacks.
+/// Passes blocks between ranks. A set holds the blocks of each rank. In each step a rank sends all blocks that the
+/// other rank lacks.
 void pass_blocks(const std::vector<std::uint64_t>& bytes, std::vector<rank_traffic>& to) {
   const std::size_t size = bytes.size();
   std::vector<std::set<std::size_t>> held(size);
@@ -124,7 +125,7 @@ TEST(BaselineTraffic, counts_what_split_lists_and_blocks_take) {
     }
     pass_lengths(wanted);
     pass_blocks(bytes, wanted);
-    if (kind == gradient_kind::ties) {  // these cancel out
+    if (kind == gradient_kind::ties) {  // ties cancel each other
       for (std::size_t r = 0; r < wanted.size(); ++r)
         ASSERT_LE(wanted[r].sent_bytes, traffic_of_topk_dsa(problem, views_of(lists)).ranks[r].sent_bytes);
     } else {
@@ -169,7 +170,7 @@ TEST(BaselineTraffic, counts_what_the_tree_takes) {
   });
 }
 
-/// Table 1 of the Ok-Topk paper, in words of 4 bytes for each of k items; f32.
+/// Table 1 of the Ok-Topk paper, for f32. Each of k items has two words of 4 bytes.
 TEST(BaselineTraffic, is_what_closed_forms_say) {
   for (const rank ranks : {2, 3, 6, 16, 64, 256, 1024}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks");

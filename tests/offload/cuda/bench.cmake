@@ -1,5 +1,6 @@
-# cmake -DLSCHED=program -P bench.cmake: `lsched bench cuda` under the fake driver. Every part ends well, nothing is left
-# out, results are right, each line is JSON, and each says that its numbers are not of a GPU.
+# cmake -DLSCHED=program -P bench.cmake: runs `lsched bench cuda` under the fake driver. Every part must succeed, no
+# part may be missing, and results must be right. Each line must be JSON and must state that its numbers are not from a
+# GPU.
 cmake_minimum_required(VERSION 3.21...3.25)
 execute_process(COMMAND ${LSCHED} bench cuda --quick --seconds 60 --json - OUTPUT_VARIABLE lines RESULT_VARIABLE status)
 if(NOT status EQUAL 0)

@@ -1,5 +1,5 @@
-// Every collective, every dtype and every algorithm through the C interface, over device memory on all ranks and on
-// some: the bits are those of host memory.
+// Runs every collective, every dtype and every algorithm through the C interface, with device memory on all ranks or on
+// some. The bits must be those of host memory.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -16,7 +16,7 @@
 namespace lsched::testing {
 namespace {
 
-/// What all ranks ask for, and how.
+/// A collective that all ranks request.
 struct wanted {
   const collective& of;
   dtype type;
@@ -34,7 +34,7 @@ bool is_float(dtype type) {
   return type == dtype::f16 || type == dtype::bf16 || type == dtype::f32 || type == dtype::f64;
 }
 
-/// Small numbers of that type: sums of them are exact. So many bytes, in floats.
+/// Returns `bytes` bytes of small numbers of the type, as floats. Sums of the numbers are exact.
 floats numbers_of(const wanted& what, std::size_t bytes, rank self) {
   std::mt19937 draw(static_cast<unsigned>(self) + 7);
   floats memory((bytes + sizeof(float) - 1) / sizeof(float));
@@ -57,7 +57,7 @@ floats numbers_of(const wanted& what, std::size_t bytes, rank self) {
 
 class CudaCollectives : public UnderTheFake {
  protected:
-  /// Ranks, of whom some have attached a device, and use it.
+  /// A world in which some ranks have attached a device and use it.
   struct world_with_devices {
     std::unique_ptr<world_of_threads> world;
     std::vector<bool> on_device;
@@ -76,7 +76,7 @@ class CudaCollectives : public UnderTheFake {
     return made;
   }
 
-  /// The outputs of all ranks.
+  /// Runs two rounds. Returns the outputs of all ranks.
   std::vector<floats> run(const world_with_devices& in, const wanted& what) {
     std::vector<floats> results(static_cast<std::size_t>(what.size));
     in.world->each([&](lsched_world* mine, std::int32_t r) {
@@ -107,7 +107,7 @@ class CudaCollectives : public UnderTheFake {
     });
   }
 
-  /// All of them on worlds of that size.
+  /// Compares worlds of `size` ranks, of which all, some or none use device memory.
   void compare(rank size, const std::vector<wanted>& all) {
     const auto ranks = static_cast<std::size_t>(size);
     std::vector<bool> some(ranks, false);

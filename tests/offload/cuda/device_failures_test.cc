@@ -1,4 +1,4 @@
-// Devices that cannot be had, that go, and that hang: what each rank is told, and that all of them get on.
+// Tests of devices that are not available, fail or hang: the error on each rank, and that all ranks go on.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class DeviceFailures : public UnderTheFake {
     return {code, why.text};
   }
 
-  /// A rank's device does one thing no more, which hangs in a round, for ever.
+  /// Makes one call of a device hang in a round. The timeout must name the device.
   void hang_in_a_round(const char* fault) {
     life_of_a_world life(gpu());
     expect_ok(life.take(life_step::attach));
@@ -53,7 +53,7 @@ class DeviceFailures : public UnderTheFake {
       });
   }
 
-  /// Gives up, destroys and closes within seconds. Schedules that are destroyed already may be null.
+  /// Cancels, destroys and closes within seconds. Schedules that were destroyed before may be null.
   void end_hung(life_of_a_world& life) {
     const auto begin = std::chrono::steady_clock::now();
     const bool is_destroyed = life.schedule(0) == nullptr;
@@ -64,7 +64,8 @@ class DeviceFailures : public UnderTheFake {
     }
     std::size_t hung = 0;
     for (const answer& one : life.take(life_step::destroy)) {
-      EXPECT_TRUE(one.code == LSCHED_OK || (one.code == LSCHED_ERR_DEVICE && says(one, "does not end"))) << one.words;
+      EXPECT_TRUE(one.code == LSCHED_OK || (one.code == LSCHED_ERR_DEVICE && says(one, "does not complete")))
+          << one.words;
       hung += one.code == LSCHED_ERR_DEVICE ? 1 : 0;
     }
     EXPECT_EQ(hung, is_destroyed ? 0u : 1u);
@@ -110,7 +111,7 @@ TEST_F(DeviceFailures, AttachGivesUpADeviceThatHangs) {
   const auto begin = std::chrono::steady_clock::now();
   const answer told = attach_to_one("cuLaunchKernel:1:hang");
   EXPECT_EQ(told.code, LSCHED_ERR_DEVICE) << told.words;
-  EXPECT_TRUE(says(told, "does not carry out")) << told.words;
+  EXPECT_TRUE(says(told, "does not execute")) << told.words;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
   begin_anew();
 }
@@ -186,7 +187,7 @@ TEST_F(DeviceFailures, AScheduleOfTheCppApiIsFreedOnce) {
   end_hung(life);
 }
 
-// Who would ring never does: the rank looks by itself.
+// The host function that would ring hangs, so that the rank must poll by itself.
 TEST_F(DeviceFailures, ABellThatHangs) {
   life_of_a_world life(gpu());
   expect_ok(life.take(life_step::attach));
@@ -195,7 +196,7 @@ TEST_F(DeviceFailures, ABellThatHangs) {
   fake().hold();
   const std::uint64_t before = fake().calls("cuLaunchHostFunc");
   std::jthread lets_go([&] {
-    EXPECT_TRUE(comes_true([&] { return fake().calls("cuLaunchHostFunc") > before; })) << "nobody went to sleep";
+    EXPECT_TRUE(comes_true([&] { return fake().calls("cuLaunchHostFunc") > before; })) << "no rank went to sleep";
     fake().go_on();
   });
   expect_ok(life.take(life_step::run));
@@ -209,7 +210,7 @@ TEST_F(DeviceFailures, ABellThatHangs) {
   begin_anew();
 }
 
-/// A world of one rank with a device, and a stream of the application's that waits for a word.
+/// A world of one rank with a device, and a stream of the application that waits for a word.
 struct closing_beside_a_stream {
   explicit closing_beside_a_stream(const fake_device& gpu) : word(gpu.pinned<std::uint64_t>(1)), stream(gpu.stream()) {
     const lsched_config config = test_config();
@@ -220,7 +221,7 @@ struct closing_beside_a_stream {
     *word = 0;
     EXPECT_EQ(gpu.cuda().cuStreamWaitValue64(stream, reinterpret_cast<CUdeviceptr>(word), 1, 0), CUDA_SUCCESS);
   }
-  /// Whether that takes seconds at most.
+  /// Closes the world. Returns whether that succeeds within seconds.
   bool closes() const {
     const auto begin = std::chrono::steady_clock::now();
     return lsched_world_close(world) == LSCHED_OK &&
@@ -232,7 +233,7 @@ struct closing_beside_a_stream {
   lsched_world* world = nullptr;
 };
 
-// What is the device's stays where its end cannot be awaited, as it does of a device that hangs.
+// If the end of device work cannot be awaited, device memory is not released, as with a device that hangs.
 TEST_F(DeviceFailures, ClosingNeedsNoMemory) {
   const closing_beside_a_stream it(gpu());
   fake().fail("cuMemAlloc:1:2");

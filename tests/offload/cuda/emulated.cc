@@ -19,7 +19,7 @@ constinit thread_local place current;
 
 namespace {
 
-/// Filled before main(), and only read after that.
+/// Returns the table of kernels, which is filled before main() and only read after that.
 std::map<std::string_view, emulated_kernel>& kernels() {
   static std::map<std::string_view, emulated_kernel> all;
   return all;
@@ -30,7 +30,7 @@ struct block_barrier {
   std::barrier<> wait;
 };
 
-/// Of this thread's block; nullptr: its kernel does not wait.
+/// The barrier of this thread's block, or nullptr if the kernel does not wait.
 constinit thread_local block_barrier* barrier = nullptr;
 constinit thread_local unsigned barriers_passed = 0;
 std::atomic<unsigned> left_out{0};
@@ -43,7 +43,7 @@ void run_one_by_one(kernel_function run, const device_arguments& with, unsigned 
     }
 }
 
-/// Launches share what a kernel's blocks share, so there is one at a time.
+/// Runs one launch at a time, because launches use the same memory for data that a block shares.
 void run_together(kernel_function run, const device_arguments& with, unsigned blocks, unsigned threads) {
   static std::mutex one_launch;
   const std::lock_guard lock(one_launch);
@@ -109,8 +109,9 @@ float widen_half(std::uint16_t bits) {
   return std::bit_cast<float>(((magnitude << 13) + bias) | sign);
 }
 
-/// Adding to the lost bits all but half of a unit, and one more where the kept ones are odd, carries just when it
-/// should. Subnormals let the adder round: beside 0.5 one unit of an f32 is 2^-24.
+/// Rounds to the nearest value, ties to even. The lost bits are increased by half a unit minus one, and by one more if
+/// the kept bits are odd. This carries exactly if the value must be rounded up. The adder rounds subnormals, because
+/// near 0.5 a unit of an f32 is 2^-24.
 std::uint16_t narrow_to_half(float value) {
   const std::uint32_t exact = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = exact & 0x7FFFFFFFu, sign = (exact ^ magnitude) >> 16;

@@ -1,5 +1,5 @@
-// Device kernels on the host: the same sources (offload/cuda/kernels/*.cu), compiled as C++. A block's threads are real
-// threads where they wait for each other, so that the thread sanitizer sees a barrier that is missing; otherwise they
+// Device kernels on the host: the same sources (offload/cuda/kernels/*.cu), compiled as C++. If the threads of a block
+// wait for each other, they are real threads, so that the thread sanitizer detects a missing barrier. Otherwise they
 // run one after the other. Blocks run in turn.
 #pragma once
 
@@ -12,21 +12,21 @@ namespace lsched {
 
 struct emulated_kernel {
   std::string_view name;                           ///< the symbol in the device image
-  void (*function)(const device_arguments& with);  ///< of one thread
+  void (*function)(const device_arguments& with);  ///< runs one thread of the grid
   bool waits;                                      ///< threads of a block wait for each other
 
-  /// Returns when all is done. Any thread; `threads` is at most 256.
+  /// Runs the kernel, and returns when all blocks have ended. `threads` is at most 256. Any thread.
   void run(const device_arguments& with, unsigned blocks, unsigned threads) const;
 };
 
-/// nullptr: there is no such kernel. Thread-safe.
+/// Returns nullptr if there is no such kernel. Thread-safe.
 const emulated_kernel* find_emulated(std::string_view name);
 
-/// Of all kernels.
+/// Returns the names of all kernels.
 std::vector<std::string_view> emulated_names();
 
-/// A fault: from now on no thread waits at the `number`-th barrier that it comes to in a block, counted from 1. 0: they
-/// wait at all.
+/// Injects a fault: from now on no thread waits at its `number`-th barrier in a block, counted from 1. With 0, threads
+/// wait at all barriers.
 void leave_out_barrier(unsigned number);
 
 }  // namespace lsched

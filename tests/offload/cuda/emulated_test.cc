@@ -1,4 +1,4 @@
-// That the host runs every device kernel, and that the thread sanitizer sees a barrier that is missing.
+// Tests that the host runs every device kernel, and that the thread sanitizer detects a missing barrier.
 #include "tests/offload/cuda/emulated.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(emulated_kernels, are_those_that_the_host_launches) {
   EXPECT_EQ(find_emulated("lsched_sum_f128"), nullptr);
 }
 
-/// Both passes of dots, of so many elements that blocks of threads do everything more than once.
+/// Runs both passes of dots, with so many elements that the threads of a block repeat every step.
 void run_dots() {
   const std::vector<float> numbers(100'000, 1.0F);
   const device_kernel device = find_device_kernel(kernel::dot_norms, dtype::f32).value();
@@ -42,7 +42,7 @@ void run_dots() {
   emulated(device.second).run(of_many, 1, 32);
 }
 
-/// All passes of a selection.
+/// Runs all passes of a selection.
 void run_selection() {
   std::vector<float> residual(5000);
   for (std::size_t i = 0; i < residual.size(); ++i) residual[i] = static_cast<float>(i % 97);
@@ -55,7 +55,8 @@ void run_selection() {
     emulated(next.function).run(next.with, std::min(2u, next.grid.blocks), next.grid.threads);
 }
 
-/// How a copy of this program ends that runs one of the tests below with a barrier left out; what it says in `said`.
+/// Runs a copy of this program with one of the tests below, in which a barrier is left out. Returns the exit status,
+/// and appends the output to `said`.
 int run_without_barrier(const std::string& test, unsigned number, std::string& said) {
   const std::string command = "LSCHED_TEST_BARRIER=" + std::to_string(number) + " /proc/" + std::to_string(getpid()) +
                               "/exe --gtest_also_run_disabled_tests "
@@ -68,7 +69,7 @@ int run_without_barrier(const std::string& test, unsigned number, std::string& s
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// As the environment says.
+/// Runs `run` without the barrier whose number is in the environment.
 template <class Run>
 void without_a_barrier(const Run& run) {
   const char* number = std::getenv("LSCHED_TEST_BARRIER");
@@ -80,7 +81,7 @@ void without_a_barrier(const Run& run) {
 TEST(emulated_kernels, DISABLED_dots_without_a_barrier) { without_a_barrier(run_dots); }
 TEST(emulated_kernels, DISABLED_selection_without_a_barrier) { without_a_barrier(run_selection); }
 
-/// Both passes of dots have two barriers in each turn, and those of a selection two or more.
+/// Both passes of dots have two barriers in each turn, and the passes of a selection have two or more.
 TEST(emulated_kernels, race_where_a_barrier_is_left_out) {
 #ifndef __SANITIZE_THREAD__
   GTEST_SKIP() << "only the thread sanitizer sees a race for sure";

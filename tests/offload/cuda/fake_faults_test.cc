@@ -1,4 +1,4 @@
-// What the fake driver answers when a test wants it to fail, and what it holds against programs.
+// Tests of the faults that a test can inject into the fake driver, and of the misuse that the fake driver detects.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -25,7 +25,7 @@ TEST_F(FakeFaults, OneCallFails) {
   const CUdeviceptr third = gpu().memory(8);
   CUevent event = nullptr;
   EXPECT_EQ(cuda().cuEventCreate(&event, 0), CUDA_ERROR_UNKNOWN);
-  fake().fail("cuMemFree:1:999");  // counted from here
+  fake().fail("cuMemFree:1:999");  // the count begins here
   EXPECT_EQ(cuda().cuMemFree(first), CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(cuda().cuMemFree(first), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemFree(third), CUDA_SUCCESS);
@@ -127,7 +127,7 @@ TEST(FakeDriver, OneThatCannotBeUsedIsUnsupported) {
               "CUDA cannot be used: cuInit: CUDA_ERROR_NO_DEVICE \\(no device\\)");
   unsetenv("FAKE_CUDA_DEVICES");
   setenv("FAKE_CUDA_VERSION", "11080", 1);
-  EXPECT_EXIT(no_device(), ::testing::ExitedWithCode(0), "one of CUDA 11.8, and one of 12.0 is needed");
+  EXPECT_EXIT(no_device(), ::testing::ExitedWithCode(0), "supports CUDA 11.8, but CUDA 12.0 is needed");
   unsetenv("FAKE_CUDA_VERSION");
 }
 

@@ -1,4 +1,4 @@
-// The fake driver's memory: what the host, copies and attributes make of it.
+// Tests of the fake driver's memory: accesses by the host, copies and attributes.
 #include <sys/mman.h>
 
 #include <array>
@@ -49,7 +49,7 @@ TEST_F(FakeMemory, HostThatTouchesDeviceMemoryDies) {
   EXPECT_EXIT(read_freed(), ::testing::KilledBySignal(SIGSEGV), "device memory is not for the host");
 }
 
-/// Other libraries of the process may say something when it crashes.
+/// Matches text that does not contain `about`. Other libraries of the process may print text when it crashes.
 class silence final : public ::testing::MatcherInterface<const std::string&> {
  public:
   explicit silence(std::string about) : about_(std::move(about)) {}
@@ -115,11 +115,11 @@ TEST_F(FakeMemory, CopiesThatCannotBeMadeAreErrors) {
   EXPECT_EQ(copy(device, host, page), CUDA_SUCCESS);
   EXPECT_EQ(copy(device, host + page - 1, 2), CUDA_ERROR_INVALID_VALUE);      // across two registrations
   EXPECT_EQ(copy(device, host + 2 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // partly registered
-  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // beyond what is registered
-  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // beyond the device's
+  EXPECT_EQ(copy(device + page, host, page + 1), CUDA_ERROR_INVALID_VALUE);   // beyond the registration
+  EXPECT_EQ(copy(device + 2 * page - 1, host, 2), CUDA_ERROR_INVALID_VALUE);  // beyond the device memory
   EXPECT_EQ(copy(device, host + 2 * page, page), CUDA_SUCCESS);               // pageable
   munmap(host + 3 * page, page);
-  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // beyond what is mapped
+  EXPECT_EQ(copy(device, host + 3 * page - 1, 2), CUDA_ERROR_INVALID_VALUE);  // beyond the mapping
   mprotect(host + 2 * page, page, PROT_READ);
   EXPECT_EQ(cuda().cuMemcpyAsync(address_of(host + 2 * page), device, 1, stream), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -137,7 +137,7 @@ TEST_F(FakeMemory, AttributesSayWhatMemoryIs) {
   CUdeviceptr managed = 0;
   const auto allocate_managed = LSCHED_CUDA_FUNCTION(cuMemAllocManaged, 6000);
   EXPECT_EQ(allocate_managed(&managed, 100, CU_MEM_ATTACH_GLOBAL), CUDA_SUCCESS);
-  *reinterpret_cast<char*>(managed) = 7;  // the host may
+  *reinterpret_cast<char*>(managed) = 7;  // the host may write managed memory
 
   const facts of_device = facts_of(cuda(), device + 999);
   EXPECT_EQ(of_device.type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
@@ -159,7 +159,7 @@ TEST_F(FakeMemory, AttributesSayWhatMemoryIs) {
     const facts of_nothing = facts_of(cuda(), at);
     EXPECT_EQ(of_nothing.type, 0U);
     EXPECT_EQ(of_nothing.context, nullptr);
-    EXPECT_EQ(of_nothing.size, 99U);  // left as it was
+    EXPECT_EQ(of_nothing.size, 99U);  // unchanged
     unsigned type = 0;
     EXPECT_EQ(LSCHED_CUDA_FUNCTION(cuPointerGetAttribute, 4000)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at),
               CUDA_ERROR_INVALID_VALUE);
@@ -211,7 +211,7 @@ TEST_F(FakeMemory, OneRangeMayBeSeveralHandles) {
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   EXPECT_EQ(cuda().cuMemSetAccess(at, 3 * grain, &access, 1), CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(cuda().cuMemSetAccess(at, 2 * grain, &access, 1), CUDA_SUCCESS);
-  EXPECT_EQ(fake().write(at + grain - 4, text.data(), text.size()), 1);  // in both
+  EXPECT_EQ(fake().write(at + grain - 4, text.data(), text.size()), 1);  // across both handles
   EXPECT_EQ(fake().write(at + 2 * grain - 4, text.data(), text.size()), 0);
 
   auto* const pinned = gpu().pinned<char>(8);
@@ -231,7 +231,7 @@ TEST_F(FakeMemory, OneRangeMayBeSeveralHandles) {
   EXPECT_EQ(cuda().cuMemGetAllocationPropertiesFromHandle(&found, again), CUDA_SUCCESS);
   EXPECT_EQ(found.location.type, CU_MEM_LOCATION_TYPE_DEVICE);
   for (const auto handle : {handles[0], handles[1], again}) EXPECT_EQ(cuda().cuMemRelease(handle), CUDA_SUCCESS);
-  EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_ERROR_INVALID_VALUE);  // mapped
+  EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_ERROR_INVALID_VALUE);  // still mapped
   EXPECT_EQ(cuda().cuMemUnmap(at, 2 * grain), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemAddressFree(at, 3 * grain), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuMemFreeHost(pinned), CUDA_SUCCESS);

@@ -1,4 +1,5 @@
-// Device memory between processes, under the fake driver. Processes are forked before any of them loads it.
+// Tests of device memory between processes, under the fake driver. Processes are forked before either of them loads the
+// driver.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,7 +16,7 @@
 namespace lsched::testing {
 namespace {
 
-/// What the two tell each other.
+/// State that the two processes share.
 struct table {
   std::atomic<int> step;
   CUipcMemHandle handle;
@@ -39,7 +40,8 @@ struct table {
 
 using side = std::function<int(table&)>;
 
-/// In a process that has no driver: forks one of them, is the other, and exits.
+/// Runs both sides, and exits. Forks the owner, and runs the other side in this process, which must not have loaded the
+/// driver.
 [[noreturn]] void run_both(const side& owner, const side& other) {
   alarm(100);
   const shared_object<table> shared;
@@ -54,7 +56,7 @@ using side = std::function<int(table&)>;
   std::_Exit(code);
 }
 
-/// The bytes that a device has, and those that it is to have.
+/// Returns 1 if the device memory begins with `text`, otherwise 0.
 int says(const fake_device& gpu, CUdeviceptr at, const std::string& text) {
   std::array<char, 16> found{};
   return gpu.fake().read(found.data(), at, text.size()) == 1 && text == found.data() ? 1 : 0;
@@ -63,7 +65,7 @@ void write(const fake_device& gpu, CUdeviceptr at, const std::string& text) {
   EXPECT_EQ(gpu.fake().write(at, text.data(), text.size()), 1);
 }
 
-/// Exports legacy memory, sees what the other one wrote, and dies of SIGKILL with it.
+/// Exports memory by a legacy handle, checks the other side's write, and is killed while the memory is open.
 int legacy_owner(table& shared) {
   const fake_device gpu;
   LSCHED_NEED(gpu.is_there());
@@ -80,7 +82,7 @@ int legacy_owner(table& shared) {
   return 1;
 }
 
-/// Whether the call comes back only when the device has done what it was given.
+/// Returns 1 if the call returns only after the device has finished its work.
 int waits_for_the_device(const fake_device& gpu, const std::function<CUresult()>& call) {
   const CUstream stream = gpu.stream();
   std::atomic<bool> has_come_back{false};
@@ -108,7 +110,7 @@ int legacy_other(table& shared) {
   LSCHED_NEED(cuda.cuIpcOpenMemHandle(&again, shared.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_SUCCESS);
   LSCHED_NEED(at == again);
   LSCHED_NEED(says(gpu, at, "owner"));
-  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // as large as the owner's
+  LSCHED_NEED(gpu.fake().read(&again, at + 999, 2) == 0);  // the memory has the owner's size
   CUipcMemHandle none;
   LSCHED_NEED(cuda.cuIpcGetMemHandle(&none, at) == CUDA_ERROR_INVALID_VALUE);
   LSCHED_NEED(cuda.cuMemFree(at) == CUDA_ERROR_INVALID_VALUE);
@@ -116,9 +118,9 @@ int legacy_other(table& shared) {
   shared.reach(2);
   siginfo_t end{};
   LSCHED_NEED(waitid(P_ALL, 0, &end, WEXITED | WNOWAIT) == 0 && end.si_status == SIGKILL);
-  LSCHED_NEED(says(gpu, at, "other"));  // outlives its owner
+  LSCHED_NEED(says(gpu, at, "other"));  // the memory outlives its owner
   LSCHED_NEED(waits_for_the_device(gpu, [&] { return cuda.cuIpcCloseMemHandle(at); }));
-  LSCHED_NEED(says(gpu, at, "other"));  // open once more
+  LSCHED_NEED(says(gpu, at, "other"));  // the memory was opened twice
   LSCHED_NEED(gpu.fake().leaked().find("device memory not closed: 1000 bytes") != std::string::npos);
   LSCHED_NEED(cuda.cuIpcCloseMemHandle(at) == CUDA_SUCCESS);
   LSCHED_NEED(!says(gpu, at, "other"));
@@ -130,7 +132,7 @@ TEST(FakeSharing, LegacyHandlesOpenInAnotherProcess) {
   EXPECT_EXIT(run_both(legacy_owner, legacy_other), ::testing::ExitedWithCode(0), "^$");
 }
 
-/// Addresses with that handle mapped and readable. 0: no.
+/// Maps a handle readable and writable. Returns the address, or 0 on failure.
 CUdeviceptr map(const fake_device& gpu, CUmemGenericAllocationHandle handle, std::size_t size) {
   const cuda_driver& cuda = gpu.cuda();
   CUdeviceptr at = 0;
@@ -154,7 +156,7 @@ int vmm_owner(table& shared) {
   CUmemGenericAllocationHandle handle = 0;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);
   LSCHED_NEED(gpu.cuda().cuMemExportToShareableHandle(&shared.fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                                      0) == CUDA_ERROR_INVALID_VALUE);  // not asked for
+                                                      0) == CUDA_ERROR_INVALID_VALUE);  // not requested
   LSCHED_NEED(gpu.cuda().cuMemRelease(handle) == CUDA_SUCCESS);
   properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   LSCHED_NEED(gpu.cuda().cuMemCreate(&handle, k_size, &properties, 0) == CUDA_SUCCESS);

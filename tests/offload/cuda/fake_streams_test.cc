@@ -1,4 +1,4 @@
-// The fake driver's streams, events, captures and launches.
+// Tests of the fake driver's streams, events, captures and launches.
 #include <array>
 #include <atomic>
 #include <set>
@@ -20,7 +20,7 @@ class FakeStreams : public UnderTheFake {
   }
 };
 
-/// What host functions of a test leave: in which order they ran.
+/// The argument of a host function, which appends a letter. The text then shows the order of execution.
 struct written {
   std::string* into;
   char letter;
@@ -48,7 +48,7 @@ TEST_F(FakeStreams, EventsOrderThem) {
   EXPECT_EQ(fake().pending(second), 2U);
   EXPECT_EQ(fake().step(first, 0), 1);
   EXPECT_FALSE(is_done(event));
-  EXPECT_EQ(fake().step(nullptr, 1), 1);  // whichever: the record, since the other one waits for it
+  EXPECT_EQ(fake().step(nullptr, 1), 1);  // only the record can run, because the other stream waits for it
   EXPECT_TRUE(is_done(event));
   fake().go_on();
   EXPECT_EQ(cuda().cuStreamSynchronize(second), CUDA_SUCCESS);
@@ -73,7 +73,7 @@ TEST_F(FakeStreams, SeedDrawsTheOrder) {
     fake().go_on();
     EXPECT_EQ(LSCHED_CUDA_FUNCTION(cuCtxSynchronize, 2000)(), CUDA_SUCCESS);
     EXPECT_EQ(order.size(), 4U);
-    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // the same again
+    EXPECT_TRUE(orders.empty() || seed[0] != '1' || orders.count(order) == 1);  // seed 1 gives the same order again
     orders.insert(order);
     destroy(streams);
   }
@@ -159,7 +159,7 @@ TEST_F(FakeStreams, FreeingBlocksWhileAnyStreamWaits) {
   const CUstream waiting = gpu().stream();
   EXPECT_EQ(cuda().cuStreamWaitValue64(waiting, address_of(word), 1, 0), CUDA_SUCCESS);
   CUdeviceptr other = 0;
-  EXPECT_EQ(cuda().cuMemAlloc(&other, 8), CUDA_SUCCESS);  // does not
+  EXPECT_EQ(cuda().cuMemAlloc(&other, 8), CUDA_SUCCESS);  // allocating does not block
   std::atomic<bool> is_free{false};
   std::thread frees([&] {
     const fake_device mine;
@@ -242,7 +242,7 @@ TEST_F(FakeStreams, EachThreadHasADefaultStream) {
   }).join();
   EXPECT_EQ(order, "a");
   EXPECT_EQ(cuda().cuLaunchHostFunc(nullptr, write_letter, &b), CUDA_SUCCESS);
-  EXPECT_EQ(fake().pending(CU_STREAM_LEGACY), 1U) << "it waits for those of threads";
+  EXPECT_EQ(fake().pending(CU_STREAM_LEGACY), 1U) << "the legacy stream waits for the streams of threads";
   std::atomic_ref<std::uint64_t>(*word).store(1);
   EXPECT_EQ(cuda().cuStreamSynchronize(nullptr), CUDA_SUCCESS);
   EXPECT_EQ(order, "ab");
@@ -280,7 +280,7 @@ TEST_F(FakeStreams, CaptureKeepsWorkBack) {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
   EXPECT_EQ(cuda().cuThreadExchangeStreamCaptureMode(&mode), CUDA_SUCCESS);
   EXPECT_EQ(mode, CU_STREAM_CAPTURE_MODE_GLOBAL);
-  EXPECT_EQ(cuda().cuMemFree(gpu().memory(8)), CUDA_SUCCESS);  // a relaxed thread may
+  EXPECT_EQ(cuda().cuMemFree(gpu().memory(8)), CUDA_SUCCESS);  // a relaxed thread may free memory
   EXPECT_EQ(cuda().cuEventQuery(event), CUDA_ERROR_CAPTURED_EVENT);
   EXPECT_EQ(status_of_stream(stream), CU_STREAM_CAPTURE_STATUS_INVALIDATED);
   EXPECT_EQ(cuda().cuLaunchHostFunc(stream, write_letter, &a), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
@@ -292,7 +292,7 @@ TEST_F(FakeStreams, CaptureKeepsWorkBack) {
 
 // --- launches -------------------------------------------------------------------------------------------
 
-/// Of a grid of one thread.
+/// Adds a and b, as a kernel for a grid of one thread.
 void add(const device_arguments& with) {
   for (std::uint64_t i = 0; i < with.count; ++i)
     static_cast<float*>(const_cast<void*>(static_cast<const void*>(with.c)))[i] =
@@ -350,7 +350,7 @@ TEST_F(FakeLaunches, RunKernelsByName) {
 TEST_F(FakeLaunches, AddressThatAKernelCannotUseEndsTheDevice) {
   std::array<float, 4> host{};
   const CUdeviceptr here = gpu().memory(16);
-  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // touches nothing
+  EXPECT_EQ(launch(host.data(), host.data(), host.data(), 0), CUDA_SUCCESS);  // accesses no memory
   EXPECT_EQ(cuda().cuStreamSynchronize(stream_), CUDA_SUCCESS);
   auto* const at = reinterpret_cast<float*>(here);
   EXPECT_EQ(launch(at, host.data(), at, 4), CUDA_SUCCESS);

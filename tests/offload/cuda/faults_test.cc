@@ -1,6 +1,6 @@
-// Every function of the driver that the library calls fails once, or for good, in every step of a world's life.
-// Whatever happens, no rank waits for a timeout, what is answered has a name and the driver's words, the streams of the
-// application go on, host memory is added up as before, and everything is given back.
+// Every driver function that the library calls fails once, or permanently, in every step of a world's life. No rank may
+// wait for a timeout. Errors have a name and the driver's text. The application's streams go on, host memory is added
+// up as before, and everything is released.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -20,7 +20,7 @@ constexpr int k_no_memory = 2, k_sticky = 700;
 struct strike {
   life_step when;
   std::string function;
-  std::uint64_t nth;  ///< call in that step
+  std::uint64_t nth;  ///< number of the failing call in that step
   int code;
   bool is_sticky() const { return code == k_sticky; }
   std::string rule() const {
@@ -32,7 +32,8 @@ std::ostream& operator<<(std::ostream& out, const strike& one) {
   return out << one.rule() << " in " << name_of(one.when);
 }
 
-/// Something is given back by that call, or in a context that it enters: then it is left.
+/// Returns whether the failing call releases a resource, or enters a context to release a resource. The resource then
+/// leaks.
 bool gives_back(const strike& by) {
   const std::string& function = by.function;
   if (function == "cuCtxPushCurrent" && (by.nth > 2 || by.when >= life_step::destroy)) return true;
@@ -46,7 +47,7 @@ bool is_any_of(lsched_status code, std::initializer_list<lsched_status> all) {
   return std::ranges::find(all, code) != all.end();
 }
 
-/// Whether a rank may be answered that in a step, after a strike in that one or before.
+/// Returns whether a rank may get this result in a step, after a fault in this step or before.
 bool is_proper(const strike& by, life_step now, bool has_device, const answer& what) {
   if (what.code == LSCHED_OK) return true;
   const bool is_explained = !what.words.empty();
@@ -78,7 +79,7 @@ class CudaFaults : public UnderTheFake {
     return all;
   }
 
-  /// How often each function is called in each step of a life without faults.
+  /// Returns the number of calls of each function in each step of a life without faults.
   std::map<life_step, counts> calls_in_each_step() {
     std::map<life_step, counts> all;
     life_of_a_world life(gpu());
@@ -101,7 +102,7 @@ class CudaFaults : public UnderTheFake {
     return all;
   }
 
-  /// Lives once under the fault.
+  /// Runs one life of a world under the fault.
   void live(const strike& by) {
     SCOPED_TRACE(::testing::PrintToString(by));
     const auto begin = std::chrono::steady_clock::now();
@@ -129,7 +130,7 @@ class CudaFaults : public UnderTheFake {
       for (std::size_t r = 0; r < life.k_ranks; ++r) EXPECT_TRUE(life.output(r) == life.sum()) << "rank " << r;
     }
     if (step == life_step::stream && !by.is_sticky()) {
-      EXPECT_TRUE(comes_true([&] { return life.are_streams_free(); })) << "a stream waits for ever";
+      EXPECT_TRUE(comes_true([&] { return life.are_streams_free(); })) << "a stream waits forever";
     }
     if (step < life_step::destroy) {
       EXPECT_EQ(life.add_up_host_memory(), "") << "after " << name_of(step);

@@ -1,4 +1,4 @@
-// The device image that was built: how large it is, and that no kernel needs memory of a thread's own.
+// Tests of the built device image: its size, and that no kernel needs local memory.
 #include "offload/cuda/driver/image.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(device_image, is_a_fat_binary_of_at_most_a_mebibyte) {
   EXPECT_EQ(magic, k_magic_of_fat_binaries);
 }
 
-/// What ptxas says of a kernel, on each architecture.
+/// Returns the memory of each kernel as ptxas has reported it, a line for each architecture.
 std::map<std::string, std::vector<std::string>> memory_of_kernels() {
   std::ifstream report(LSCHED_TEST_DEVICE_REPORT);
   std::map<std::string, std::vector<std::string>> all;

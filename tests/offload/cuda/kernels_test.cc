@@ -1,4 +1,4 @@
-// Every kernel for devices against the host kernel of the same name, bit by bit.
+// Compares every device kernel with the host kernel of the same name, bit by bit.
 #include <cmath>
 
 #include "ops/adasum/adasum.h"
@@ -48,8 +48,8 @@ TEST(device_kernels, reduce_with_the_bits_of_the_host) {
 
 constexpr std::uint64_t k_one = 1;
 
-/// Small ones; those from which on lanes are too narrow, or integers; and the first by which quotients of 16 bits
-/// differ if they are made in f32.
+/// Returns small divisors, and divisors at the limits of SIMD lanes and of integer types. Then follow the first
+/// divisors for which quotients of 16 bits would be wrong in f32.
 std::vector<std::uint64_t> divisors() {
   std::vector<std::uint64_t> all{1, 2, 3, 7, 10, 48, 100, 1000};
   for (const int width : {8, 13, 16, 24, 31, 32, 53, 62, 63})
@@ -82,7 +82,7 @@ TEST(device_kernels, divide_with_the_bits_of_the_host) {
     }
 }
 
-/// The dividend is a product of the divisor and half a unit, or next to one.
+/// The dividend is a multiple of half the divisor, or next to such a multiple.
 TEST(device_kernels, divide_ties_to_even) {
   for (const dtype type : k_all_dtypes)
     for (const std::uint64_t divisor : {2u, 6u, 14u, 250u}) {
@@ -140,8 +140,8 @@ TEST(device_kernels, convert_with_the_bits_of_the_host) {
       }
 }
 
-/// What lies at and between all elements of the shorter formats, a last place to the left and right; and half of it,
-/// which may be a tie of subnormals.
+/// Converts all values of the short formats, the values midway between them, and the neighbours of these in the last
+/// place. The factor 0.5 adds ties of subnormals.
 TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
   const std::uint64_t step = sampled() ? 97 : 1;
   for (const dtype from : {dtype::f32, dtype::f64})
@@ -166,10 +166,11 @@ TEST(device_kernels, convert_rounds_with_the_bits_of_the_host) {
 
 // ---- weighted sums
 
-/// Not a tie of bf16, but one of f32 that has been rounded from it.
+/// A number that is not a tie of bf16, but becomes a tie if it is first rounded to f32.
 constexpr double k_almost_tie = 1 + 0x1p-8 + 0x1p-30;
 
-/// Moderate of both short formats, of one, of none, and the first and last that are.
+/// Coefficients that are moderate for both short formats, for one or for neither, and the first and the last moderate
+/// coefficients.
 constexpr std::array<std::array<double, 2>, 14> k_coefficients{{{0x1p9 * k_almost_tie, 0},
                                                                 {0x1p-101 * k_almost_tie, 0},
                                                                 {0.75, 1.0},
@@ -215,7 +216,7 @@ TEST(device_kernels, add_weighted_with_the_bits_of_the_host) {
 
 // ---- dots
 
-/// Of numbers whose sums show their order, or of any.
+/// Returns numbers whose sum depends on the order of additions, or hard patterns.
 operand draw_for_dots(dtype type, bool is_hard, const trial& it, std::size_t which) {
   patterns values(type, k_seed + it.count + which);
   operand drawn = values.draw(it.count, it.shifts[which]);
@@ -236,7 +237,7 @@ void try_dots(dtype type, bool is_hard, const trial& it) {
   expect_same_bits(c, wanted, dtype::f64);
 }
 
-/// Around the ends of rows, blocks and groups.
+/// Returns trials with counts around the ends of rows, blocks and groups.
 std::vector<trial> trials_of_dots() {
   std::vector<trial> all{{0}, {17}, {1025}, {3000, {1, 0, 1}}, {65537}};
   if (sampled()) return all;
@@ -271,7 +272,8 @@ TEST(device_kernels, dots_of_what_is_null_are_zeros) {
   }
 }
 
-/// The second pass takes up to 256 groups at a time; sums of more vectors than tests can have are made up here.
+/// The second pass takes up to 256 groups at a time. The sums of groups are drawn here, because vectors of so many
+/// groups are too long for a test.
 TEST(device_kernels, sums_of_groups_are_added_from_first_to_last) {
   std::mt19937_64 random(k_seed);
   std::vector<double> workspace(3 * 700);

@@ -1,4 +1,4 @@
-// Which kernels run on devices, and on which grids.
+// Tests of the device kernels that exist, and of their grids.
 #include "offload/cuda/driver/launch.h"
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 namespace lsched::testing {
 namespace {
 
-/// Calls again after an answer that has changed nothing, as faults strike once.
+/// Calls again if the first call fails. A fault strikes once, and a call that fails changes nothing.
 template <class Call>
 lsched_status twice(const Call& call) {
   const lsched_status answer = call();
@@ -104,7 +104,8 @@ answer life_of_a_world::run(rank_of_life& mine) const {
   return {};
 }
 
-// Two rounds, as the others run. A rank that cannot ask for one gives the schedule up: the others would wait for it.
+// Runs two rounds, like the other ranks. A rank that cannot start a round cancels the schedule, because the others
+// would wait for the rank.
 answer life_of_a_world::run_in_stream(rank_of_life& mine) const {
   if (mine.schedule == nullptr) return {};
   lsched_ticket ticket{};

@@ -1,6 +1,6 @@
-// A world under the fake driver from its opening to its closing, step by step, so that a fault can strike in each: two
-// ranks with their buffers in device memory and one with its own in host memory add them up, by rounds that the host
-// starts and by rounds that streams start. Beside that all of them add up host memory.
+// A world under the fake driver from its opening to its closing, step by step, so that a fault can strike in each step.
+// Two ranks have buffers in device memory, and one rank has buffers in host memory. The ranks add these up, in rounds
+// that the host starts and in rounds that streams start. In addition, all ranks add up host memory.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ inline const char* name_of(life_step step) {
   return names[static_cast<std::size_t>(step)];
 }
 
-/// What a call has answered to a rank.
+/// The result of a call on one rank.
 struct answer {
   lsched_status code = LSCHED_OK;
   std::string words{};
@@ -34,7 +34,7 @@ struct answer {
 class life_of_a_world {
  public:
   static constexpr std::int32_t k_ranks = 3;
-  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< which has none
+  static constexpr const char* k_no_diagnostic = "asking for a round";  ///< for calls without a diagnostic
   static constexpr std::uint64_t k_call_ns = 10'000'000'000;
   static constexpr std::size_t k_count = 20'000;
 
@@ -43,21 +43,20 @@ class life_of_a_world {
   life_of_a_world(const life_of_a_world&) = delete;
   life_of_a_world& operator=(const life_of_a_world&) = delete;
 
-  /// All ranks take the step; what each was answered.
+  /// Takes the step on all ranks. Returns the result of each rank.
   std::vector<answer> take(life_step step);
 
-  /// Why the sum of host memory is not right on all ranks; empty: it is.
+  /// Adds up host memory. Returns the error, or an empty text if the sum is right on all ranks.
   std::string add_up_host_memory();
 
   bool has_device(std::size_t rank) const { return rank != k_ranks - 1; }
-  /// What a rank has in its output.
   const floats& output(std::size_t rank) { return ranks_[rank].output->content(); }
   static floats sum();
-  /// Whether nothing is left in the streams of the application.
+  /// Returns whether the application's streams have no pending work.
   bool are_streams_free() const;
-  /// The driver gives nothing back any more: what the application has of it is forgotten.
+  /// Drops the application's resources without releasing them, for a driver that no longer releases anything.
   void forget_driver();
-  /// For people: as lsched_world_describe.
+  /// Returns the text of lsched_world_describe.
   std::string describe(std::size_t rank) const;
   lsched_world* world(std::size_t rank) const { return ranks_[rank].world; }
   lsched_schedule*& schedule(std::size_t rank) { return ranks_[rank].schedule; }

@@ -1,4 +1,4 @@
-// What the tests of device kernels share: operands in memory, and launches of emulated kernels by the host's rules.
+// Shared by the tests of device kernels: operands in memory, and launches of emulated kernels by the host's rules.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace lsched::testing {
 
-/// Elements that begin `shift` elements behind an aligned address, with nothing of the program's behind the last one.
+/// Elements that begin `shift` elements after an aligned address. The allocation ends with the last element.
 class operand {
  public:
   operand(dtype type, std::size_t count, std::size_t shift)
@@ -45,7 +45,7 @@ class operand {
   memory memory_;
 };
 
-/// Bit patterns: one of four is where arithmetic goes wrong first, the others are random.
+/// Bit patterns. One of four is a value at which arithmetic fails first, and the others are random.
 class patterns {
  public:
   patterns(dtype type, std::uint64_t seed) : type_(type), hard_(hard_values(type)), random_(seed) {}
@@ -56,7 +56,7 @@ class patterns {
     return drawn;
   }
 
-  /// Some are those of `other`, or the same with another sign.
+  /// Draws elements, some of which equal those of `other` or differ only in the sign.
   operand draw_like(const operand& other, std::size_t count, std::size_t shift) {
     operand drawn = draw(count, shift);
     for (std::size_t i = 0; i < count; i += 1 + random_() % 16) {
@@ -77,7 +77,8 @@ class patterns {
   std::mt19937_64 random_;
 };
 
-/// How many elements, how far their operands are from aligned addresses, and whether the grid is smaller than theirs.
+/// The number of elements, the distances of the operands from aligned addresses, and whether the grid is smaller than
+/// usual.
 struct trial {
   std::size_t count = 0;
   std::array<std::size_t, 3> shifts{};  ///< of a, b, c
@@ -89,7 +90,7 @@ inline std::ostream& operator<<(std::ostream& out, const trial& it) {
              << (it.is_narrow ? ", narrow grid" : "");
 }
 
-/// The last one has `most` elements.
+/// Returns trials, the last of which has `most` elements.
 inline std::vector<trial> trials(std::size_t most) {
   return {{0},
           {1},
@@ -113,7 +114,7 @@ inline const emulated_kernel& emulated(std::uint32_t function) {
   return *found;
 }
 
-/// As a lane launches kernels, or with fewer threads than have work at the same time.
+/// Launches a kernel as a lane does, or with fewer threads than there is work for.
 inline void launch(const device_kernel& it, device_arguments with, bool is_narrow) {
   std::vector<double> workspace(it.workspace_bytes(with.count) / sizeof(double));
   with.workspace = workspace.data();
@@ -124,7 +125,7 @@ inline void launch(const device_kernel& it, device_arguments with, bool is_narro
   emulated(it.second).run(with, second.blocks, second.threads);
 }
 
-/// memcmp, which names the first element that differs.
+/// Compares like memcmp, and names the first element that differs.
 inline void expect_same_bits(const operand& is, const operand& wanted, dtype type) {
   if (is.bytes() == wanted.bytes() && std::memcmp(is.data(), wanted.data(), is.bytes()) == 0) return;
   for (std::size_t i = 0; i < is.bytes() / size_of(type); ++i)

@@ -1,5 +1,5 @@
-// Device memory of ranks that are processes, which they read where it is: what cannot be opened, and what becomes of
-// what was. In one process nothing is opened. Of the program of processes_test.cc.
+// Tests of device memory that ranks in other processes read in place: memory that cannot be opened, and the closing of
+// opened memory. Ranks of one process open nothing. This file is part of the program of processes_test.cc.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,9 +13,10 @@
 namespace lsched::testing {
 namespace {
 
-constexpr std::uint64_t k_elements = 1 << 20;  ///< more than the driver gives memory in: each buffer is an area
+/// Above the driver's granularity, so that each buffer is an area of its own.
+constexpr std::uint64_t k_elements = 1 << 20;
 
-/// A sum of host memory that is there all the while.
+/// A sum of host memory that exists during a whole test.
 class host_sum {
  public:
   explicit host_sum(lsched_world* world) : ranks_(lsched_size(world)) {
@@ -46,7 +47,7 @@ class host_sum {
 
 enum class memory_of : std::uint8_t { host, library, application };
 
-/// Two buffers of a rank with their sum over all ranks.
+/// The input and the output of a rank, and their sum over all ranks.
 class buffer_sum {
  public:
   buffer_sum(lsched_world* world, const fake_device& gpu, std::size_t elements, memory_of whose = memory_of::library)
@@ -81,7 +82,7 @@ class buffer_sum {
   }
   lsched_status run(diagnostic& why) { return lsched_run(sum_, k_limit_ns, &why); }
 
-  /// A round that a stream asks for and waits for. Rank 0 asks last.
+  /// Runs a round that a stream starts and waits for. Rank 0 starts last.
   lsched_status run_in_stream(host_sum& meeting, diagnostic& why) {
     const CUstream stream = gpu_.stream();
     lsched_ticket ticket{};
@@ -89,7 +90,7 @@ class buffer_sum {
     EXPECT_EQ(lsched_start_on_stream(sum_, stream, &ticket), LSCHED_OK);
     EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
     if (self_ != 0) meeting.expect_right();
-    EXPECT_TRUE(comes_true([&] { return gpu_.fake().pending(stream) == 0; })) << "it waits for ever";
+    EXPECT_TRUE(comes_true([&] { return gpu_.fake().pending(stream) == 0; })) << "the stream waits forever";
     const lsched_status code = lsched_wait(ticket, k_limit_ns, &why);
     EXPECT_EQ(gpu_.cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
     return code;
@@ -107,13 +108,13 @@ class buffer_sum {
     }
     EXPECT_TRUE(result_ == expected) << result_[0] << ", not " << expected[0];
   }
-  /// A whole life of a schedule over them.
+  /// Creates the schedule, runs a round, and destroys the schedule.
   void expect_right() {
     create();
     expect_right_round();
     destroy();
   }
-  /// The same schedule over other memory; the old is given back.
+  /// Rebinds the schedule to other memory, and frees the old memory.
   void rebind() {
     void *const input = input_, *const output = output_;
     take_memory();
@@ -152,15 +153,15 @@ class buffer_sum {
   lsched_schedule* sum_ = nullptr;
 };
 
-/// As many processes as ranks live so, each with a driver to which everything is given back.
+/// Runs `life` in `ranks` processes, each with a driver. Everything must be released.
 std::string live_as_ranks(rank ranks, const std::function<void(const fake_device&)>& life, rank killed = k_no_rank) {
   return run_as_ranks(
       ranks, [&](rank) { return with_driver(life); }, killed);
 }
 
-// --- what cannot be opened -------------------------------------------------------------------------------------------
+// --- memory that cannot be opened ------------------------------------------------------------------------------------
 
-/// While it lives, the process can open no more descriptors.
+/// A scope in which the process cannot open more file descriptors.
 class no_descriptors {
  public:
   no_descriptors() {
@@ -180,8 +181,8 @@ class no_descriptors {
 
 constexpr const char* k_no_descriptors = "pidfd_getfd";
 
-/// What rank 0 cannot do in turn. The undefined behaviour sanitizer opens a pipe to see whether an object's type may be
-/// read, and takes the object for a wrong one without it.
+/// Returns the calls that fail on rank 0, one at a time. The undefined behaviour sanitizer opens a pipe to test whether
+/// an object's type may be read. Without descriptors it takes the object for an invalid object.
 std::vector<const char*> calls_that_fail() {
   std::vector<const char*> calls = {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
                                     "cuMemSetAccess"};
@@ -191,7 +192,7 @@ std::vector<const char*> calls_that_fail() {
   return calls;
 }
 
-/// Rank 0 cannot open what the others show it, once, or for want of descriptors as long as `still` lasts.
+/// Rank 0 cannot open the memory of the others, either once or, for lack of descriptors, as long as `still` exists.
 void fail_to_open(const fake_device& gpu, const std::string& call) {
   const rank_of_process mine(true);
   const bool is_first = lsched_rank(mine.world()) == 0;
@@ -211,11 +212,11 @@ void fail_to_open(const fake_device& gpu, const std::string& call) {
     }
     of_host.expect_right();
     sum.destroy();
-    if (still) sum.expect_right();  // is copied then
+    if (still) sum.expect_right();  // the memory is then copied
   }
   if (call == k_no_descriptors && !is_first) sum.expect_right();
   sum.expect_right();
-  EXPECT_GE(mine.messages_shown(), 2u) << "nothing is shown again";
+  EXPECT_GE(mine.messages_shown(), 2u) << "no buffer was published again";
 }
 
 TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
@@ -227,7 +228,8 @@ TEST(CudaPeers, MemoryThatCannotBeOpenedFailsTheRoundOnAllRanks) {
 
 // --- attaching again -------------------------------------------------------------------------------------------------
 
-/// The last rank attaches at the second try. Meanwhile the others look at what it shows.
+/// The last rank attaches at the second attempt. Before that, the other ranks run a round and must not use memory of
+/// the first attempt.
 void attach_again(const fake_device& gpu, bool hangs) {
   rank_of_process mine(false);
   const bool is_last = lsched_rank(mine.world()) == lsched_size(mine.world()) - 1;
@@ -256,7 +258,7 @@ TEST(CudaPeers, AttachThatFailsShowsNothing) {
         "");
 }
 
-// What hangs is never given back.
+// A device that hangs never releases its memory, so that leaks are not checked.
 TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
   EXPECT_EQ(run_as_ranks(2,
                          [](rank) {
@@ -268,27 +270,27 @@ TEST(CudaPeers, AttachToADeviceThatHangsShowsNothing) {
             "");
 }
 
-// --- what is closed, and when ----------------------------------------------------------------------------------------
+// --- the closing of opened memory ------------------------------------------------------------------------------------
 
-constexpr std::size_t k_short = 100'000;  ///< elements, yet long enough to be read where it is
+constexpr std::size_t k_short = 100'000;  ///< Elements, long enough to be read in place.
 
-/// Of the application's memory in other processes: imports that are open.
+/// Returns the number of open imports of the applications' memory in other processes.
 std::uint64_t open_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuIpcOpenMemHandle") - gpu.fake().calls("cuIpcCloseMemHandle");
 }
 
-/// That of the library's.
+/// Returns the number of mapped imports of the library's memory in other processes.
 std::uint64_t mapped_imports(const fake_device& gpu) {
   return gpu.fake().calls("cuMemImportFromShareableHandle") - gpu.fake().calls("cuMemUnmap");
 }
 
-/// More than can be shown at a time, one after the other.
+/// Sums more buffers, one after the other, than a rank can expose at a time.
 void sum_many_buffers(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   for (int i = 0; i < 80; ++i) {
     const std::uint64_t before = mine.messages_shown();
     buffer_sum(mine.world(), gpu, k_short, memory_of::application).expect_right();
-    EXPECT_GT(mine.messages_shown(), before) << "number " << i << " is not shown";
+    EXPECT_GT(mine.messages_shown(), before) << "number " << i << " is not published";
   }
   EXPECT_GE(gpu.fake().calls("cuIpcOpenMemHandle"), 80u);
   EXPECT_TRUE(comes_true([&] { return open_imports(gpu) == 0; }));
@@ -317,7 +319,7 @@ TEST(CudaPeers, MemoryOfApplicationsIsClosedOnceOtherMemoryIsRead) {
   EXPECT_EQ(live_as_ranks(2, rebind_many_times), "");
 }
 
-/// While a stream of the application's has something to do, for which the driver waits.
+/// Closes memory while a stream of the application has pending work, for which the driver waits.
 void close_beside_a_stream(const fake_device& gpu) {
   const rank_of_process mine(true, LSCHED_CUDA_PEERS_ALWAYS);
   buffer_sum first(mine.world(), gpu, k_short, memory_of::application);
@@ -347,7 +349,7 @@ void outlive_a_peer(const fake_device& gpu) {
   sum.create();
   sum.expect_right_round();
   if (lsched_rank(mine.world()) == k_killed) raise(SIGKILL);
-  EXPECT_GE(mapped_imports(gpu), 2u) << "nothing was read where it is";
+  EXPECT_GE(mapped_imports(gpu), 2u) << "no memory was read in place";
   diagnostic why;
   EXPECT_EQ(sum.run(why), LSCHED_ERR_PEER) << why.text;
   sum.destroy();
@@ -356,7 +358,7 @@ void outlive_a_peer(const fake_device& gpu) {
 
 TEST(CudaPeers, MemoryOfARankThatIsKilledIsClosed) { EXPECT_EQ(live_as_ranks(2, outlive_a_peer, k_killed), ""); }
 
-/// Rank 0 destroys its schedule when the other rank has closed.
+/// Rank 0 destroys its schedule after the other rank has closed its world.
 void close_in_turn(const fake_device& gpu, std::atomic<bool>& has_closed) {
   {
     const rank_of_process mine(true);
@@ -365,7 +367,7 @@ void close_in_turn(const fake_device& gpu, std::atomic<bool>& has_closed) {
     sum.create();
     sum.expect_right_round();
     if (is_first) {
-      EXPECT_GE(mapped_imports(gpu), 2u) << "nothing was read where it is";
+      EXPECT_GE(mapped_imports(gpu), 2u) << "no memory was read in place";
       EXPECT_TRUE(comes_true([&] { return has_closed.load(); }));
     }
     sum.destroy();

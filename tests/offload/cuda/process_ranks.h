@@ -1,5 +1,5 @@
-// Ranks that are processes, each under a fake driver of its own. For programs that have no driver themselves: a process
-// that has one must not fork.
+// Ranks that are processes, each under a fake driver of its own. The parent process must not load the driver, because a
+// process with a driver must not fork.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace lsched::testing {
 
-/// A process's rank with its context of the device; what it does ends in expectations of googletest.
+/// The rank of a process, with or without a device. Errors are failed expectations of googletest.
 class rank_of_process {
  public:
   explicit rank_of_process(bool has_device, lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO)
@@ -32,7 +32,7 @@ class rank_of_process {
   rank_of_process(const rank_of_process&) = delete;
   rank_of_process& operator=(const rank_of_process&) = delete;
 
-  /// Of one that has not yet.
+  /// Attaches a device to a rank that does not have a device yet.
   lsched_status attach(lsched_cuda_peers peers, diagnostic& why) const {
     lsched_cuda_config cuda;
     lsched_cuda_config_init(&cuda);
@@ -57,7 +57,7 @@ class rank_of_process {
   }
 
  private:
-  /// All have attached that do.
+  /// Waits until all ranks with devices have attached them.
   void meet() const {
     lsched_schedule* barrier = nullptr;
     diagnostic why;
@@ -77,7 +77,7 @@ inline floats numbers_of(std::uint64_t bytes, rank self) {
   return all;
 }
 
-/// A rank's life with a driver, which is given everything back.
+/// Runs a rank's life with a driver, and expects that everything is released. Returns the exit status.
 template <class Life>
 int with_driver(const Life& life) {
   {
@@ -89,7 +89,7 @@ int with_driver(const Life& life) {
   return ::testing::Test::HasFailure() ? 1 : 0;
 }
 
-/// Runs the body as so many processes; those of `killed` end by a signal. What went wrong.
+/// Runs the body in `ranks` processes. Rank `killed` must end by SIGKILL. Returns the errors, or an empty text.
 inline std::string run_as_ranks(rank ranks, const std::function<int(rank)>& body, rank killed = k_no_rank) {
   const auto segment = shm_segment::create(ranks, std::uint64_t{256} << 20);
   if (!segment) return segment.error().text;

@@ -1,6 +1,6 @@
-// Ranks that are processes, each under a fake driver of its own: results are those of host memory, what peers keep for
-// the device is read where it is, and a rank that is killed in the middle of a round takes nobody with it. A program of
-// its own: a process that has a driver must not fork.
+// Tests of ranks that are processes, each under a fake driver of its own. Results must have the bits of host memory.
+// Memory that peers keep for the device is read in place. The other ranks survive a rank that is killed in a round. The
+// tests are a program of their own, because a process with a driver must not fork.
 #include <signal.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace lsched::testing {
 namespace {
 
-/// The rank's output of a collective whose buffers are where that says.
+/// Runs a collective with buffers in device or host memory. Returns the rank's output.
 floats output_of(lsched_world* world, const fake_device& gpu, bool on_device, const collective& of, dtype type,
                  std::uint64_t count) {
   const lsched::world place{lsched_rank(world), lsched_size(world)};
@@ -57,7 +57,8 @@ void compare_all(const rank_of_process& mine, const fake_device& gpu) {
     }
 }
 
-/// Where ranks read each other's device memory, long messages are shown. No message here is sent from owned memory.
+/// If ranks read each other's device memory, messages_shown counts the long messages. No message here is sent from
+/// memory of the library.
 int compare_with_host(rank self, const std::function<bool(rank)>& has_device, lsched_cuda_peers peers) {
   return with_driver([&](const fake_device& gpu) {
     const rank_of_process mine(has_device(self), peers);
@@ -68,7 +69,7 @@ int compare_with_host(rank self, const std::function<bool(rank)>& has_device, ls
     const std::string text = mine.description();
     EXPECT_EQ(text.find("does not pin"), std::string::npos) << text;
     if (sampled() || peers == LSCHED_CUDA_PEERS_ALWAYS) return;
-    EXPECT_GE(gpu.fake().calls("cuMemHostRegister"), 2u) << "no peer's memory was read where it is";
+    EXPECT_GE(gpu.fake().calls("cuMemHostRegister"), 2u) << "no peer's memory was read in place";
   });
 }
 
@@ -89,9 +90,9 @@ TEST(CudaProcesses, SomeOnDevicesHaveTheBitsOfHostMemory) {
 // --- a rank is killed ------------------------------------------------------------------------------------------------
 
 constexpr std::uint64_t k_count = 500'000;
-constexpr int k_last_round = 3;  ///< in whose middle it is
+constexpr int k_last_round = 3;  ///< the round in which the rank is killed
 
-/// Sums over device memory until one of the ranks is no more.
+/// Adds up device memory until rank `killed` has died.
 void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank killed) {
   const rank self = lsched_rank(mine.world());
   user_buffer input(gpu, true, numbers_of(k_count * 4, self)), output(gpu, true, floats(k_count));
@@ -114,7 +115,7 @@ void run_until_killed(const rank_of_process& mine, const fake_device& gpu, rank 
     EXPECT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
     raise(SIGKILL);
   }
-  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the round has just ended
+  if (code == LSCHED_OK) code = lsched_run(sum, k_limit_ns, &why);  // the death may follow the end of the last round
   EXPECT_EQ(code, LSCHED_ERR_PEER) << why.text;
   EXPECT_EQ(why.rank, killed) << why.text;
   EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
@@ -145,7 +146,8 @@ TEST(CudaProcesses, OutliveAnyOfThem) {
 
 // --- under `lsched run` ----------------------------------------------------------------------------------------------
 
-// By itself it is a world of one. It is the last: this process has a driver from here on.
+// Without `lsched run` this is a world of one rank. It must be the last test, because it loads the driver into this
+// process.
 TEST(CudaRank, HasTheBitsOfHostMemory) {
   const auto is_odd_or_first = [](rank self) { return self == 0 || self % 2 == 1; };
   const char* const launched = std::getenv("LSCHED_RUN_RANK");

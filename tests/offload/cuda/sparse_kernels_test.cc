@@ -1,4 +1,4 @@
-// Jobs of sparse vectors, launched as a device launches them, against the host's kernels, bit by bit.
+// Compares jobs of sparse vectors, launched as a device launches them, with the host's kernels, bit by bit.
 #include "offload/cuda/driver/sparse_launch.h"
 
 #include "ops/elementwise/elementwise.h"
@@ -11,7 +11,8 @@ namespace {
 constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 constexpr std::uint64_t k_seed = 314;
 
-/// Fewer blocks than there is work for; threads of a block are as many as the launch says, since tiles go by them.
+/// Runs launches. A narrow run has fewer blocks than there is work for. The threads of a block are unchanged, because
+/// tiles depend on them.
 void run(const launch_list& all, bool is_narrow) {
   for (const device_launch& next : all.all())
     emulated(next.function)
@@ -26,7 +27,7 @@ struct selection_trial {
   bool has_few_values = false;
 };
 
-/// Numbers of which many have the same magnitude.
+/// Returns numbers, many of which have the same magnitude.
 operand few_values(dtype type, std::uint64_t count, std::size_t shift) {
   operand drawn(type, count, shift);
   std::mt19937_64 random(k_seed + count);
@@ -44,7 +45,8 @@ void try_selection(dtype type, const selection_trial& trial) {
       trial.has_few_values ? few_values(type, trial.count, trial.shift) : values.draw(trial.count, trial.shift);
   operand residual = trial.has_few_values ? few_values(wide, trial.count, 0) : residuals.draw(trial.count, 0);
   if (!trial.has_gradient) {
-    // What nothing is added to keeps its bits: of NaN there is one, as sums make it.
+    // Without a gradient the residual keeps its bits. Adding zeros first turns every NaN into the NaN that sums
+    // produce.
     operand none(type, trial.count, 0);
     for (std::size_t i = 0; i < trial.count; ++i) write_element(none.data(), i, type, 0);
     sparse_kernels_of(type).accumulate_select({residual.data(), none.data(), 1, trial.count}, {}, nullptr, 0);
@@ -99,7 +101,7 @@ TEST_P(DeviceSelection, HasTheBitsOfTheHost) {
   }
 }
 
-/// A list of every few elements, drawn.
+/// Returns a random list with an item every few elements.
 std::vector<std::byte> draw_list(dtype type, std::uint64_t elements, std::uint64_t step, std::uint64_t seed) {
   std::vector<std::byte> items;
   patterns values(type, seed);

@@ -1,5 +1,5 @@
-// Sparse allreduces through the C interface over device memory: round after round, in the order of streams or not, from
-// an image or not, they have the bits of host memory.
+// Tests of sparse allreduces through the C interface over device memory. In every round, in the order of streams or
+// not, from an image or not, they must have the bits of host memory.
 #include <cstring>
 #include <random>
 
@@ -21,7 +21,7 @@ floats gradient_of(std::int32_t self, int round) {
   return all;
 }
 
-/// How a world runs them.
+/// The way in which a world runs sparse allreduces.
 struct way {
   const char* algorithm = "oktopk";
   bool on_device = false, in_streams = false, rebinds = false, is_saved = false;
@@ -29,7 +29,7 @@ struct way {
 
 class CudaSparse : public UnderTheFake {
  protected:
-  /// The updates of all rounds, and the residual after the last, of all ranks.
+  /// Returns the updates of all rounds and the residual after the last round, of all ranks.
   std::vector<std::vector<floats>> run(std::int32_t ranks, const way& how) {
     const world_of_threads world(ranks);
     std::vector<std::vector<floats>> results(static_cast<std::size_t>(ranks));
@@ -41,7 +41,8 @@ class CudaSparse : public UnderTheFake {
     return results;
   }
 
-  /// What create from an image, and a round, answer on one rank whose driver fails once, at create or in the round.
+  /// Creates a schedule from an image and runs a round, on one rank whose driver fails once in one of the two calls.
+  /// Returns both statuses.
   std::pair<lsched_status, lsched_status> run_once_under(const std::string& rule, bool in_round) {
     std::pair<lsched_status, lsched_status> answers{LSCHED_OK, LSCHED_OK};
     const world_of_threads world(1);
@@ -79,7 +80,7 @@ class CudaSparse : public UnderTheFake {
     EXPECT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
   }
 
-  /// Of a schedule before its first round.
+  /// Returns the image of a schedule before its first round.
   static std::vector<std::byte> image_of(lsched_world* world, const lsched_sparse_desc& desc) {
     diagnostic why;
     lsched_schedule* made = nullptr;
@@ -196,7 +197,7 @@ TEST_F(CudaSparse, AllreducesHaveTheBitsOfHostMemory) {
     }
 }
 
-/// Whatever fails, at create or in a round, has a name, and nothing hangs or leaks.
+/// Every failure, at create or in a round, has a name. Nothing hangs or leaks.
 TEST_F(CudaSparse, FaultsHaveNames) {
   constexpr int k_sticky = 700;
   const auto is_named = [](lsched_status code) {
@@ -218,8 +219,7 @@ TEST_F(CudaSparse, FaultsHaveNames) {
       }
 }
 
-/// A device that does not get on with the copy at create is given up, and nothing that it may still write is given
-/// back.
+/// If the copy at create hangs, the device is given up. Memory that the device may still write is not released.
 TEST_F(CudaSparse, ACopyThatHangsIsGivenUp) {
   const auto answers = run_once_under("cuEventQuery:1:hang", false);
   EXPECT_EQ(answers.first, LSCHED_ERR_DEVICE);

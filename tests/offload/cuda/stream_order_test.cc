@@ -1,5 +1,5 @@
-// Rounds in the order of streams, under the fake driver: streams of the application bring a round's input, start it,
-// wait for it and take its output away, and no thread of the application waits for anything but the streams' ends.
+// Tests of rounds in the order of streams, under the fake driver. Streams of the application bring a round's input,
+// start the round, wait for it and take its output. Threads of the application wait only for the ends of streams.
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -14,7 +14,7 @@
 namespace lsched::testing {
 namespace {
 
-/// A rank with an allreduce of i64 over device memory, and where the application has its numbers.
+/// A rank with an allreduce of i64 over device memory, and the application's inputs and outputs in pinned memory.
 struct summing_rank {
   summing_rank(const fake_device& device, lsched_world* world, std::int32_t self, std::uint64_t elements, int rounds)
       : gpu(device),
@@ -57,7 +57,7 @@ struct summing_rank {
     EXPECT_EQ(gpu.cuda().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(taken_in(round)), output, bytes(), stream),
               CUDA_SUCCESS);
   }
-  /// What rank r brings in a round, at element i.
+  /// Returns element i of the input that rank r brings in a round.
   static std::int64_t number(std::int32_t r, int round, std::uint64_t i) {
     return (r + 1) * 1'000'000 + round * 1000 + static_cast<std::int64_t>(i % 1000);
   }
@@ -95,7 +95,7 @@ class StreamOrder : public UnderTheFake {
     ASSERT_EQ(lsched_cuda_attach(world, &config, &why), LSCHED_OK) << why.text;
   }
 
-  /// Rounds one after the other in one stream of each rank. The host waits for the last.
+  /// Runs rounds one after the other in one stream of each rank. The host waits for the last round.
   void run_rounds(std::int32_t ranks, std::uint64_t count, int rounds, bool host_waits) {
     const world_of_threads world(ranks);
     world.each([&](lsched_world* mine, std::int32_t r) {
@@ -133,7 +133,7 @@ TEST_F(StreamOrder, WhereWaitingStreamsHoldUpOthersTheHostWaits) {
   {
     const world_of_threads world(1);
     attach(world.at(0));
-    EXPECT_NE(described(world.at(0)).find("up to 4 wait"), std::string::npos) << described(world.at(0));
+    EXPECT_NE(described(world.at(0)).find("up to 4 streams wait"), std::string::npos) << described(world.at(0));
   }
   say("FAKE_CUDA_ONE_QUEUE", "1");
   {
@@ -156,8 +156,8 @@ TEST_F(StreamOrder, AsleepTheProgressThreadIsRung) {
     lsched_ticket ticket{};
     ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_EQ(lsched_test(ticket), LSCHED_PENDING) << "the stream is not there yet";
-    EXPECT_GT(fake().calls("cuLaunchHostFunc"), 0u) << "nobody is to ring";
+    EXPECT_EQ(lsched_test(ticket), LSCHED_PENDING) << "the stream has not reached the round";
+    EXPECT_GT(fake().calls("cuLaunchHostFunc"), 0u) << "no host function was enqueued";
     fake().hold_stream(stream, 0);
     EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
     EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
@@ -172,7 +172,7 @@ TEST_F(StreamOrder, AFailedScheduleLetsItsStreamsGo) {
     const CUstream stream = gpu().stream();
     lsched_ticket ticket{};
     diagnostic why;
-    if (r == 0) {  // the other rank never comes
+    if (r == 0) {  // the other rank never starts
       for (int round = 0; round < 3; ++round) {
         ASSERT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_OK);
         ASSERT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK);
@@ -185,7 +185,7 @@ TEST_F(StreamOrder, AFailedScheduleLetsItsStreamsGo) {
     if (r == 0) {
       EXPECT_EQ(lsched_test(ticket), LSCHED_ERR_CANCELLED);
       EXPECT_EQ(lsched_start_on_stream(it.schedule, stream, &ticket), LSCHED_ERR_CANCELLED);
-      EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK) << "it does not wait for what has failed";
+      EXPECT_EQ(lsched_wait_on_stream(ticket, stream), LSCHED_OK) << "the stream must not wait for a failed round";
       EXPECT_EQ(cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
     }
     EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
@@ -206,15 +206,15 @@ TEST_F(StreamOrder, RoundsAreAskedForAheadUpToABound) {
   EXPECT_EQ(lsched_start_on_stream(it.schedule, stream, &refused), LSCHED_ERR_BUSY);
   EXPECT_EQ(lsched_start(it.schedule, &refused), LSCHED_ERR_STATE) << "rounds of streams are outstanding";
   EXPECT_EQ(refused.schedule, nullptr);
-  EXPECT_EQ(lsched_wait_on_stream({it.schedule, 17}, stream), LSCHED_ERR_STATE) << "that round was not asked for";
+  EXPECT_EQ(lsched_wait_on_stream({it.schedule, 17}, stream), LSCHED_ERR_STATE) << "no call has started that round";
   fake().hold_stream(stream, 0);
   EXPECT_EQ(lsched_wait(ticket, k_limit_ns, nullptr), LSCHED_OK);
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 
-// --- how many wait -------------------------------------------------------------------------------------------------
+// --- the number of waiting streams ---------------------------------------------------------------------------------
 
-/// A rank of its own world with a round that does not begin before it is let go, and streams that wait for that.
+/// A world of one rank, with a round that does not begin before let_go(), and with streams that wait for the round.
 struct waiting_rank {
   waiting_rank(const fake_device& gpu, lsched_world* world) : of(gpu, world, 0, 10, 1), before(gpu.stream()) {
     gpu.fake().hold_stream(before, 1);
@@ -228,7 +228,7 @@ struct waiting_rank {
 
   void let_go() const { of.gpu.fake().hold_stream(before, 0); }
 
-  /// Of the call that lets a stream wait, by a thread of its own.
+  /// Lets a stream wait for the round, by a call in a thread of its own. Returns the result of the call.
   std::future<lsched_status> wait_on(CUstream stream) const {
     return std::async(std::launch::async, [this, stream] { return lsched_wait_on_stream(round, stream); });
   }
@@ -240,17 +240,17 @@ struct waiting_rank {
 
 class WaitingStreams : public StreamOrder {
  protected:
-  static constexpr std::size_t k_most = 4;  ///< what attach tries
+  static constexpr std::size_t k_most = 4;  ///< the number that attach tries
 
   static bool comes_back(const std::future<lsched_status>& call, std::chrono::milliseconds within) {
     return call.wait_for(within) == std::future_status::ready;
   }
   void expect_to_wait(std::future<lsched_status> call) {
-    ASSERT_TRUE(comes_back(call, std::chrono::seconds(5))) << "the host waits in its place";
+    ASSERT_TRUE(comes_back(call, std::chrono::seconds(5))) << "the host waits instead of the stream";
     EXPECT_EQ(call.get(), LSCHED_OK);
   }
   static void expect_host_to_wait(const std::future<lsched_status>& call) {
-    EXPECT_FALSE(comes_back(call, std::chrono::milliseconds(50))) << "one more stream waits";
+    EXPECT_FALSE(comes_back(call, std::chrono::milliseconds(50))) << "a stream waits instead of the host";
   }
 
   std::vector<std::jthread> threads_;
@@ -265,13 +265,13 @@ TEST_F(WaitingStreams, AreCountedForAllRanksOfADevice) {
   {
     const waiting_rank first(gpu(), one.at(0)), second(gpu(), two.at(0));
     for (std::size_t i = 0; i < k_most; ++i) expect_to_wait((i < 3 ? first : second).wait_on(streams[i]));
-    expect_to_wait(second.wait_on(streams[0]));  // it is one of them
+    expect_to_wait(second.wait_on(streams[0]));  // the stream waits already
     auto one_more = second.wait_on(streams[k_most]);
     expect_host_to_wait(one_more);
     EXPECT_EQ(fake().calls("cuStreamWaitValue64") - before, k_most + 1);
     first.let_go();
     for (std::size_t i = 1; i < 3; ++i) EXPECT_EQ(cuda().cuStreamSynchronize(streams[i]), CUDA_SUCCESS);
-    expect_to_wait(second.wait_on(streams[1]));  // in place of those that have been let go
+    expect_to_wait(second.wait_on(streams[1]));  // takes the place of a stream that was released
     second.let_go();
     EXPECT_EQ(one_more.get(), LSCHED_OK);
     for (const CUstream each : streams) EXPECT_EQ(cuda().cuStreamSynchronize(each), CUDA_SUCCESS);
@@ -294,7 +294,7 @@ TEST_F(WaitingStreams, OfARankThatHasClosedAreForgotten) {
     attach(goes.at(0));
     wait_once(goes.at(0));
   }
-  wait_once(stays.at(0));  // which looks at no word of the other's
+  wait_once(stays.at(0));  // must not access the word of the closed rank
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);
 }
 

@@ -1,10 +1,9 @@
-// Random programs over streams: several schedules, streams and events on each rank, rounds asked for ahead, in orders
-// that differ from rank to rank wherever they may. What they leave behind is what the same steps do one after the
-// other.
+// Random programs over streams. Each rank has several schedules, streams and events, and starts rounds ahead, in orders
+// that differ from rank to rank wherever they may. The results must be those of the same steps one after the other.
 //
-// The steps of one schedule's buffers follow each other in the program's order: each waits, on its own stream, for the
-// one before it, by an event of that one's stream or for the round that it was. All ranks ask for rounds in the same
-// order.
+// The steps on one schedule's buffers follow each other in the program's order. Each step waits, on its own stream, for
+// the step before. It waits by an event of that step's stream, or for the round if that step is a round. All ranks
+// start rounds in the same order.
 #include <algorithm>
 #include <memory>
 
@@ -24,7 +23,7 @@ constexpr std::size_t k_bytes = k_count * sizeof(std::int64_t);
 
 enum class step_kind : std::uint8_t { bring, feed_back, round, take };
 
-/// The same on all ranks: what happens to the buffers of one schedule.
+/// An operation on the buffers of one schedule, equal on all ranks.
 struct step {
   step_kind kind;
   std::size_t schedule;
@@ -47,7 +46,7 @@ program draw_program(std::uint64_t seed) {
   return made;
 }
 
-/// What a rank brings in a step.
+/// Returns the input that a rank brings in a step.
 numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   numbers all(k_count);
   for (std::uint64_t i = 0; i < k_count; ++i)
@@ -55,7 +54,7 @@ numbers brought_in(std::uint64_t seed, std::int32_t rank, std::size_t step) {
   return all;
 }
 
-/// What rank 0 takes, in the order of its steps; all ranks take the same outputs where they have been written.
+/// Returns the outputs that rank 0 takes, in the order of the steps. All ranks take the same outputs.
 std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
   std::vector<std::vector<numbers>> inputs(whole.schedules), outputs(whole.schedules);
   for (auto* all : {&inputs, &outputs})
@@ -79,7 +78,7 @@ std::vector<numbers> oracle(const program& whole, std::uint64_t seed) {
 
 CUdeviceptr address_of(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-/// One rank that carries a program out.
+/// A rank that carries out a program.
 class performer {
  public:
   performer(const fake_device& gpu, lsched_world* world, const program& whole, std::int32_t self, std::uint64_t seed)
@@ -102,7 +101,7 @@ class performer {
   performer(const performer&) = delete;
   performer& operator=(const performer&) = delete;
 
-  /// What was taken, in the order of the steps.
+  /// Carries out the program. Returns the outputs that were taken, in the order of the steps.
   std::vector<numbers> run() {
     for (std::size_t s = 0; s < whole_.steps.size(); ++s) perform(s);
     for (const CUstream stream : streams_) EXPECT_EQ(gpu_.cuda().cuStreamSynchronize(stream), CUDA_SUCCESS);
@@ -117,8 +116,8 @@ class performer {
     lsched_schedule* schedule;
     CUdeviceptr input, output;
     CUevent event;
-    CUstream last = nullptr;  ///< where the last step is, if it is not a round
-    lsched_ticket round{};    ///< which is the last step otherwise
+    CUstream last = nullptr;  ///< the stream of the last step, unless it is a round
+    lsched_ticket round{};    ///< the last step, if it is a round
     bool has_step = false, is_round = false;
   };
 
@@ -141,7 +140,7 @@ class performer {
   std::int64_t* place_of(std::size_t step) const { return pinned_ + step * k_count; }
   std::uint64_t below(std::uint64_t limit) { return mix(mix(seed_ + 1) ^ ++draws_) % limit; }
 
-  /// Behind the last step of the schedule's buffers.
+  /// Lets the stream wait for the last step on the schedule's buffers.
   void follow(one_schedule& it, CUstream stream) {
     if (it.is_round) {
       EXPECT_EQ(lsched_wait_on_stream(it.round, stream), LSCHED_OK);
@@ -196,7 +195,7 @@ class performer {
 
 class StreamPrograms : public UnderTheFake {
  protected:
-  /// Programs of the seeds, in worlds of their own. Every third one waits in the host.
+  /// Runs the programs of the seeds, each in a world of its own. In every third program the host waits.
   void run(std::uint64_t first, std::uint64_t number) {
     for (std::uint64_t seed = first; seed < first + number && !HasFailure(); ++seed) {
       const program whole = draw_program(seed);

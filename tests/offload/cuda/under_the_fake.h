@@ -1,4 +1,4 @@
-// Tests under the fake driver: each begins with one that nobody has called, and must give everything back.
+// A fixture for tests under the fake driver. Each test begins with a fresh driver, and must release all that it takes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace lsched::testing {
 
-/// False: it did not become true in 20 s.
+/// Waits for the condition. Returns false if it does not hold within 20 s.
 template <class Condition>
 bool comes_true(Condition&& condition) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -27,7 +27,8 @@ bool comes_true(Condition&& condition) {
   return true;
 }
 
-/// What a test of the user's own calls: a function that the library does not need. nullptr: the driver has none.
+/// Returns a driver function that the library does not need, for calls of a test itself. Returns nullptr if the driver
+/// does not have the function.
 template <class Function>
 Function cuda_function(const char* name, int version) {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -39,7 +40,7 @@ Function cuda_function(const char* name, int version) {
 }
 #define LSCHED_CUDA_FUNCTION(name, version) ::lsched::testing::cuda_function<PFN_##name##_v##version>(#name, version)
 
-/// The driver of this process with the first device's context current.
+/// The driver of this process, with the context of a device current.
 class fake_device {
  public:
   explicit fake_device(int device = 0) : device_(device) {
@@ -98,7 +99,7 @@ class UnderTheFake : public ::testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    alarm(100);  // some calls have no limit of their own
+    alarm(100);  // some calls have no time limit
     ASSERT_TRUE(load_cuda_driver().has_value()) << load_cuda_driver().error().text;
     ASSERT_NE(find_fake_cuda(), nullptr) << "LD_LIBRARY_PATH does not name the fake driver";
     begin();
@@ -112,7 +113,7 @@ class UnderTheFake : public ::testing::Test {
     alarm(0);
   }
 
-  /// Says that in the environment for the rest of the test, and begins anew.
+  /// Sets an environment variable for the rest of the test, and restarts the driver.
   void say(const std::string& name, const std::string& value) {
     said_.push_back(name);
     setenv(name.c_str(), value.c_str(), 1);
@@ -120,9 +121,9 @@ class UnderTheFake : public ::testing::Test {
     begin();
   }
   void expect_leaks(const std::string& lines) { expected_leaks_ = lines; }
-  /// The context of the device is the test's own no longer.
+  /// Releases the test's own context of the device.
   void release() { device_.reset(); }
-  /// With a driver that nobody has called.
+  /// Restarts the driver, as if it had never been called.
   void begin_anew() {
     device_.reset();
     begin();
@@ -136,7 +137,7 @@ class UnderTheFake : public ::testing::Test {
   void begin() {
     find_fake_cuda()->reset();
     (*load_cuda_driver())->cuInit(0);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // a test may have left another one in this thread
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;  // a test may have left another mode in this thread
     (*load_cuda_driver())->cuThreadExchangeStreamCaptureMode(&mode);
     device_ = std::make_unique<fake_device>();
   }

@@ -1,5 +1,5 @@
-// What an application has beside the library, in tests under the fake driver: a context in each of its threads, and
-// buffers in host or device memory.
+// The application's side of tests under the fake driver: a context in each of its threads, and buffers in host or
+// device memory.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace lsched::testing {
 
 using floats = std::vector<float>;
 
-/// While it lives, the thread uses the device's context, as an application's does.
+/// A scope in which the device's context is current in this thread, as in a thread of an application.
 class context_of_thread {
  public:
   explicit context_of_thread(const fake_device& gpu) : gpu_(gpu) {
@@ -19,7 +19,7 @@ class context_of_thread {
   ~context_of_thread() {
     CUcontext popped = nullptr;
     EXPECT_EQ(gpu_.cuda().cuCtxPopCurrent(&popped), CUDA_SUCCESS);
-    EXPECT_EQ(popped, gpu_.context()) << "the library has left another context behind";
+    EXPECT_EQ(popped, gpu_.context()) << "the library has left another context current";
   }
   context_of_thread(const context_of_thread&) = delete;
   context_of_thread& operator=(const context_of_thread&) = delete;
@@ -28,7 +28,7 @@ class context_of_thread {
   const fake_device& gpu_;
 };
 
-/// A buffer of the application's: in host memory, or in a device's.
+/// A buffer of the application, in host memory or in the memory of a device.
 class user_buffer {
  public:
   user_buffer(const fake_device& gpu, bool on_device, const floats& content)
@@ -41,7 +41,7 @@ class user_buffer {
   user_buffer(const user_buffer&) = delete;
   user_buffer& operator=(const user_buffer&) = delete;
 
-  /// The driver that it is of gives nothing back any more.
+  /// Drops the device memory without freeing it, for a driver that no longer frees memory.
   void forget() { device_ = 0; }
 
   void* data() { return device_ != 0 ? reinterpret_cast<void*>(device_) : static_cast<void*>(host_.data()); }

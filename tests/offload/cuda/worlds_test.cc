@@ -1,5 +1,5 @@
-// The library under the fake driver: worlds of threads whose ranks have their buffers in device memory, some of them,
-// or none. Results have the bits that they have in host memory, and everything is given back.
+// Tests of the library under the fake driver, in worlds of threads. All, some or none of the ranks have their buffers
+// in device memory. Results must have the bits of host memory, and everything must be released.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -20,7 +20,7 @@ floats random_floats(std::uint64_t count, unsigned seed) {
   return all;
 }
 
-/// With segments of so many bytes; 0: as the library chooses.
+/// Describes an allreduce with segments of `segment_bytes` bytes. If these are 0, the library chooses.
 lsched_collective_desc sum_of(const void* input, void* output, std::uint64_t count, std::uint64_t segment_bytes = 0) {
   return {.struct_size = sizeof(lsched_collective_desc),
           .collective = "allreduce",
@@ -46,7 +46,8 @@ class CudaWorlds : public UnderTheFake {
     EXPECT_TRUE(why.says(words)) << why.text;
   }
 
-  /// Rounds of an allreduce over buffers that are where `on_device` says, by rank. Answers the outputs of all ranks.
+  /// Runs rounds of an allreduce. The buffers of rank r are in device memory if on_device[r] is true. Returns the
+  /// outputs of all ranks.
   std::vector<floats> allreduce(std::int32_t ranks, std::uint64_t count, const std::vector<bool>& on_device,
                                 lsched_cuda_peers peers = LSCHED_CUDA_PEERS_AUTO) {
     const world_of_threads world(ranks);
@@ -125,14 +126,14 @@ TEST_F(CudaWorlds, ReadMemoryOfTheirOwnWhereItIs) {
     EXPECT_EQ(lsched_cuda_get_stats(mine, &stats), LSCHED_OK);
     EXPECT_GT(stats.messages_shown, 0u);
     for (void* one : {input, output}) EXPECT_EQ(lsched_cuda_free(mine, one), LSCHED_OK);
-    EXPECT_EQ(lsched_cuda_free(mine, input), LSCHED_ERR_ARGUMENT) << "it was freed before";
-    EXPECT_EQ(lsched_cuda_free(mine, &stats), LSCHED_ERR_ARGUMENT) << "it is none of the library's";
+    EXPECT_EQ(lsched_cuda_free(mine, input), LSCHED_ERR_ARGUMENT) << "the memory was freed before";
+    EXPECT_EQ(lsched_cuda_free(mine, &stats), LSCHED_ERR_ARGUMENT) << "the memory is not from the library";
   });
 }
 
-// --- how vectors are cut ---------------------------------------------------------------------------------------------
+// --- the segments of vectors -----------------------------------------------------------------------------------------
 
-/// A collective in a world of three ranks, of which the first has its buffers in device memory, or all.
+/// A collective in a world of three ranks. The first rank or all ranks have their buffers in device memory.
 struct cut_collective {
   const char* collective;
   std::uint64_t count;
@@ -141,7 +142,7 @@ struct cut_collective {
   bool is_mixed = true;
 };
 
-/// What the creates have answered to each rank, and the text of its schedule.
+/// The result of a create on one rank, and the text of the schedule.
 struct cut_answer {
   lsched_status code = LSCHED_OK;
   std::string words{}, schedule{};
@@ -206,7 +207,7 @@ TEST_F(CudaCuts, RanksWithAndWithoutDeviceMemoryAgreeWhereTheyAreCutAlike) {
 TEST_F(CudaCuts, WhereTheyAreNotTheySayWhatIsToBeDone) {
   for (const cut_answer& one : create({"allreduce", 1'000'000, "ring"})) {
     EXPECT_EQ(one.code, LSCHED_ERR_MISMATCH);
-    EXPECT_NE(one.words.find("give segment_bytes on all ranks"), std::string::npos) << one.words;
+    EXPECT_NE(one.words.find("set segment_bytes on all ranks"), std::string::npos) << one.words;
   }
 }
 

@@ -1,4 +1,4 @@
-// Device memory where it cannot be: each call says so, and changes nothing.
+// Tests of device memory in places that do not support it. Each call must return an error, and change nothing.
 #include <array>
 
 #include "bindings/c/lsched_cuda.h"
@@ -87,13 +87,13 @@ TEST_F(WrongMemory, LongerThanThePieceThatWasGiven) {
   const world_of_threads world(1);
   attach(world.at(0));
   user_buffer output(gpu(), true, floats(k_count));
-  std::array<void*, 2> given{};  // one beside the other
+  std::array<void*, 2> given{};  // adjacent
   for (void*& one : given) ASSERT_EQ(lsched_cuda_alloc(world.at(0), k_count / 2 * sizeof(float), &one), LSCHED_OK);
-  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "longer");
+  expect_refused(world.at(0), sum_of(given[0], output.data()), LSCHED_ERR_ARGUMENT, "exceeds the allocation");
   for (void* const one : given) EXPECT_EQ(lsched_cuda_free(world.at(0), one), LSCHED_OK);
 }
 
-// What was freed may be a schedule's memory by now.
+// The freed memory may belong to a schedule by now.
 TEST_F(WrongMemory, FreedOnceMore) {
   constexpr std::uint64_t k_many = 300'000;
   const world_of_threads world(2);
@@ -110,10 +110,10 @@ TEST_F(WrongMemory, FreedOnceMore) {
     lsched_schedule* sum = nullptr;
     diagnostic why;
     ASSERT_EQ(lsched_collective_create(mine, &desc, &sum, &why), LSCHED_OK) << why.text;
-    EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_ERR_ARGUMENT) << "it was freed before";
-    void* other = nullptr;  // takes what has been given away
+    EXPECT_EQ(lsched_cuda_free(mine, freed), LSCHED_ERR_ARGUMENT) << "the memory was freed before";
+    void* other = nullptr;  // would take the memory if the second free had released it
     ASSERT_EQ(lsched_cuda_alloc(mine, k_many * sizeof(float), &other), LSCHED_OK);
-    EXPECT_NE(other, freed) << "the schedule has none there";
+    EXPECT_NE(other, freed) << "the schedule still uses the freed memory";
     EXPECT_EQ(lsched_cuda_free(mine, other), LSCHED_OK);
     EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
     EXPECT_TRUE(output.content() == floats(k_many, 2));
@@ -146,7 +146,8 @@ TEST_F(WrongMemory, LongerThanItsAllocation) {
   attach(world.at(0));
   user_buffer output(gpu(), true, floats(k_count));
   const CUdeviceptr shorter = gpu().memory(k_count);
-  expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(shorter), output.data()), LSCHED_ERR_ARGUMENT, "longer");
+  expect_refused(world.at(0), sum_of(reinterpret_cast<void*>(shorter), output.data()), LSCHED_ERR_ARGUMENT,
+                 "exceeds the allocation");
   EXPECT_EQ(cuda().cuMemFree(shorter), CUDA_SUCCESS);
 }
 
@@ -169,7 +170,7 @@ TEST_F(WrongMemory, WithArithmeticOfTheApplication) {
   });
 }
 
-/// Both vectors are there or neither, and thresholds that are reused are the host's.
+/// Both vectors must be in device memory or neither, and reused thresholds need host memory.
 TEST_F(WrongMemory, OfSparseVectors) {
   const world_of_threads world(1);
   attach(world.at(0));
@@ -221,7 +222,7 @@ TEST_F(WrongMemory, OfLists) {
 }
 
 TEST_F(WrongMemory, OfCountsOfARound) {
-  const world_of_threads world(1);  // also where no device is attached
+  const world_of_threads world(1);  // no device is attached
   user_buffer on_device(gpu(), true, floats(k_count));
   auto* const there = static_cast<std::uint64_t*>(on_device.data());
   floats input(k_count, 7), output(k_count);
@@ -249,7 +250,7 @@ TEST_F(WrongMemory, OfCountsOfARound) {
   wrong.received = there;
   EXPECT_EQ(start(wrong), LSCHED_ERR_ARGUMENT);
   EXPECT_EQ(ticket.schedule, nullptr);
-  ASSERT_EQ(start(right), LSCHED_OK) << "the round that was refused has not begun";
+  ASSERT_EQ(start(right), LSCHED_OK) << "the refused round has not started";
   EXPECT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
   EXPECT_EQ(ticket.round, 1u);
   EXPECT_EQ(received, all);
@@ -258,13 +259,13 @@ TEST_F(WrongMemory, OfCountsOfARound) {
 }
 
 TEST_F(WrongMemory, OfArraysThatACreateReads) {
-  const world_of_threads two(2);  // the other rank's own are right; it is told
+  const world_of_threads two(2);  // the other rank's arrays are right, and its create fails, too
   user_buffer on_device(gpu(), true, floats(k_count));
   const void* const there = on_device.data();
   const auto expect_named = [](lsched_status answer, const diagnostic& why, std::int32_t r, const std::string& array) {
     EXPECT_EQ(answer, LSCHED_ERR_ARGUMENT) << array;
     EXPECT_TRUE(why.says("rank 0") || r == 0) << why.text;
-    EXPECT_TRUE(why.says(array + ": device memory is given where the host reads")) << why.text;
+    EXPECT_TRUE(why.says(array + ": the host reads this array")) << why.text;
   };
   const std::array<std::uint64_t, 2> counts{k_count / 2, k_count / 2};
   const std::array<std::int32_t, 2> ranks{0, 1};
@@ -330,7 +331,7 @@ TEST_F(WrongMemory, ThatIsConverted) {
 
 TEST_F(WrongMemory, OfMessages) {
   const world_of_threads world(1);
-  user_buffer on_device(gpu(), true, floats(k_count));  // also where no device is attached
+  user_buffer on_device(gpu(), true, floats(k_count));  // no device is attached
   lsched_mailbox* mailbox = nullptr;
   ASSERT_EQ(lsched_mailbox_create(world.at(0), &mailbox, nullptr), LSCHED_OK);
   lsched_message* message = nullptr;
@@ -389,7 +390,7 @@ TEST_F(WrongMemory, AStreamThatIsCaptured) {
   const CUstream stream = gpu().stream(CU_STREAM_DEFAULT);
   ASSERT_EQ(begin(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
   lsched_ticket ticket{};
-  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for the captured one
+  for (const CUstream each : {stream, CUstream{nullptr}})  // the default stream would wait for the captured stream
     EXPECT_EQ(lsched_start_on_stream(sum, each, &ticket), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_run(sum, k_limit_ns, &why), LSCHED_OK) << "rounds beside a capture: " << why.text;
   ASSERT_EQ(lsched_start(sum, &ticket), LSCHED_OK);
@@ -397,7 +398,7 @@ TEST_F(WrongMemory, AStreamThatIsCaptured) {
     EXPECT_EQ(lsched_wait_on_stream(ticket, each), LSCHED_ERR_UNSUPPORTED);
   EXPECT_EQ(lsched_wait(ticket, k_limit_ns, &why), LSCHED_OK) << why.text;
   CUgraph graph = nullptr;
-  EXPECT_EQ(end(stream, &graph), CUDA_SUCCESS) << "the capture was ended by another";
+  EXPECT_EQ(end(stream, &graph), CUDA_SUCCESS) << "the library ended the capture";
   EXPECT_EQ(destroy(graph), CUDA_SUCCESS);
   EXPECT_EQ(lsched_schedule_destroy(sum, k_limit_ns, &why), LSCHED_OK) << why.text;
   EXPECT_EQ(cuda().cuStreamDestroy(stream), CUDA_SUCCESS);

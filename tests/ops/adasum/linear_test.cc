@@ -1,5 +1,5 @@
-// The kernels of adasum.h against the order of summation and the roundings that its header promises, one element at
-// a time, and its error bounds against long double, on every SIMD target of this CPU.
+// Tests the kernels of adasum.h on every SIMD target of this CPU. A scalar oracle checks the order of summation and the
+// roundings that the header specifies. The error bounds are checked against long double.
 #include "ops/adasum/adasum.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ constexpr double k_infinity = std::numeric_limits<double>::infinity();
 
 using elements = std::vector<std::uint64_t>;
 
-/// Every count up to 200, and some with several blocks.
+/// Returns every count up to 200, and some counts of several blocks.
 std::vector<std::size_t> counts() {
   std::vector<std::size_t> all(201);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -30,7 +30,7 @@ std::vector<std::size_t> counts() {
   return all;
 }
 
-/// And some with several groups of blocks.
+/// Returns counts(), and some counts of several groups of blocks.
 std::vector<std::size_t> counts_of_dots() {
   std::vector<std::size_t> all = counts();
   all.insert(all.end(), {65535, 65536, 65537, 140001});
@@ -48,7 +48,8 @@ class source {
   }
 
  private:
-  /// Most are between -1 and 1; of every eight one is much smaller. Hard sources have subnormals, infinities, NaNs.
+  /// Returns a value between -1 and 1. One value of eight is much smaller. Hard sources also return subnormals,
+  /// infinities and NaNs.
   std::uint64_t next() {
     const std::uint64_t draw = random_();
     if (is_hard_ && draw % 37 == 0) return low_bytes(hard_[draw / 37 % hard_.size()], type_);
@@ -69,8 +70,8 @@ void for_every_float(const std::function<void(dtype)>& body) {
   }
 }
 
-/// Elements at the end of a page that nobody may read beyond, so at any alignment. Pages are used again: mapping them
-/// takes longer than any test of a kernel.
+/// Elements of any alignment that end directly before an inaccessible page. Pages are reused, because mapping them
+/// takes longer than a test of a kernel.
 class vector_in_memory {
  public:
   vector_in_memory(dtype type, const elements& from) : type_(type), count_(from.size()), memory_(take()) {
@@ -87,7 +88,7 @@ class vector_in_memory {
     for (std::size_t i = 0; i < count_; ++i) all[i] = read_element(data(), i, type_);
     return all;
   }
-  /// Whether nothing was written before the first element. Behind the last one nothing can be.
+  /// Returns whether the bytes before the first element are unchanged. A write behind the last element crashes.
   bool is_intact() {
     return std::all_of(before(), data(), [](std::byte value) { return value == std::byte{k_canary}; });
   }
@@ -127,7 +128,7 @@ void fold(std::vector<Sum>& lanes) {
   lanes.resize(half);
 }
 
-/// Of elements [first, end), at most a block.
+/// Returns the dot product of elements [first, end), which are at most one block.
 double dot_of_block(dtype type, const elements& a, const elements& b, std::size_t first, std::size_t end) {
   std::vector<double> wide(16);
   std::vector<float> narrow(32);
@@ -144,7 +145,7 @@ double dot_of_block(dtype type, const elements& a, const elements& b, std::size_
   return wide[0];
 }
 
-/// As the header says.
+/// Returns the dot product, summed in the order that the header specifies.
 double dot_in_order(dtype type, const elements& a, const elements& b) {
   std::vector<double> groups;
   for (std::size_t block = 0; block * k_dot_block < a.size(); ++block) {
@@ -199,7 +200,8 @@ TEST(linear, dots_have_the_bits_of_the_promised_order_on_every_target) {
   });
 }
 
-/// What the header allows a dot of `count` elements whose products add up to `magnitude` without their signs.
+/// Returns the error that the header allows for a dot of `count` elements. `magnitude` is the sum of the absolute
+/// values of the products.
 long double allowed_error(dtype type, std::size_t count, long double magnitude) {
   const std::size_t blocks = (count + k_dot_block - 1) / k_dot_block;
   const std::size_t groups = (blocks + k_dot_group - 1) / k_dot_group;
@@ -247,7 +249,8 @@ bool is_moderate(dtype type, double x) {
   return x == 0 || (std::fabs(x) >= 0x1p-100 && std::fabs(x) <= (type == dtype::f16 ? 0x1p64 : 0x1p9));
 }
 
-/// As the header says; in bf16 the factor stands for the room that f32 needs there.
+/// Returns the weighted sum, rounded as the header specifies. In bf16, the factor `room` keeps sums in the range of
+/// f32.
 std::uint64_t scaled_sum(dtype type, double x, std::uint64_t a, double y, std::uint64_t b) {
   const double lower = value_of(type, a);
   const double upper = value_of(type, b);
@@ -259,7 +262,7 @@ std::uint64_t scaled_sum(dtype type, double x, std::uint64_t a, double y, std::u
   return bits_of(type, static_cast<double>((one + other) * room));
 }
 
-/// Twice rounded subnormals of bf16 may be one off.
+/// Expects equal bits. Subnormals of bf16 are rounded twice, and may differ by one unit.
 void expect_same(dtype type, std::uint64_t is, std::uint64_t wanted) {
   const bool is_free = type == dtype::bf16 && std::fabs(value_of(type, wanted)) <= 0x1p-126;
   if (is_free && is + 1 >= wanted && is <= wanted + 1) return;
@@ -299,7 +302,7 @@ TEST(linear, scaled_add_rounds_as_promised_on_every_target_at_every_count) {
   });
 }
 
-/// One unit in the last place of a value of a short format.
+/// Returns one unit in the last place of a value in a 16-bit format.
 double unit_of(dtype type, double value) {
   const int bits_of_fraction = type == dtype::f16 ? 10 : 7;
   const int least = type == dtype::f16 ? -14 : -126;
@@ -331,7 +334,7 @@ TEST(linear, scaled_add_of_16_bits_keeps_every_number) {
   for (std::uint64_t pattern = 0; pattern < 0x10000; ++pattern) all.push_back(pattern);
   for (const dtype type : {dtype::f16, dtype::bf16})
     on_every_target([&] {
-      for (const double one : {1.0, 0x1p-101})  // moderate and not
+      for (const double one : {1.0, 0x1p-101})  // a moderate and an extreme factor
         for (std::uint64_t pattern : {0x8000u}) {
           const elements zeros(all.size(), pattern);
           const elements result = scaled_add(type, 1.0, all, one, zeros);

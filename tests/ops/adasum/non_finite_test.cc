@@ -19,7 +19,7 @@ std::vector<std::uint8_t> found_in(const std::vector<T>& data, dtype type, non_f
   return is_non_finite;
 }
 
-/// Of each floating type: the largest number, infinity and NaN; negative ones too.
+/// Checks a floating type, given the bits of its largest number, infinity, a NaN, and the sign.
 template <class T>
 void check(dtype type, T largest, T infinity, T nan, T sign) {
   const auto minus = [sign](T value) { return static_cast<T>(value | sign); };

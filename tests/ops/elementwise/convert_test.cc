@@ -1,5 +1,5 @@
-// The conversions of elementwise.h against roundings that are worked out from the formats' parameters, on every SIMD
-// target of this CPU.
+// Tests the conversions of elementwise.h on every SIMD target of this CPU, against roundings that are computed from the
+// parameters of the formats.
 #include "ops/elementwise/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ constexpr std::array k_floats{dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
 using elements = std::vector<std::uint64_t>;
 
-/// Right up to pages that must not be touched.
+/// Converts values between buffers that end directly before inaccessible pages.
 elements converted(dtype from, const elements& values, double factor, dtype to) {
   guarded_memory input(values.size() * size_of(from)), output(values.size() * size_of(to));
   std::byte* const in = input.last(values.size() * size_of(from));
@@ -39,8 +39,9 @@ void expect_right(dtype from, const elements& values, double factor, dtype to) {
   });
 }
 
-/// Everything that 16 bits can say; of wider types what lies at and between those, a last place to the left and right.
-/// Or every `stride`-th of them.
+/// Returns values that are likely to be rounded wrongly. For a 16-bit type these are all bit patterns. For a wider type
+/// these are all values of a 16-bit target and the midpoints between them, with both neighbours of each. Only every
+/// `stride`-th bit pattern is used.
 elements telling_values(dtype type, dtype to, std::uint64_t stride) {
   elements values = hard_values(type);
   for (std::uint64_t bits = 0; bits < 0x10000; bits += stride) {

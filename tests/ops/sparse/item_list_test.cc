@@ -1,11 +1,11 @@
-// The kernels of lists of items against maps and loops, on every SIMD target of this CPU.
+// Tests the kernels of item lists against maps and loops, on every SIMD target of this CPU.
 #include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "microbench/baselines/merge_add.h"
+#include "collectives/baselines/merge_add.h"
 #include "tests/ops/lists.h"
 
 namespace lsched {
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t k_seed = 77;
 
-/// Lists of any length, some with values that are hard, for each type.
+/// Calls `body` with lists of many lengths, some of them with hard values, for each type.
 void for_each_list(const std::function<void(dtype, const list&, std::size_t span)>& body) {
   std::mt19937_64 draw(k_seed);
   for (const dtype type : k_floats)
@@ -123,7 +123,7 @@ TEST(SparseSum, is_the_fold_of_the_lists_in_their_order) {
           std::vector<list> lists;
           for (std::size_t i = 0; i < n; ++i)
             lists.push_back(drawn_list(type, region * (i % 3 + 1) / 4, region, draw, is_hard));
-          if (n == 3)  // which cancels what came before it
+          if (n == 3)  // the third list cancels the second
             for (entry& it : lists[2] = lists[1]) it.value ^= std::uint64_t{1} << (8 * size_of(type) - 1);
           const list wanted = sum_of(type, lists);
           std::vector<bool> is_touched(region);
@@ -151,7 +151,7 @@ TEST(SparseSum, is_the_fold_of_the_lists_in_their_order) {
         }
 }
 
-/// Two lists that share much, little, everything and nothing.
+/// Calls `body` with two lists that have many, few, all or no indices in common.
 void for_each_two(const std::function<void(dtype, const list&, const list&, std::size_t span)>& body) {
   std::mt19937_64 draw(k_seed);
   for (const dtype type : k_floats)
@@ -180,7 +180,8 @@ void for_each_two(const std::function<void(dtype, const list&, const list&, std:
       }
 }
 
-/// What both have, added, is rounded once; what one has keeps its bits.
+/// Returns the sum of two lists. An index of both lists gets a sum that is rounded once. An index of one list keeps its
+/// bits.
 list merged(dtype type, const list& lower, const list& upper) {
   std::map<std::uint32_t, std::uint64_t> all;
   for (const entry& it : lower) all[it.index] = it.value;
@@ -218,7 +219,7 @@ TEST(Settle, takes_off_what_was_sent_and_has_arrived) {
     const dtype wide = residual_of(type);
     elements residual(span);
     for (std::uint64_t& it : residual) it = bits_of(wide, drawn_normal(draw));
-    for (const entry& it : sent)  // what rounds to the value that was sent, or nearly, or anything
+    for (const entry& it : sent)  // two of three residuals round exactly or nearly to the sent value
       if (it.index % 3 != 0)
         residual[it.index] = bits_of(wide, value_of(type, it.value) * (1 + it.index % 3 * 0x1p-13));
     elements wanted = residual;

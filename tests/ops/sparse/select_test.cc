@@ -1,4 +1,4 @@
-// The pass that selects against a loop over doubles, on every SIMD target of this CPU.
+// Tests the selection pass against a loop over doubles, on every SIMD target of this CPU.
 #include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ std::vector<magnitude_range> ranges(dtype type) {
           {5, 4}};
 }
 
-/// With all kinds of room, on every target.
+/// Checks the selection with different capacities, on every target.
 void expect_right(dtype type, const elements& residual, const elements* gradient, double scale,
                   std::uint32_t first_index) {
   for (const magnitude_range range : ranges(type)) {
@@ -116,7 +116,7 @@ TEST(Select, goes_from_block_to_block) {
     }
 }
 
-/// Values that differ as residuals and round to the same, and what rounds to zero or to infinity.
+/// Uses residuals that differ but round to the same value, and residuals that round to zero or to infinity.
 TEST(Select, rounds_to_nearest_even_and_never_to_zero) {
   for (const dtype type : {dtype::f16, dtype::bf16}) {
     elements residual;

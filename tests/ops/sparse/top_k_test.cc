@@ -1,4 +1,4 @@
-// The exact top k against a stable sort of everything, on every SIMD target of this CPU.
+// Tests the exact top k against a stable sort of all values, on every SIMD target of this CPU.
 #include "ops/sparse/sparse.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace lsched {
 namespace {
 
-// ---- of lists
+// ---- lists
 
 list all_of(dtype type, const elements& values) {
   list made;
@@ -44,7 +44,7 @@ TEST(KeepLargest, keeps_the_first_of_the_order_by_magnitude) {
       }
 }
 
-// ---- of residuals
+// ---- residuals
 
 struct top_k_case {
   dtype type;
@@ -75,7 +75,7 @@ expectation expected(const top_k_case& it) {
   return wanted;
 }
 
-/// Answers the passes it took.
+/// Checks one selection. Returns its number of passes.
 std::size_t expect_top_k(const top_k_case& it, const expectation& wanted, std::size_t room, top_k_hint& hint) {
   const dense_in_memory residual(residual_of(it.type), it.residual);
   const dense_in_memory gradient(it.type, it.gradient != nullptr ? *it.gradient : elements{});
@@ -91,7 +91,7 @@ std::size_t expect_top_k(const top_k_case& it, const expectation& wanted, std::s
   return found.passes;
 }
 
-/// No hint, any hint, and all that matters of room.
+/// Checks the selection with different capacities, without a hint and with different hints.
 void expect_right(const top_k_case& it) {
   const expectation wanted = expected(it);
   const std::size_t least_room = std::min(it.k, it.residual.size());
@@ -127,7 +127,7 @@ TEST(TopK, is_exact_whatever_the_hint_and_the_room) {
     }
 }
 
-/// Residuals that all round to a few values of the items' type, so that what they are beyond these must not matter.
+/// All residuals round to a few values of the items' type. Their differences before rounding must not matter.
 TEST(TopK, orders_by_rounded_values) {
   std::mt19937_64 draw(5);
   for (const dtype type : {dtype::f16, dtype::bf16}) {
@@ -140,7 +140,7 @@ TEST(TopK, orders_by_rounded_values) {
   }
 }
 
-/// Many equal ones, over several chunks, and room for exactly those that are wanted.
+/// Uses many equal values in several chunks. One of the capacities is exactly k.
 TEST(TopK, breaks_ties_by_index_where_they_do_not_fit) {
   for (const dtype type : k_floats) {
     elements residual(3000, bits_of(residual_of(type), -1));
@@ -174,7 +174,7 @@ TEST(TopK, takes_one_pass_by_the_hint_of_the_round_before) {
     });
 }
 
-/// With fewer than k that are not zero, round after round, nobody looks twice.
+/// If fewer than k values are not zero in each round, the second round needs only one pass.
 TEST(TopK, takes_one_pass_over_vectors_that_are_sparse_already) {
   elements residual(1000, 0);
   for (std::size_t i = 3; i < residual.size(); i += 100) residual[i] = bits_of(dtype::f32, static_cast<double>(i));

@@ -1,5 +1,5 @@
-// Memory that is allocated or registered. What a real driver does while a stream waits, this one does too: freeing and
-// unregistering block until the device has done what it was given before.
+// Allocated and registered memory. As in a real driver, freeing and unregistering block until the device has completed
+// all work that was queued before.
 #include <sys/mman.h>
 
 #include "tests/support/fake_cuda/worker.h"
@@ -10,7 +10,7 @@ namespace {
 
 std::uint32_t only(int device) { return 1U << static_cast<unsigned>(device); }
 
-/// Device memory of the current context, or of a pool of its device.
+/// Allocates device memory of the current context, or of a pool of its device.
 CUresult allocate(process& p, CUdeviceptr* at, std::size_t size, bool is_of_pool) {
   const CUcontext context = current_context(p);
   if (at == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -29,7 +29,7 @@ CUresult allocate(process& p, CUdeviceptr* at, std::size_t size, bool is_of_pool
   return CUDA_SUCCESS;
 }
 
-/// The host's and every device's.
+/// Allocates memory that the host and every device can access.
 CUresult allocate_shared(process& p, address* at, std::size_t size, space kind) {
   if (at == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   void* const place = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -46,7 +46,7 @@ CUresult allocate_shared(process& p, address* at, std::size_t size, space kind) 
   return CUDA_SUCCESS;
 }
 
-/// Gives back what starts there, once the device has nothing to do.
+/// Frees or unregisters a range after the device has completed all queued work.
 CUresult give_back(process& p, lock& held, const char* name, const range& of) {
   const address start = of.start;
   const std::size_t size = of.size;
@@ -57,7 +57,7 @@ CUresult give_back(process& p, lock& held, const char* name, const range& of) {
   const std::uint64_t generation = p.generation;
   const CUresult answer = wait_for_device(p, held, of.device);
   if (answer != CUDA_SUCCESS) return answer;
-  if (p.generation != generation) return CUDA_ERROR_DEINITIALIZED;  // a reset has given back everything
+  if (p.generation != generation) return CUDA_ERROR_DEINITIALIZED;  // a reset has freed everything
   check_unused();
   if (p.memory.find(start) == nullptr) misuse(std::string(name) + " of the same memory by two threads");
   p.memory.remove(start);

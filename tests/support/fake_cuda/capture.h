@@ -1,20 +1,20 @@
-// The state of stream captures. What is captured is not kept: no graph can be launched. Callers hold the driver's lock.
+// The state of stream captures. Captured work is dropped, so no graph can be launched. Callers hold the driver's lock.
 #pragma once
 
 #include "tests/support/fake_cuda/process.h"
 
 namespace fake_cuda {
 
-/// A call that is unsafe in captures would spoil one, when this thread makes it.
+/// Returns whether an unsafe call of this thread would invalidate a capture.
 bool forbids_unsafe_calls(const process& p);
 
-/// A call that its capture does not allow.
+/// Invalidates a capture after a call that the capture does not allow. Returns `answer`.
 CUresult spoil(capture& of, CUresult answer);
 
-/// The stream belongs to it from now on.
+/// Adds the stream to a capture.
 void join(CUstream stream, const std::shared_ptr<capture>& into);
 
-/// Some stream that is ordered with the legacy default stream captures.
+/// Returns whether a stream that is ordered with the legacy default stream is in a capture.
 bool is_legacy_forbidden(const process& p);
 
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// Devices, contexts, and what the driver says of itself.
+// Devices, contexts, and information about the driver.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -14,7 +14,8 @@ namespace {
 
 bool is_device(const process& p, CUdevice device) { return device >= 0 && device < p.settings.devices; }
 
-/// Of each device, as an H100's, but for few processors: kernels run on the host.
+/// Returns an attribute of a device. Unless the settings have a value, this is the attribute of an H100, but with few
+/// multiprocessors because kernels run on the host.
 int attribute_of(const process& p, CUdevice_attribute attribute, CUdevice device) {
   if (const auto said = p.settings.attributes.find(attribute); said != p.settings.attributes.end()) return said->second;
   switch (attribute) {
@@ -142,7 +143,7 @@ CUresult cuCtxPushCurrent(CUcontext context) {
   return call("cuCtxPushCurrent", k_anywhere, [&](process& p, lock&) {
     for (const auto& one : p.contexts) {
       if (one.get() != context || one->retained == 0) continue;
-      current_context(p);  // forgets those of before a reset
+      current_context(p);  // drops contexts from before a reset
       this_thread().contexts.push_back(context);
       return CUDA_SUCCESS;
     }
@@ -169,7 +170,7 @@ CUresult cuCtxGetCurrent(CUcontext* context) {
 
 CUresult cuCtxGetDevice(CUdevice* device) {
   return call("cuCtxGetDevice", k_anywhere, [&](process& p, lock&) {
-    const CUcontext current = current_context(p);  // programs ask so whether there is one
+    const CUcontext current = current_context(p);  // programs call this to test for a current context
     if (current == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
     *device = current->device;
     return CUDA_SUCCESS;

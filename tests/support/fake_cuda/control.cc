@@ -20,14 +20,14 @@ namespace {
 
 CUstream stream_at(process& p, CUstream handle) {
   const CUstream found = stream_of(p, handle);
-  if (found == nullptr) misuse("a test names a stream that there is not");
+  if (found == nullptr) misuse("a test names a stream that does not exist");
   return found;
 }
 
-/// The end of the process: the driver is gone, whatever still runs.
+/// Stops the driver at the end of the process, even if work is still running, and reports leaks.
 __attribute__((destructor)) void leave() {
   process& p = the_process();
-  if (p.id != getpid()) return;  // the lock may be held by a thread that only the parent has
+  if (p.id != getpid()) return;  // after fork() a thread of the parent may hold the lock
   const lock held(p.guard);
   const std::vector<std::string> lines = leaks_of(p);
   die(p, CUDA_ERROR_DEINITIALIZED);
@@ -94,7 +94,7 @@ void lsched::testing::fake_cuda_go_on() {
 int lsched::testing::fake_cuda_step(CUstream stream, int any) {
   process& p = the_process();
   lock held(p.guard);
-  if (!p.is_held) misuse("a test steps a worker that it does not hold");
+  if (!p.is_held) misuse("a test steps a worker without holding it");
   if (!p.has_worker) return 0;
   p.changed.wait(held, [&] { return p.step == nullptr; });
   step_request request;

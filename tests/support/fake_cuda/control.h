@@ -1,5 +1,6 @@
-// What tests say to the fake driver beside CUDA: C functions of its library, `fake_cuda_` and the name, found there by
-// dlsym. A program that runs with another driver has none of them. How to run under the fake: options.h.
+// Functions by which tests control the fake driver. They are C functions of its library with the prefix `fake_cuda_`,
+// and are found by dlsym. They do not exist if the process has another driver. options.h describes how to run a program
+// under the fake driver.
 #pragma once
 
 #include <cuda.h>
@@ -15,20 +16,20 @@ namespace lsched::testing {
 
 using kernel_finder = const emulated_kernel* (*)(std::string_view name);
 
-// NAME(function, what it answers, what it takes). Any thread, except where a host function runs.
-//   fail          more faults, written as in FAKE_CUDA_FAIL; calls are counted from now on
-//   reset         waits for what runs, forgets everything else, reads the environment again; handles become destroyed
-//                 ones, memory freed, and the calling thread has no context
-//   calls         calls of that function since the start or the last reset
-//   leaks         how many things were not given back; one line for each goes into `text`, cut at `size`. None after an
-//                 error that sticks: nothing can be given back then
-//   set_kernels   where kernels are found by name from now on; null: where they were at the start
-//   hold          no stream goes on until go_on() (all) or step(); calls that wait for the device wait as long
-//   go_on         the opposite
-//   step          while held: runs one piece of work of that stream (`any`: of whichever); 0: none was ready
-//   hold_stream   `is_held` 1: that stream does not go on; 0: it does
-//   pending       pieces of work in that stream that have not completed
-//   read, write   device memory from and to host memory. 0: no such memory
+// NAME(function, result, parameters). Any thread may call these functions, except inside a host function of a stream.
+//   fail          adds faults, written as in FAKE_CUDA_FAIL; calls are counted from this call on
+//   reset         waits for running work, drops everything else, and reads the environment again; all handles count as
+//                 destroyed, all memory as freed, and the calling thread has no context
+//   calls         returns the number of calls of that function since the start or the last reset
+//   leaks         returns the number of leaks and writes a line for each into `text`, cut at `size`. Returns 0 after a
+//                 sticky error, because the program cannot free anything then
+//   set_kernels   sets the function that finds kernels by name; null restores the initial function
+//   hold          stops all streams until go_on() or step(); calls that wait for the device wait as long
+//   go_on         ends hold()
+//   step          while held: runs one piece of work of that stream (`any`: of any stream); returns 0 if none was ready
+//   hold_stream   `is_held` 1: stops that stream; 0: lets it continue
+//   pending       returns the number of incomplete pieces of work in that stream
+//   read, write   copies from or to device memory; returns 0 if there is no such memory
 #define FAKE_CUDA_CONTROL(NAME)                                     \
   NAME(fail, void, (const char* rules))                             \
   NAME(reset, void, ())                                             \
@@ -48,7 +49,7 @@ struct fake_cuda_control {
   FAKE_CUDA_CONTROL(FAKE_CUDA_MEMBER)
 #undef FAKE_CUDA_MEMBER
 
-  /// One line for each thing that was not given back; empty: none.
+  /// Returns one line for each leak; empty if there is no leak.
   std::string leaked() const {
     std::string text(1U << 16U, '\0');
     text.resize(leaks(text.data(), text.size()) == 0 ? 0 : text.find('\0'));
@@ -56,7 +57,7 @@ struct fake_cuda_control {
   }
 };
 
-/// nullptr: the process has no driver, or another one.
+/// Returns nullptr if the process has no CUDA driver, or has another CUDA driver.
 inline const fake_cuda_control* find_fake_cuda() {
   static fake_cuda_control one;
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);

@@ -1,4 +1,4 @@
-// Copies, by what the two addresses are.
+// Copies. The two addresses determine the kind of a copy.
 #include <cstring>
 
 #include "tests/support/fake_cuda/worker.h"
@@ -8,12 +8,12 @@ using namespace fake_cuda;
 namespace {
 
 struct side {
-  std::byte* bytes = nullptr;  ///< null: a copy cannot have it
+  std::byte* bytes = nullptr;  ///< null: not accessible
   bool is_pageable = false;
 };
 
-/// Where the driver reads or writes one side of a copy. Memory that it does not know is pageable if the host may do the
-/// same with all of it; a part of two pieces is nothing.
+/// Returns the bytes of one side of a copy. Memory that is unknown to the driver is pageable if the host may access all
+/// of it in the same way. Memory that spans two ranges of the driver is not accessible.
 side side_at(process& p, address at, std::size_t size, bool for_writing) {
   if (p.memory.was_freed(at)) misuse("a copy of freed device memory");
   if (p.memory.is_device_address(at) || p.memory.find_overlap(at, size) != nullptr)
@@ -38,7 +38,7 @@ CUresult cuMemcpyAsync(CUdeviceptr into, CUdeviceptr from, std::size_t size, CUs
     };
     copies.uses = {{into, size}, {from, size}};
     const CUresult answer = enqueue(p, held, in, std::move(copies));
-    // As on hardware: the call returns when pageable memory has been read or written.
+    // As on hardware, the call returns after pageable memory has been read or written.
     if (answer != CUDA_SUCCESS || in->capture || (!target.is_pageable && !source.is_pageable)) return answer;
     return wait_for_stream(p, held, in);
   });

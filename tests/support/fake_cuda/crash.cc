@@ -19,7 +19,7 @@ watched& the_watched() {
   return one;
 }
 
-/// Returns with another handler in place: the access is made again, and that one has it.
+/// Installs another handler and returns. The access is then repeated, and the other handler receives its signal.
 void on_fault(int signal_number, siginfo_t* about, void* /*context*/) {
   const watched& one = the_watched();
   if (reinterpret_cast<std::uintptr_t>(about->si_addr) - one.start >= one.size) {

@@ -1,4 +1,4 @@
-// Says why a process died that touched what is not the host's.
+// Reports that a process died because the host accessed device memory.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +6,8 @@
 
 namespace fake_cuda {
 
-/// From now on an access to these addresses writes "device memory is not for the host" to stderr before the process
-/// dies of SIGSEGV. Other faults go where they went before. Once in a process.
+/// Installs a handler of SIGSEGV. If an access to these addresses faults, the handler writes "device memory is not for
+/// the host" to stderr before the process dies. Other faults reach the previous handler. At most one call per process.
 void watch_for_crashes(std::uintptr_t start, std::size_t size);
 
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// The driver's answers by name.
+// Names and texts of the driver's results.
 #pragma once
 
 #include <cuda.h>
@@ -13,10 +13,10 @@ struct error_text {
   std::string words;  ///< out of memory
 };
 
-/// nullptr: none of the driver's answers.
+/// Returns nullptr if the driver has no such result.
 const error_text* text_of(CUresult answer);
 
-/// Of a name, or of a number.
+/// Returns the result with this name or number.
 std::optional<CUresult> answer_of(const std::string& text);
 
 }  // namespace fake_cuda

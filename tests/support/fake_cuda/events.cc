@@ -1,4 +1,4 @@
-// Events: a record is a place in a stream, which has come or has not.
+// Events. A record marks a place in a stream. An event is ready when execution has reached its latest record.
 #include <memory>
 
 #include "tests/support/fake_cuda/capture.h"
@@ -20,7 +20,7 @@ CUresult cuEventDestroy(CUevent event) {
   return call("cuEventDestroy", k_needs_context, [&](process& p, lock&) {
     const CUevent gone = p.events.find(event, "an event");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    p.events.retire(gone);  // who waits for it waits for the place that it has marked
+    p.events.retire(gone);  // waiters keep waiting for the place that the event has marked
     return CUDA_SUCCESS;
   });
 }

@@ -1,9 +1,10 @@
-// Answers that functions give instead of doing their work: function:n:code[:sticky], separated by commas.
+// Faults: results that functions return instead of doing their work. Rules have the form function:n:code[:sticky] and
+// are separated by commas.
 //
-// The n-th call (from 1) of that function answers `code`: a number, a name as CUDA_ERROR_UNKNOWN, or `hang`. With
-// `sticky` every later call of any function answers it too, and nothing that is queued runs any more: so does a
-// device that has failed, or with DEINITIALIZED (4) a driver that has gone. What `hang` means: work that this call
-// queues never completes; an event or a stream that it asks for stays NOT_READY for ever; any other call never returns.
+// The n-th call (from 1) of that function returns `code`: a number, a name such as CUDA_ERROR_UNKNOWN, or `hang`. With
+// `sticky`, every later call of any function returns the code too, and queued work no longer runs. This simulates a
+// failed device, or with DEINITIALIZED (4) a driver that has shut down. With `hang`, work that the call queues never
+// completes, and an event or stream that the call queries stays NOT_READY. Any other call never returns.
 #pragma once
 
 #include <cuda.h>
@@ -18,22 +19,22 @@ namespace fake_cuda {
 
 struct fault {
   CUresult code = CUDA_ERROR_UNKNOWN;
-  bool hangs = false;  ///< instead of the code
+  bool hangs = false;  ///< the call hangs instead of returning `code`
   bool is_sticky = false;
 };
 
 class fault_plan {
  public:
-  /// What cannot be read is misuse.
+  /// Adds rules. A malformed rule is misuse.
   void add(std::string_view rules);
 
-  /// Counts a call of that function: what it does instead of its work, if anything.
+  /// Counts a call of that function. Returns the fault of this call, if any.
   std::optional<fault> on_call(std::string_view function);
 
  private:
   struct rule {
     std::string function;
-    std::uint64_t left;  ///< calls until it is the one that fails; 0: has been
+    std::uint64_t left;  ///< calls until the rule applies; 0: has been applied
     fault what;
   };
   std::vector<rule> rules_;

@@ -1,4 +1,4 @@
-// Functions by name and version, as programs find them that are not linked to a driver.
+// Functions by name and version, for programs that are not linked to a driver.
 #include <cstring>
 #include <string_view>
 
@@ -11,11 +11,11 @@ namespace {
 
 struct entry {
   std::string_view name;
-  int version;  ///< of its interface: later ones answer too, unless there is another
+  int version;  ///< version of the interface; later versions find this function too, unless is_another()
   void* function;
 };
 
-// What programs of a user call beside what the library does.
+// Functions that user programs call and the library does not.
 #define FAKE_CUDA_USERS_FUNCTIONS(NAME) \
   NAME(cuDriverGetVersion, 2020)        \
   NAME(cuDeviceGetUuid, 11040)          \
@@ -31,14 +31,15 @@ struct entry {
   NAME(cuGraphDestroy, 10000)           \
   NAME(cuEventSynchronize, 2000)
 
-// The cast holds each function against the type by which it is called.
+// The cast checks each function against the type through which it is called.
 #define FAKE_CUDA_ENTRY(function, interface) \
   {#function, interface, reinterpret_cast<void*>(static_cast<PFN_##function##_v##interface>(&function))},
 
 const entry k_entries[] = {LSCHED_CUDA_FUNCTIONS(FAKE_CUDA_ENTRY) LSCHED_CUDA_OPTIONAL_FUNCTIONS(FAKE_CUDA_ENTRY)
                                FAKE_CUDA_USERS_FUNCTIONS(FAKE_CUDA_ENTRY)};
 
-/// CUDA 13 gave these two a context to take; the fake driver has them as they were.
+/// Returns whether the function has another interface in this version. CUDA 13 added a context parameter to these two
+/// functions. The fake driver has only the earlier interface.
 bool is_another(std::string_view name, int version) {
   return version >= 13000 && (name == "cuCtxGetDevice" || name == "cuCtxSynchronize");
 }

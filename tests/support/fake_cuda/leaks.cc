@@ -1,4 +1,4 @@
-// What was not given back.
+// The list of leaks: objects and memory that the program did not release.
 #include <algorithm>
 
 #include "tests/support/fake_cuda/process.h"
@@ -17,7 +17,7 @@ std::string memory_line(const range& of) {
   return what + std::string("not ") + lacks + ": " + std::to_string(of.size) + " bytes";
 }
 
-/// In the order in which it was asked for.
+/// Returns a line for each range, in the order of allocation.
 std::vector<std::string> memory_lines(const memory_map& memory) {
   std::vector<const range*> ranges;
   for (const auto& [start, of] : memory.all()) ranges.push_back(&of);

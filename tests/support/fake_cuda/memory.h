@@ -1,8 +1,8 @@
-// Every piece of memory that the fake driver knows, by address.
+// The memory of the fake driver, by address.
 //
-// Device memory is a memfd that only the driver has mapped. The addresses handed out for it come from an arena of
-// PROT_NONE that is never given to anybody twice, so the host cannot touch what they stand for: it crashes, with a line
-// that says so (crash.h), also after the memory was freed. Callers hold the driver's lock.
+// Device memory is a memfd that only the driver maps. Its public addresses come from an arena of PROT_NONE and are
+// never reused. If the host accesses device memory, even after it was freed, the process crashes with a message
+// (crash.h). Callers hold the driver's lock.
 #pragma once
 
 #include <cuda.h>
@@ -18,17 +18,17 @@ namespace fake_cuda {
 
 using address = std::uintptr_t;
 
-inline constexpr std::size_t k_capacity = std::size_t{80} << 30U;  ///< of a device, in bytes
+inline constexpr std::size_t k_capacity = std::size_t{80} << 30U;  ///< bytes per device
 inline constexpr std::size_t k_granularity = std::size_t{2} << 20U;
 
 enum class space { device, managed, host, registered };
 
-/// Bytes on a device, shared by those who map them; other processes do so by the memfd.
+/// Memory on a device, shared by all its mappings. Other processes map the memfd.
 struct chunk {
   int fd = -1;
   std::size_t size = 0;
   int device = 0;
-  CUmemAllocationProp properties{};  ///< of VMM's
+  CUmemAllocationProp properties{};  ///< set for VMM only
 
   chunk(int of_fd, std::size_t of_size, int of_device) : fd(of_fd), size(of_size), device(of_device) {}
   ~chunk();
@@ -36,10 +36,11 @@ struct chunk {
   chunk& operator=(const chunk&) = delete;
 };
 
-/// New ones, of zeros. nullptr: the device has no room.
+/// Returns a new chunk of zeros, or nullptr if there is no memory.
 std::shared_ptr<chunk> make_chunk(std::size_t size, int device);
 
-/// Of a memfd of the fake driver, in whatever process it was made; takes the descriptor. nullptr: it is none.
+/// Returns the chunk of a memfd that a fake driver has made in any process, and takes ownership of the descriptor.
+/// Returns nullptr for any other descriptor.
 std::shared_ptr<chunk> adopt_chunk(int fd);
 
 /// One allocation, registration, or mapping of a handle.
@@ -48,14 +49,14 @@ struct range {
   std::size_t size = 0;
   space kind = space::device;
   int device = 0;
-  CUcontext context = nullptr;  ///< null: of VMM and pools
-  std::uint32_t devices = 0;    ///< that may access it, by bit
-  std::byte* bytes = nullptr;   ///< where the driver reads and writes it; null: VMM without access
+  CUcontext context = nullptr;  ///< null for VMM and pools
+  std::uint32_t devices = 0;    ///< bit mask of devices with access
+  std::byte* bytes = nullptr;   ///< address at which the driver accesses the range; null: VMM without access
   std::shared_ptr<chunk> backing;
   std::uint64_t id = 0;
-  std::uint64_t opened = 0;  ///< times, of an import
-  std::string origin;        ///< of an import: its handle
-  address reservation = 0;   ///< of VMM: whose part it is
+  std::uint64_t opened = 0;  ///< number of opens of an import
+  std::string origin;        ///< handle of an import
+  address reservation = 0;   ///< start of the reservation that contains a VMM mapping; 0: not VMM
 
   bool holds(address from, std::size_t bytes_of_it) const {
     return from >= start && from - start <= size && bytes_of_it <= size - (from - start);
@@ -65,28 +66,29 @@ struct range {
 
 class memory_map {
  public:
-  /// Addresses of device memory, aligned as an allocation of that size is. nullopt: none are left.
+  /// Returns unused addresses of device memory, aligned for an allocation of that size; nullopt if none are left.
   std::optional<address> take_addresses(std::size_t size);
   bool is_device_address(address at) const { return at - arena_ < arena_size_; }
 
   range& add(range of);
-  /// What the driver mapped for it is unmapped.
+  /// Removes a range, and unmaps memory that the driver mapped for it.
   void remove(address start);
 
-  /// The one that holds that byte; nullptr: none.
+  /// Returns the range that holds that byte, or nullptr.
   range* find(address at);
-  /// The first that has a byte of these; nullptr: none.
+  /// Returns the first range that overlaps these bytes, or nullptr.
   range* find_overlap(address start, std::size_t size);
   const std::map<address, range>& all() const { return ranges_; }
 
-  /// Those bytes were device memory and are no more.
+  /// Returns whether that byte was device memory and has been freed.
   bool was_freed(address at) const;
 
-  /// Where the driver finds `size` bytes, which may be several handles of one reservation. nullptr: they are not all
-  /// known, straddle two pieces, or those devices (by bit; 0: does not matter) have no access.
+  /// Returns the address at which the driver accesses `size` bytes. The bytes may span mappings of one reservation.
+  /// Returns nullptr if bytes are unknown, span other ranges, or are not accessible to all `devices` (a bit mask; 0: no
+  /// check).
   std::byte* locate(address at, std::size_t size, std::uint32_t devices);
 
-  /// Bytes of a device that are in use.
+  /// Returns the bytes in use on a device.
   std::size_t used(int device) const;
 
  private:
@@ -98,10 +100,10 @@ class memory_map {
   std::map<address, address> freed_;  ///< start and end
 };
 
-/// Where only the driver sees the chunk, with a page behind it that crashes. nullptr: no address space is left.
+/// Maps a chunk for the driver, with an inaccessible page behind it. Returns nullptr if no address space is left.
 std::byte* map_alias(const chunk& of);
 
-/// The host may read, or write too, all of these bytes.
+/// Returns whether the host may read all of these bytes, and also write them if `for_writing`.
 bool is_mapped(address start, std::size_t size, bool for_writing);
 
 }  // namespace fake_cuda

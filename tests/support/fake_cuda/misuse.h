@@ -1,5 +1,5 @@
-// What no program may do with a driver. A real one answers something, hangs or crashes later; this one ends the process
-// at once, with a line that says why.
+// Misuse: calls that no program may make. A real driver returns some result, hangs, or crashes later. The fake driver
+// aborts the process at once with a message.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Modules and launches. An image is not looked at: its kernels are the emulated ones of the same names.
+// Modules and launches. The driver ignores the image and uses the emulated kernels with the same names.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,7 +9,8 @@ using namespace fake_cuda;
 
 namespace {
 
-/// Replaces an address that a kernel was given by the driver's own. False: no kernel on that device can use it.
+/// Replaces an argument of a kernel by the address at which the driver accesses it. Returns false if kernels on that
+/// device cannot access it.
 template <class Pointer>
 bool translate(process& p, int device, Pointer& at) {
   if (at == nullptr) return true;

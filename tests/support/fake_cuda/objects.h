@@ -1,4 +1,4 @@
-// What CUDA's opaque handles stand for.
+// The objects behind CUDA's opaque handles.
 #pragma once
 
 #include <cuda.h>
@@ -19,12 +19,12 @@
 
 namespace fake_cuda {
 
-/// One record of an event.
+/// A record of an event.
 struct moment {
   bool has_come = false;
 };
 
-/// Streams join one by waiting for an event that was recorded in it.
+/// A stream capture. A stream joins a capture by waiting for an event that was recorded in the capture.
 struct capture {
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -32,15 +32,15 @@ struct capture {
   std::vector<CUstream> streams;
 };
 
-/// One entry of a stream.
+/// An entry of a stream.
 struct work {
-  std::function<CUresult()> run;   ///< by the worker, without the lock; null: nothing
-  std::function<bool()> is_ready;  ///< with the lock; null: at once
-  bool polls = false;              ///< it waits for something that nobody reports
+  std::function<CUresult()> run;   ///< called by the worker without the lock; null: no operation
+  std::function<bool()> is_ready;  ///< called with the lock; null: always ready
+  bool polls = false;              ///< is_ready must be polled, because no call reports the change
   bool hangs = false;
-  std::shared_ptr<moment> marks;                      ///< comes when this has completed
-  std::vector<std::pair<address, std::size_t>> uses;  ///< memory; a kernel's, of which only the start is known, size 1
-  std::uint64_t number = 0;                           ///< in the order in which all of them came
+  std::shared_ptr<moment> marks;                      ///< record that this work completes
+  std::vector<std::pair<address, std::size_t>> uses;  ///< memory in use; size 1 if only the start is known (kernels)
+  std::uint64_t number = 0;                           ///< place in the order in which all work was queued
 };
 
 }  // namespace fake_cuda
@@ -51,24 +51,24 @@ struct CUstream_st {
   int priority = 0;
   bool is_alive = true;
   bool is_held = false;
-  bool hangs = false;  ///< queries answer NOT_READY
+  bool hangs = false;  ///< queries return NOT_READY
   std::deque<fake_cuda::work> queue;
-  std::shared_ptr<fake_cuda::capture> capture;  ///< null: it does not capture
+  std::shared_ptr<fake_cuda::capture> capture;  ///< null: not in a capture
 };
 
 struct CUctx_st {
   int device = 0;
   int retained = 0;
   CUstream_st legacy;  ///< the default stream: ordered with all streams that are not NON_BLOCKING
-  std::map<std::thread::id, CUstream_st> of_threads;  ///< their default streams, as any other that is not NON_BLOCKING
+  std::map<std::thread::id, CUstream_st> of_threads;  ///< per-thread default streams, ordinary blocking streams
 };
 
 struct CUevent_st {
   CUcontext context = nullptr;
   bool is_alive = true;
   bool hangs = false;
-  std::shared_ptr<fake_cuda::moment> latest;    ///< null: it was never recorded
-  std::shared_ptr<fake_cuda::capture> capture;  ///< the latest record is a part of this one
+  std::shared_ptr<fake_cuda::moment> latest;    ///< null: never recorded
+  std::shared_ptr<fake_cuda::capture> capture;  ///< capture that contains the latest record
 };
 
 struct CUfunc_st {

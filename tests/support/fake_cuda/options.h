@@ -1,14 +1,14 @@
-// What a process says to the fake driver at start, in its environment.
+// The options of the fake driver, which the driver reads from the environment of the process at start.
 //
-//   LD_LIBRARY_PATH        names the folder of the fake libcuda.so.1 (build/tests/fake_cuda): nothing else selects it
-//   FAKE_CUDA_VERSION      as 13000, which it is when nothing is said
-//   FAKE_CUDA_DEVICES      2; with 0 cuInit answers NO_DEVICE
-//   FAKE_CUDA_SEED         1; draws the order in which ready streams go on
-//   FAKE_CUDA_ONE_QUEUE    1: work of all streams runs in the order in which it came, as with one hardware queue
+//   LD_LIBRARY_PATH        must name the folder of the fake libcuda.so.1 (build/tests/fake_cuda) to select it
+//   FAKE_CUDA_VERSION      version of the driver; 13000 by default
+//   FAKE_CUDA_DEVICES      number of devices; 2 by default; with 0 cuInit returns NO_DEVICE
+//   FAKE_CUDA_SEED         seed of the order in which ready streams run; 1 by default
+//   FAKE_CUDA_ONE_QUEUE    1: work of all streams runs in the order in which it was queued, as with one hardware queue
 //   FAKE_CUDA_FAIL         function:n:code[:sticky],... (faults.h)
-//   FAKE_CUDA_MISSING      function,...: the driver does not have them
-//   FAKE_CUDA_ATTRIBUTES   attribute:value,...: of devices, by number, instead of the fake's own
-//   FAKE_CUDA_LEAKS        1: a process that did not give everything back says so at its end and exits with 71
+//   FAKE_CUDA_MISSING      function,...: functions that the driver does not have
+//   FAKE_CUDA_ATTRIBUTES   attribute:value,...: attributes of all devices, by number, in place of the defaults
+//   FAKE_CUDA_LEAKS        1: at its end, a process with leaks prints them and exits with 71
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,13 @@ struct options {
   std::map<int, int> attributes;
 };
 
-/// Of this process's environment, now. What cannot be read is misuse.
+/// Reads the environment of this process. A malformed value is misuse.
 options read_options();
 
-/// "a,b" at commas, "a:b" at colons; no words in an empty text.
+/// Splits a text at a separator. An empty text has no words.
 std::vector<std::string> split(std::string_view text, char at);
 
-/// A number in decimal; anything else is misuse of `where`.
+/// Returns the value of a decimal number. Any other text is misuse, reported for `where`.
 std::uint64_t number_in(const std::string& text, const char* where);
 
 }  // namespace fake_cuda

@@ -1,4 +1,4 @@
-// What memory an address belongs to.
+// Attributes of the memory at an address.
 #include "tests/support/fake_cuda/process.h"
 
 using namespace fake_cuda;
@@ -14,7 +14,7 @@ unsigned type_of(const range& of) {
   return of.kind == space::device || of.kind == space::managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
 }
 
-/// False: not an attribute that the fake driver knows.
+/// Stores an attribute of a range. Returns false if the fake driver does not support the attribute.
 bool describe(const range& of, CUpointer_attribute attribute, CUdeviceptr at, void* into) {
   const bool is_host_readable = of.kind != space::device;
   switch (attribute) {
@@ -36,7 +36,7 @@ bool describe(const range& of, CUpointer_attribute attribute, CUdeviceptr at, vo
   }
 }
 
-/// Of memory that is none of the driver's: zeros, but for the size, which a real driver leaves as it was.
+/// Stores an attribute of memory that is unknown to the driver: zero. As in a real driver, a size stays unchanged.
 bool describe_nothing(CUpointer_attribute attribute, void* into) {
   range nothing;
   nothing.kind = space::device;

@@ -1,4 +1,4 @@
-// All that the fake driver knows in one process, and how a call enters it.
+// The state of the fake driver in one process, and the entry of all calls.
 #pragma once
 
 #include <unistd.h>
@@ -23,19 +23,19 @@ namespace fake_cuda {
 
 using lock = std::unique_lock<std::mutex>;
 
-/// A handle of VMM, as many times as it was given out.
+/// The memory of a VMM handle, and the number of owners of the handle.
 struct vmm_handle {
   std::shared_ptr<chunk> of;
   int owners = 0;
 };
 
-/// Addresses of VMM: `alias` is as large, and the driver finds there what is mapped.
+/// Reserved addresses of VMM. `alias` has the same size, and the driver accesses mapped memory there.
 struct vmm_reservation {
   std::size_t size = 0;
   std::byte* alias = nullptr;
 };
 
-/// A test steps a worker that is held.
+/// A test's request to run one piece of work while the worker is held.
 struct step_request {
   CUstream stream = nullptr;
   bool any = false;
@@ -43,25 +43,25 @@ struct step_request {
 };
 
 struct process {
-  std::mutex guard;                      ///< of all that follows; not held while work runs
-  std::condition_variable changed;       ///< work has completed, or nothing will any more
-  std::condition_variable work_arrived;  ///< what the worker looks at is new
+  std::mutex guard;                      ///< protects all fields below; not held while work runs
+  std::condition_variable changed;       ///< work has completed, or the driver has died
+  std::condition_variable work_arrived;  ///< the worker must check its state again
 
   options settings;
   fault_plan faults;
   std::map<std::string, std::uint64_t, std::less<>> calls;
-  std::optional<CUresult> dead;  ///< the answer of every call from now on
+  std::optional<CUresult> dead;  ///< result of all further calls
   bool is_initialised = false;
   pid_t id = getpid();
-  std::uint64_t generation = 0;  ///< resets so far
+  std::uint64_t generation = 0;  ///< incremented by each reset
 
-  std::vector<std::unique_ptr<CUctx_st>> contexts;  ///< the primary one of each device
+  std::vector<std::unique_ptr<CUctx_st>> contexts;  ///< primary context of each device
   registry<CUstream_st> streams;
   registry<CUevent_st> events;
   registry<CUmod_st> modules;
   registry<CUfunc_st> functions;
   registry<CUgraph_st> graphs;
-  std::vector<std::shared_ptr<capture>> captures;  ///< that have not ended
+  std::vector<std::shared_ptr<capture>> captures;  ///< open captures
   lsched::testing::kernel_finder find_kernel = nullptr;
 
   memory_map memory;
@@ -78,47 +78,48 @@ struct process {
   std::mt19937_64 order;
 };
 
-/// Made at the first call and never destroyed: threads may outlive everything else.
+/// Returns the state of this process. It is created by the first call and never destroyed, because threads may outlive
+/// static objects.
 process& the_process();
 
-/// Reads the environment, and is as a driver that nobody has called. With the lock.
+/// Reads the environment and restores the initial state, but keeps the effect of cuInit. Requires the lock.
 void start_anew(process& p);
 
-/// Where kernels are found when a test says nothing. nullptr: none are linked to this library.
+/// Returns the default function that finds kernels; nullptr if no kernels are linked to this library.
 lsched::testing::kernel_finder linked_kernels();
 
-/// Nothing succeeds any more, and nothing that is queued runs. With the lock.
+/// Makes all further calls fail with `answer`, and stops queued work. Requires the lock.
 void die(process& p, CUresult answer);
 
-/// One line for each thing that was not given back. With the lock.
+/// Returns one line for each leak. Requires the lock.
 std::vector<std::string> leaks_of(const process& p);
 
-/// What belongs to a thread.
+/// The state of one thread.
 struct thread_state {
   std::vector<CUcontext> contexts;
-  std::uint64_t generation = 0;  ///< of the process, when they were pushed
+  std::uint64_t generation = 0;  ///< generation of the process when the contexts were pushed
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   bool is_in_host_function = false;
-  bool call_hangs = false;  ///< what this call queues never completes; what it asks for is never ready
+  bool call_hangs = false;  ///< work that this call queues never completes; objects that it queries are never ready
 };
 thread_state& this_thread();
 
-/// nullptr: none is current. With the lock.
+/// Returns nullptr if no context is current. Requires the lock.
 CUcontext current_context(const process& p);
 
-// What a call is, for admit().
+// Properties of a call, for admit().
 inline constexpr unsigned k_anywhere = 0;
-inline constexpr unsigned k_needs_context = 1;      ///< one must be current
-inline constexpr unsigned k_unsafe_in_capture = 2;  ///< by threads whose mode is not RELAXED
-inline constexpr unsigned k_before_init = 4;        ///< may come before cuInit
-inline constexpr unsigned k_always = 8;             ///< has its own answer even when nothing succeeds any more
-inline constexpr unsigned k_queues = 16;            ///< queues work, or asks for its end
+inline constexpr unsigned k_needs_context = 1;      ///< a context must be current
+inline constexpr unsigned k_unsafe_in_capture = 2;  ///< forbidden during captures unless the thread's mode is RELAXED
+inline constexpr unsigned k_before_init = 4;        ///< allowed before cuInit
+inline constexpr unsigned k_always = 8;             ///< works even after the driver has died
+inline constexpr unsigned k_queues = 16;            ///< queues work, or queries its completion
 
-/// What comes before the work of every call: it is counted, may be misuse, and may fail. An answer: the call has no
-/// more to do.
+/// Counts a call, checks it for misuse, and applies faults. If this function returns a result, the call must return it
+/// without doing its work.
 std::optional<CUresult> admit(process& p, lock& held, const char* name, unsigned what);
 
-/// A call of the driver: `body` does its work, with the lock.
+/// Runs a call of the driver. `body` does its work and is called with the lock.
 template <class Body>
 CUresult call(const char* name, unsigned what, Body&& body) {
   process& p = the_process();

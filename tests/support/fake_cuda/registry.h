@@ -1,5 +1,5 @@
-// Objects that the caller knows by handle. They stay where they are when they are destroyed, so that a handle is never
-// given out twice and its use after that is seen.
+// Objects that programs know by handle. A destroyed object keeps its memory, so that no handle is reused and every use
+// after destruction is detected.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace fake_cuda {
 
-/// Object: has `bool is_alive`. Callers hold the driver's lock.
+/// A registry of objects, which have a member `bool is_alive`. Callers hold the driver's lock.
 template <class Object>
 class registry {
  public:
@@ -22,7 +22,7 @@ class registry {
     return all_.emplace_back(std::move(made)).get();
   }
 
-  /// nullptr: it was never given out. One that was destroyed is misuse of `what`.
+  /// Returns nullptr if the handle never existed. The handle of a destroyed object is misuse, reported for `what`.
   Object* find(Object* handle, const char* what) const {
     if (known_.count(handle) == 0) return nullptr;
     if (!handle->is_alive) misuse(std::string(what) + " is used after it was destroyed");

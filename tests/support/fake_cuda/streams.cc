@@ -1,4 +1,4 @@
-// Streams: what is queued in them but copies and kernels.
+// Streams, and all their work except copies and kernels.
 #include <algorithm>
 #include <memory>
 
@@ -9,7 +9,8 @@ using namespace fake_cuda;
 
 namespace {
 
-/// A word that memory operations may use, where the driver finds it. nullptr: it is none of that kind.
+/// Returns the address at which the driver accesses a word of a stream memory operation; nullptr if the memory is not
+/// suitable.
 std::uint64_t* word_at(process& p, CUdeviceptr at, CUstream stream) {
   const range* const of = p.memory.find(at);
   if (p.memory.was_freed(at)) misuse("a stream's word lies in freed device memory");
@@ -47,7 +48,7 @@ CUresult cuStreamDestroy(CUstream stream) {
     const CUstream gone = p.streams.find(stream, "a stream");
     if (gone == nullptr) return CUDA_ERROR_INVALID_HANDLE;
     if (gone->capture) misuse("a stream is destroyed while it captures");
-    p.streams.retire(gone);  // what is in it still runs
+    p.streams.retire(gone);  // queued work still runs
     return CUDA_SUCCESS;
   });
 }

@@ -1,4 +1,4 @@
-// Addresses and memory apart from each other: reservations, handles, and mappings of the ones to the others.
+// Virtual memory management (VMM): reservations of addresses, handles of memory, and mappings of memory to addresses.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ CUmemGenericAllocationHandle give_out(process& p, std::shared_ptr<chunk> of) {
   return p.last_handle;
 }
 
-/// That holds all of these addresses: its start and itself. nullptr: none does.
+/// Returns the start and the data of the reservation that holds all of these addresses, or nullptr.
 const std::pair<const address, vmm_reservation>* reservation_of(const process& p, address at, std::size_t size) {
   const auto next = p.reservations.upper_bound(at);
   if (next == p.reservations.begin()) return nullptr;
@@ -37,7 +37,8 @@ const std::pair<const address, vmm_reservation>* reservation_of(const process& p
   return offset <= found.second.size && size <= found.second.size - offset ? &found : nullptr;
 }
 
-/// Calls `each` with the mappings that these addresses consist of. False, and no call: there are gaps or cut ones.
+/// Calls `each` with every mapping in these addresses. If the addresses have gaps or cut a mapping, this returns false
+/// without any call.
 template <class Each>
 bool for_mappings(process& p, address at, std::size_t size, Each&& each) {
   std::vector<address> starts;

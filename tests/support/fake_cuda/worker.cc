@@ -9,11 +9,11 @@
 namespace fake_cuda {
 namespace {
 
-constexpr std::chrono::microseconds k_nap{50};  // between two looks at a word in memory
+constexpr std::chrono::microseconds k_nap{50};  // interval between two polls of a word in memory
 
 bool is_blocking(const CUstream_st& stream) { return (stream.flags & CU_STREAM_NON_BLOCKING) == 0; }
 
-/// `later`, the head of a stream, may not begin before `earlier`, the head of another one, has completed.
+/// Returns whether the head of stream `later` must wait until the head of stream `earlier` has completed.
 bool comes_after(const process& p, const CUstream_st& later, const CUstream_st& earlier) {
   if (earlier.queue.front().number >= later.queue.front().number) return false;
   if (p.settings.has_one_queue) return true;
@@ -30,7 +30,7 @@ bool is_ready(const process& p, const CUstream_st& stream) {
   return !head.is_ready || head.is_ready();
 }
 
-/// nullptr: none is ready.
+/// Returns a random ready stream, or nullptr if no stream is ready.
 CUstream choose(process& p) {
   if (p.dead) return nullptr;
   std::vector<CUstream> ready;

@@ -1,4 +1,4 @@
-// GOAL programs by LogGOPSim's rules, against an oracle that somebody else wrote from the published source
+// GOAL programs by LogGOPSim's rules, compared with an independent oracle that follows the published source
 // (tests/support/loggopsim_oracle.h).
 #include "bindings/cli/goal/goal_player.h"
 
@@ -31,7 +31,7 @@ machine machine_of(const loggopsim_parameters& with) {
   return where;
 }
 
-/// What differs between the two, or nothing.
+/// Returns the first difference between the player and the oracle, or an empty text.
 std::string difference(const goal& program, const loggopsim_parameters& with) {
   const auto wanted = run_loggopsim(program, with);
   const auto got = play_goal(program, machine_of(with));
@@ -80,16 +80,17 @@ TEST(goal_player, names_what_is_left) {
     return report ? std::string() : std::string(name_of(report.error().code)) + ": " + report.error().text;
   };
   EXPECT_EQ(why("num_ranks 2\nrank 0 {\n}\nrank 1 {\nrecv 1b from 0\n}\n"),
-            "LSCHED_ERR_STATE: rank 1, op 0 waits forever for a message of rank 0");
+            "LSCHED_ERR_STATE: rank 1, op 0 waits forever for a message from rank 0");
   EXPECT_EQ(why("num_ranks 2\nrank 0 {\nsend 1b to 1\n}\nrank 1 {\n}\n"),
             "LSCHED_ERR_UNMATCHED: rank 0, op 0 sends to rank 1, which does not receive it");
   EXPECT_EQ(why("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 1\na requires b\nb requires a\n}\n"),
-            "LSCHED_ERR_STATE: rank 0 has ops that are never due");
+            "LSCHED_ERR_STATE: rank 0 has ops that never become ready");
 }
 
-// --- programs by the dice --------------------------------------------------------------------------------------------
+// --- random programs -------------------------------------------------------------------------------------------------
 
-/// Several CPUs and NICs, wildcards, sizes that differ, edges of both kinds, rendezvous; some get stuck.
+/// A program with several CPUs and NICs, wildcards, different sizes, edges of both kinds, and rendezvous. Some programs
+/// get stuck.
 class drawn_program {
  public:
   explicit drawn_program(std::uint64_t seed) : draw_(seed) {

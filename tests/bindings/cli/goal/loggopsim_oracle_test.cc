@@ -1,7 +1,7 @@
-// The oracle of LogGOPSim's rules against times worked out by hand, and against the outputs that were published.
+// The oracle of LogGOPSim's rules, compared with times that were computed by hand and with published outputs.
 //
-// With the defaults: a message is at its receiver 4,000 ns after its send has started; a message of m bytes occupies
-// the sender's NIC for 1,000 + 6 (m-1), the receiver's CPU for 1,500 + 6 (m-1).
+// With the defaults, a message arrives 4,000 ns after its send has started. A message of m bytes occupies the sender's
+// NIC for 1,000 + 6 (m-1) ns, and the receiver's CPU for 1,500 + 6 (m-1) ns.
 #include "tests/support/loggopsim_oracle.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ times times_of(const std::string& text, const loggopsim_parameters& parameters =
   return answer ? *answer : times{};
 }
 
-/// Why the program does not come to its end.
+/// Returns the reason why the program does not end.
 std::string stuck(const std::string& text, const loggopsim_parameters& parameters = {}) {
   const auto answer = lsched::run_loggopsim(parsed(text), parameters);
   if (answer) return "it comes to its end";
@@ -34,7 +34,7 @@ std::string stuck(const std::string& text, const loggopsim_parameters& parameter
   return answer.error().text;
 }
 
-/// Everything above 100 bytes is a rendezvous.
+/// Messages of more than 100 bytes are a rendezvous.
 loggopsim_parameters small_eager() {
   loggopsim_parameters with;
   with.most_eager = 100;
@@ -63,8 +63,9 @@ TEST(LoggopsimOracle, bytes_occupy_the_receiver) {  // 4000 + 1500 + 6 * 1000
             (times{1500, 11'500}));
 }
 
-// 3,999 more bytes: 23,994. Send at 0, the NIC is free at 24,994. The other's message occupies the CPU from 4,000 to
-// 29,494; only then the second send starts, and the CPU is free from 30,994 till the second message comes at 33,494.
+// 3,999 more bytes take 23,994 ns. After the first send at 0, the NIC is free at 24,994. The message of the other rank
+// occupies the CPU from 4,000 to 29,494. Only then the second send starts. The CPU is free from 30,994 until the second
+// message arrives at 33,494.
 TEST(LoggopsimOracle, a_send_that_waits_for_its_nic_lets_messages_in) {
   const std::string independent =
       "num_ranks 2\n"
@@ -162,8 +163,8 @@ TEST(LoggopsimOracle, published_dissemination) {
 
 // --- CPUs and NICs ---
 
-// The second send waits for the NIC till 7,000; the calc runs meanwhile, till 6,500. The messages come at 4,000 and
-// 11,000, where the receiver's CPU is busy till 11,500.
+// The second send waits for the NIC until 7,000. Meanwhile the calc runs, until 6,500. The messages arrive at 4,000 and
+// 11,000. The receiver's CPU is busy until 11,500.
 TEST(LoggopsimOracle, a_busy_nic_does_not_hold_the_cpu) {
   const std::string text =
       "num_ranks 2\n"
@@ -194,7 +195,7 @@ TEST(LoggopsimOracle, two_nics_send_side_by_side) {
             (times{8000, 19'000}));
 }
 
-// Both messages are there at 4,000. The first occupies the CPU till 11,500, and its NIC for 5,000 + 6,000 till 15,000.
+// Both messages arrive at 4,000. The first occupies the CPU until 11,500, and its NIC for 5,000 + 6,000 until 15,000.
 TEST(LoggopsimOracle, messages_occupy_the_nic_that_their_send_names) {
   loggopsim_parameters with;
   with.gap = 5000;
@@ -218,7 +219,7 @@ TEST(LoggopsimOracle, messages_occupy_the_nic_that_their_send_names) {
   EXPECT_EQ(times_of(text("", ""), with), (times{1500, 1500, 22'500}));
   EXPECT_EQ(times_of(text(" nic 1", " nic 1"), with), (times{1500, 1500, 19'000}));
   EXPECT_EQ(times_of(text(" nic 1", ""), with), (times{1500, 1500, 19'000}));
-  EXPECT_EQ(times_of(text("", " nic 1"), with), (times{1500, 1500, 22'500}));  // defect
+  EXPECT_EQ(times_of(text("", " nic 1"), with), (times{1500, 1500, 22'500}));  // published defect
 }
 
 TEST(LoggopsimOracle, sending_and_receiving_on_a_nic_do_not_disturb_each_other) {
@@ -247,7 +248,7 @@ TEST(LoggopsimOracle, each_cpu_does_one_thing_at_a_time) {
             times{5000});
 }
 
-// Published defect: l2 does not wait for the end of l1, which is on another CPU; its time is 0.
+// Published defect: l2 does not wait for the end of l1, which is on another CPU. The start time of l2 is 0.
 TEST(LoggopsimOracle, what_is_freed_on_another_cpu_does_not_wait) {
   EXPECT_EQ(times_of("num_ranks 1\n"
                      "rank 0 {\n"
@@ -324,8 +325,8 @@ TEST(LoggopsimOracle, picoseconds_allow_parts_of_a_nanosecond_per_byte) {  // 40
 
 // --- matching ---
 
-// Rank 0's message occupies rank 1 from 4,000 to 5,500, without a receive. Rank 2's is there at 14,000. The second
-// receive starts at 15,500, has its message and costs nothing.
+// Rank 0's message occupies rank 1 from 4,000 to 5,500, without a receive. Rank 2's message arrives at 14,000. The
+// second receive starts at 15,500, finds its message and costs nothing.
 TEST(LoggopsimOracle, an_unexpected_message_costs_when_it_comes) {
   EXPECT_EQ(times_of("num_ranks 3\n"
                      "rank 0 {\n"
@@ -357,7 +358,8 @@ TEST(LoggopsimOracle, a_message_costs_what_was_sent) {
             (times{1500, 11'500}));
 }
 
-// Whoever comes first gets the receive from anybody. If that is rank 0, the receive from rank 0 stays without.
+// The first message takes the receive from any rank. If the first message is rank 0's, the receive from rank 0 gets
+// none.
 TEST(LoggopsimOracle, the_first_message_takes_the_first_receive_that_matches) {
   const auto text = [](const std::string& late) {
     const auto sender = [&](const std::string& r, const std::string& tag) {
@@ -374,10 +376,11 @@ TEST(LoggopsimOracle, the_first_message_takes_the_first_receive_that_matches) {
   };
   EXPECT_EQ(times_of(text("0")), (times{1600, 1500, 7000}));
   EXPECT_EQ(stuck(text("1")), "op 1 of rank 2 receives a message that never comes");
-  EXPECT_EQ(stuck(text("nobody")), "op 1 of rank 2 receives a message that never comes");  // rank 0's is the older
+  EXPECT_EQ(stuck(text("nobody")), "op 1 of rank 2 receives a message that never comes");  // rank 0's message is older
 }
 
-// The same for messages that have come before the receives: ranks 0 and 1 at 4,000, where rank 0's is the older.
+// Messages that arrive before the receives follow the same rule. The messages of ranks 0 and 1 arrive at 4,000, and
+// rank 0's message is older.
 TEST(LoggopsimOracle, the_first_receive_takes_the_oldest_message_that_matches) {
   const auto text = [](const std::string& then_from) {
     return "num_ranks 4\n"
@@ -440,7 +443,7 @@ TEST(LoggopsimOracle, irequires_waits_for_the_start) {
   EXPECT_EQ(stuck(text("requires")), "op 0 of rank 0 receives a message that never comes");
 }
 
-// One CPU: what waits for the start of a calc cannot begin before its end.
+// One CPU. An op that waits for the start of a calc cannot begin before the calc ends.
 TEST(LoggopsimOracle, what_waits_for_the_start_of_a_calc_waits_for_its_cpu) {
   EXPECT_EQ(times_of("num_ranks 1\n"
                      "rank 0 {\n"
@@ -451,7 +454,7 @@ TEST(LoggopsimOracle, what_waits_for_the_start_of_a_calc_waits_for_its_cpu) {
             times{1010});
 }
 
-// Both are free at 0; the send comes first, wherever it stands in the file.
+// Both ops can start at 0. The send starts first, at any place in the file.
 TEST(LoggopsimOracle, sends_come_before_calcs) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -464,8 +467,8 @@ TEST(LoggopsimOracle, sends_come_before_calcs) {
             (times{6500, 5500}));
 }
 
-// Both messages are at rank 2 at 4,000, rank 0's is the older. It frees the send for 5,500, the time for which rank 1's
-// message is put back. That one is older than the send, which starts at 7,000.
+// Both messages arrive at rank 2 at 4,000, and rank 0's message is older. Rank 0's message frees the send for 5,500,
+// the time until which rank 1's message is put back. Rank 1's message is older than the send, which starts at 7,000.
 TEST(LoggopsimOracle, what_was_put_back_keeps_its_place) {
   EXPECT_EQ(times_of("num_ranks 4\n"
                      "rank 0 {\n"
@@ -486,8 +489,9 @@ TEST(LoggopsimOracle, what_was_put_back_keeps_its_place) {
             (times{1500, 1500, 8500, 12'500}));
 }
 
-// The message, there at 4,000, is put back till the calc ends at 10,000. It is older than the receive, which the calc
-// frees for 10,000, so it is unexpected. The last calc is freed at 10,000 and waits for the CPU.
+// The message arrives at 4,000, and is put back until the calc ends at 10,000. The message is older than the receive,
+// which the calc frees for 10,000. Therefore the message is unexpected. The last calc is freed at 10,000 and waits for
+// the CPU.
 TEST(LoggopsimOracle, a_message_comes_before_a_younger_receive_of_the_same_time) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -546,7 +550,7 @@ TEST(LoggopsimOracle, a_message_of_the_limit_is_eager) {
             (times{55'507, 7594, 51'500}));
 }
 
-// The receive waits. Both meet at 4,000, where the calc starts.
+// The receive waits. Message and receive meet at 4,000, when the calc starts.
 TEST(LoggopsimOracle, a_rendezvous_ends_when_the_message_finds_its_receive) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -561,7 +565,7 @@ TEST(LoggopsimOracle, a_rendezvous_ends_when_the_message_finds_its_receive) {
             (times{4050, 6100}));
 }
 
-// The message waits. Both meet at 10,000; the message has occupied the CPU from 10,000 to 12,100.
+// The message waits. Message and receive meet at 10,000. The message has occupied the CPU from 10,000 to 12,100.
 TEST(LoggopsimOracle, a_rendezvous_ends_when_the_receive_finds_its_message) {
   EXPECT_EQ(times_of("num_ranks 2\n"
                      "rank 0 {\n"
@@ -594,8 +598,8 @@ TEST(LoggopsimOracle, a_sender_does_other_things_during_a_rendezvous) {  // the 
             (times{4550, 6100}));
 }
 
-// Both messages are there at 4,000. Rank 0's ends rank 0's send, and the calc is due at 4,000; but rank 1's message is
-// older and occupies rank 0 till 6,100.
+// Both messages arrive at 4,000. Rank 0's message ends rank 0's send, so the calc is due at 4,000. However, rank 1's
+// message is older and occupies rank 0 until 6,100.
 TEST(LoggopsimOracle, rendezvous_in_both_directions) {
   const auto block = [](const std::string& self, const std::string& other) {
     return "rank " + self + " {\nl1: send 101b to " + other + "\nl2: recv 101b from " + other +
@@ -604,8 +608,9 @@ TEST(LoggopsimOracle, rendezvous_in_both_directions) {
   EXPECT_EQ(times_of("num_ranks 2\n" + block("0", "1") + block("1", "0"), small_eager()), (times{6150, 6150}));
 }
 
-// Published defect: what the receive names is busy, at the sender, till 10,000. CPU 1: the calc, on CPU 0, is due at
-// 1,500, though its send ends at 10,000. NIC 1: the second send starts at 1,600, when NIC 0 has sent 101 bytes.
+// Published defect: the CPU and the NIC that the receive names are busy at the sender until 10,000. With CPU 1, the
+// calc on CPU 0 is due at 1,500, although its send ends at 10,000. With NIC 1, the second send starts at 1,600, when
+// NIC 0 has sent 101 bytes.
 TEST(LoggopsimOracle, a_late_receive_holds_up_what_it_names) {
   const auto text = [](const std::string& cpu_and_nic) {
     return "num_ranks 3\n"
@@ -651,8 +656,8 @@ TEST(LoggopsimOracle, a_late_receive_below_the_limit_does_not_end_the_send) {
             "op 1 of rank 0 never starts");
 }
 
-// Published defect: the send ends at 0 and once more at 10,000, when rank 1 receives it: then l3 starts, though l2 is
-// still waiting. Rank 2's message comes at 54,000.
+// Published defect: the send ends at 0, and once more at 10,000, when rank 1 receives the message. Then l3 starts,
+// although l2 still waits. Rank 2's message arrives at 54,000.
 TEST(LoggopsimOracle, a_late_receive_above_the_limit_ends_an_eager_send_twice) {
   const auto text = [](const std::string& bytes_received) {
     return "num_ranks 3\n"
@@ -697,7 +702,7 @@ TEST(LoggopsimOracle, a_cycle_of_edges_is_a_failure) {
             "op 1 of rank 1 never starts");
 }
 
-// Everybody sends first. An eager send ends by itself; a rendezvous waits for the receive, which waits for the send.
+// Every rank sends first. An eager send ends by itself. A rendezvous waits for the receive, which waits for the send.
 TEST(LoggopsimOracle, rendezvous_may_be_a_deadlock_where_eager_sends_are_none) {
   const auto block = [](const std::string& self, const std::string& other) {
     return "rank " + self + " {\nl1: send 101b to " + other + "\nl2: recv 101b from " + other + "\nl2 requires l1\n}\n";

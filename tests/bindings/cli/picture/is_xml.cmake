@@ -1,5 +1,5 @@
-# Draws with COMMAND and has PYTHON parse the text as XML; then the same of a text in which one character is wrong, which
-# the parser must refuse.
+# Draws with COMMAND and parses the output as XML with PYTHON. The parser must refuse the same output with a misspelt
+# tag.
 execute_process(COMMAND ${COMMAND} ${ARGUMENTS} --svg - OUTPUT_VARIABLE svg COMMAND_ERROR_IS_FATAL ANY)
 set(parse "import sys, xml.etree.ElementTree as t; r = t.parse(sys.argv[1]).getroot(); sys.exit(r.tag[-3:] != 'svg')")
 file(WRITE ${FILE} "${svg}")

@@ -1,4 +1,4 @@
-// Pictures: every op a box, every message an arrow, no box over another, a critical path as long as the round.
+// Pictures: every op is a box, every message an arrow, no boxes overlap, and the critical path is as long as the round.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using lsched::testing::collective_world;
 using lsched::testing::k_us;
 using lsched::testing::simulated;
 
-/// A round with its record, and the picture of it.
+/// A round with its record and its picture.
 struct drawn_round {
   std::vector<schedule_ptr> world;
   simulation what;
@@ -39,7 +39,7 @@ simulation rough_machine() {
   return what;
 }
 
-/// Rounds of many shapes: eager and rendezvous, with skew, partial ones, signals alone, shared NICs.
+/// Returns rounds of many kinds: eager and rendezvous, with skew, partial, signals only, and shared NICs.
 std::vector<drawn_round> rounds() {
   std::vector<drawn_round> made;
   for (const char* algorithm : {"ring", "recursive_doubling", "tree", "flat"})
@@ -56,7 +56,7 @@ std::vector<drawn_round> rounds() {
   return made;
 }
 
-/// Two boxes of a lane that lie over each other, if there are any.
+/// Returns the first two boxes that overlap, or an empty text.
 std::string overlap_in(const schedule_picture& what, const picture_layout& layout) {
   for (std::size_t i = 0; i < what.boxes.size(); ++i)
     for (std::size_t j = 0; j < i; ++j) {
@@ -69,13 +69,13 @@ std::string overlap_in(const schedule_picture& what, const picture_layout& layou
   return "";
 }
 
-/// Why the steps are no chain from a rank's start to the end of the round.
+/// Returns why the steps are not a chain from a rank's start to the end of the round, or an empty text.
 std::string flaw_of(const std::vector<path_step>& path, const drawn_round& round) {
   if (path.empty()) return "empty";
   const auto& ops = round.record.ops;
   std::set<std::tuple<rank, op_id, op_id>> deps;
   for (const simulated_dep& dep : round.record.deps) deps.insert({dep.who, dep.before, dep.after});
-  picoseconds length = path.front().begin;  // until the first op began, its rank's start
+  picoseconds length = path.front().begin;  // the first op begins when its rank starts
   for (std::size_t i = 0; i < path.size(); ++i) {
     length += path[i].end - path[i].begin;
     if (path[i].end < path[i].begin) return "a step of negative length";
@@ -232,7 +232,7 @@ TEST(picture, svg_escapes_words) {
   EXPECT_NE(svg.find("<title>1 &lt; 2?</title>"), svg.npos) << svg;
 }
 
-/// At 16 points, of which a bold letter takes about 0.7.
+/// Titles have 16 points, of which a bold letter takes about 0.7.
 TEST(picture, no_title_is_wider_than_the_picture) {
   const std::string svg = to_svg({.title = std::string(300, 'n') + " of " + std::string(200, 'm')});
   const double width = std::stod(svg.substr(svg.find(" width=\"") + 8));

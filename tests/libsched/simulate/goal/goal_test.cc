@@ -1,4 +1,4 @@
-// GOAL as a value: read and written, to the byte, and what malformed files are told.
+// Tests of the text form of GOAL: exact output, a lossless round trip, and the errors of malformed files.
 #include "bindings/cli/goal/goal.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ constexpr goal_op recv(std::uint32_t peer, std::uint64_t size, std::uint32_t tag
 }
 constexpr goal_op calc(std::uint64_t time, std::uint8_t cpu = 0) { return {.size = time, .cpu = cpu}; }
 
-/// Two ranks, every kind of op and edge.
+/// Returns a program of two ranks with every kind of op and edge.
 goal small_program() {
   goal program;
   program.ranks.resize(2);
@@ -31,7 +31,7 @@ goal small_program() {
   return program;
 }
 
-/// What the failure says, or nothing for a file that was taken.
+/// Returns the error text, or an empty text if the file is accepted.
 std::string complaint(std::string_view text) {
   const auto parsed = parse_goal_text(text);
   return parsed ? std::string() : parsed.error().text;
@@ -112,7 +112,7 @@ TEST(goal_text, names_line_column_and_reason_of_what_it_refuses) {
       {"num_ranks 2\nrank 0 {\n}\n", "line 4, column 1: the block of rank 1 is missing"},
       {"num_ranks 1\nrank 0 {\n}\nrank 1 {\n}\n", "line 4, column 1: nothing may follow the block of the last rank"},
       {"num_ranks 1\nrank 0 {\ncalc 1\n", "line 4, column 1: the file ends here"},
-      {"num_ranks 1\nrank 0 {\n/* calc 1\n}\n", "line 3, column 1: this comment has no end"},
+      {"num_ranks 1\nrank 0 {\n/* calc 1\n}\n", "line 3, column 1: the comment is not closed"},
       {in_block("calc 1 // why\n"), "line 3, column 8: expected the end of the line"},
       {in_block("calc 1 nic 0\n"), "line 3, column 8: expected the end of the line"},
       {in_block("calc\n"), "line 3, column 5: expected a time, a number"},
@@ -120,7 +120,7 @@ TEST(goal_text, names_line_column_and_reason_of_what_it_refuses) {
       {in_block("send 8 to 1\n"), "line 3, column 8: expected \"b\""},
       {in_block("send 8b from 1\n"), "line 3, column 9: expected \"to\""},
       {in_block("send 8b to -1\n"), "line 3, column 12: expected a rank, a number"},
-      {in_block("send 8b to 2\n"), "line 3, column 12: the program has 2 ranks"},
+      {in_block("send 8b to 2\n"), "line 3, column 12: the program has only 2 ranks"},
       {in_block("send 8b to 1 cpu 1 tag 1\n"), "line 3, column 20: expected the end of the line"},
       {in_block("send 8b to 1 tag 4294967296\n"), "line 3, column 18: a tag is above 4294967295"},
       {in_block("send 8b to 1 cpu 256\n"), "line 3, column 18: a cpu is above 255"},
@@ -141,7 +141,7 @@ TEST(goal_text, does_not_believe_a_number_of_ranks) {
   EXPECT_EQ(complaint("num_ranks 2000000000\nrank 0 {\n}\n"), "line 4, column 1: the block of rank 1 is missing");
 }
 
-// --- any program ---------------------------------------------------------------------------------------------
+// --- random programs -----------------------------------------------------------------------------------------
 
 TEST(goal_text, reads_ranks_without_ops) {
   goal program;
@@ -185,7 +185,8 @@ TEST(goal, survives_its_text_unchanged_whatever_it_is) {
   }
 }
 
-/// A file with a few of its bytes changed, cut out, doubled, or exchanged for ones that mean something.
+/// Returns the file after a few random changes. A change replaces, erases or doubles bytes, or inserts a word of the
+/// format.
 std::string mutated(std::string file, std::mt19937_64& random) {
   static constexpr std::string_view k_bites[] = {
       "-1", "{", "}", "\n", "rank ", " requires ", "l1", "99999999999999999999", "/*", "*/", "//", "\r", "b", ":", " "};
@@ -203,8 +204,8 @@ std::string mutated(std::string file, std::mt19937_64& random) {
   return file;
 }
 
-/// What a parser accepts means the same after it has been written and read again; what it refuses it refuses at a
-/// place of the file.
+/// If the parser accepts a damaged file, the program must be unchanged after it is written and read again. If the
+/// parser refuses the file, the error must name a line.
 void fuzz(int files, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   int accepted = 0;

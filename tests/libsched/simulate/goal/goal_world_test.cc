@@ -1,4 +1,4 @@
-// Schedules to GOAL and back: what is kept, what is decided, what is refused.
+// Tests of the conversion between schedules and GOAL.
 #include "bindings/cli/goal/goal.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST(export_goal, resolves_or_dependencies_for_one_initiator_and_says_so) {
       << made->remark;
   EXPECT_TRUE(contains(made->remark, "signals are messages of 1 byte with tags from ")) << made->remark;
   for (rank r = 0; r < 5; ++r) {
-    // The call of the initiator is the only op of a solo activation that nothing precedes, but for receives.
+    // Except for receives, the call of the initiator is the only op of a solo activation without a predecessor.
     const goal_rank& me = made->program.ranks[static_cast<std::size_t>(r)];
     std::vector<bool> has_cause(me.ops.size());
     for (const goal_edge& it : me.edges) has_cause[it.after] = true;
@@ -139,7 +139,7 @@ TEST(export_goal, refuses_worlds_that_are_none_and_rounds_that_do_not_end) {
   EXPECT_EQ(export_goal(world, {.initiator = 3}).error().code, status::argument);
   EXPECT_EQ(export_goal(world, {.ns_per_byte = 0}).error().code, status::argument);
   world[1] = world[2];
-  EXPECT_EQ(export_goal(world).error().text, "schedule 1 is not that of rank 1 of 3");
+  EXPECT_EQ(export_goal(world).error().text, "schedule 1 is not the schedule of rank 1 of 3");
   builder lonely({1, 3});
   lonely.send(0, 9, region(lonely.input(dtype::u8, 1), 0), 1);
   world[1] = *lonely.compile();
@@ -199,7 +199,7 @@ TEST(import_goal, starts_an_op_when_the_one_it_irequires_has_started) {
   const auto world =
       import_goal(parsed("num_ranks 1\nrank 0 {\na: calc 1\nb: calc 2\nc: calc 3\nb requires a\nc irequires b\n}\n"));
   ASSERT_TRUE(world) << world.error().text;
-  // c waits for the nop that stands for b's start, and that one waits for a
+  // c waits for the nop that represents the start of b, and the nop waits for a
   const schedule& program = *world->front();
   const auto copy_of = [&](std::uint64_t bytes) {
     for (op_id id = 0;; ++id)
@@ -221,13 +221,13 @@ TEST(import_goal, refuses_what_is_not_static_or_does_not_pair_up) {
     return made ? std::string() : made.error().text;
   };
   EXPECT_EQ(complaint("recv 1b from -1", "send 1b to 0"),
-            "rank 0, op 0 receives from any rank: who matches is only known when it runs");
+            "rank 0, op 0 receives from any rank: the matching op is known only at run time");
   EXPECT_EQ(complaint("calc 1\nrecv 1b from 1 tag -1", "send 1b to 0"),
-            "rank 0, op 1 has any tag: who matches is only known when it runs");
+            "rank 0, op 1 has any tag: the matching op is known only at run time");
   EXPECT_EQ(complaint("send 1b to 1\nsend 1b to 1", "recv 1b from 0"),
-            "rank 0, op 1 sends 1 byte, which nobody receives");
+            "rank 0, op 1 sends 1 byte, which no rank receives");
   EXPECT_EQ(complaint("send 1b to 1", "recv 1b from 0\nrecv 1b from 0 tag 1"),
-            "rank 1, op 1 receives 1 byte, which nobody sends");
+            "rank 1, op 1 receives 1 byte, which no rank sends");
   EXPECT_EQ(complaint("send 2b to 1", "recv 1b from 0"), "rank 0, op 0 sends 2 bytes, rank 1, op 0 receives 1 byte");
   EXPECT_TRUE(contains(complaint("a: calc 1\nb: calc 1\na requires b\nb requires a", ""), "rank 0: "));
   EXPECT_TRUE(contains(complaint("recv 18446744073709551615b from 1", "send 18446744073709551615b to 0"), "2^48-1"));

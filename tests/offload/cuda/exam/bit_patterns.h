@@ -1,4 +1,4 @@
-// Elements of any type as bit patterns: random ones, and among them those where arithmetic goes wrong first.
+// Elements of any type as bit patterns: random patterns, and values at which arithmetic fails first.
 #pragma once
 
 #include <cstring>
@@ -9,15 +9,16 @@
 
 namespace lsched::exam {
 
-/// Of a floating type zeros, subnormals, the ends of normal numbers, infinities, NaNs with and without payload, one and
-/// its neighbours; of integers the ends and what is next to them. All with either sign.
+/// Returns the hard values of a type, with either sign. For floating types these are zeros, subnormals, the ends of the
+/// normal numbers, infinities, NaNs with and without payload, and one and its neighbours. For integers these are the
+/// ends and their neighbours.
 inline std::vector<std::uint64_t> hard_patterns(dtype type) {
   const unsigned bits = 8 * static_cast<unsigned>(size_of(type));
   const std::uint64_t sign = std::uint64_t{1} << (bits - 1), all = sign | (sign - 1);
   std::vector<std::uint64_t> some{0, 1, 2, 3, sign - 1, sign, all, all - 1, sign >> 1};
   if (is_floating(type)) {
     const unsigned fraction = type == dtype::f16 ? 10 : type == dtype::bf16 ? 7 : type == dtype::f32 ? 23 : 52;
-    const std::uint64_t normal = std::uint64_t{1} << fraction;  // the least one
+    const std::uint64_t normal = std::uint64_t{1} << fraction;  // the least normal number
     const std::uint64_t infinity = (sign - 1) & ~(normal - 1);  // all exponent bits
     const std::uint64_t one = (infinity >> 1) & ~(normal - 1);
     some = {0,
@@ -41,7 +42,7 @@ inline std::vector<std::uint64_t> hard_patterns(dtype type) {
   return some;
 }
 
-/// So many elements; one of eight is a hard one.
+/// Draws `count` elements. One of eight is a hard value.
 inline void draw_patterns(dtype type, std::uint64_t count, std::uint64_t seed, std::byte* to) {
   const std::uint64_t bytes = count * size_of(type);
   for (std::uint64_t at = 0; at < bytes; at += 8) {

@@ -15,7 +15,7 @@ namespace {
 
 [[noreturn]] void become(const std::vector<std::string>& arguments) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // who has started it is killed by its own limit
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // the parent may be killed at its own limit
   std::vector<char*> words;
   for (const std::string& each : arguments) words.push_back(const_cast<char*>(each.c_str()));
   words.push_back(nullptr);
@@ -30,7 +30,7 @@ ending run_child(const std::vector<std::string>& arguments, double limit_s) {
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   const pid_t child = fork();
-  if (child < 0) throw bench::failed("no process can be started");
+  if (child < 0) throw bench::failed("cannot start a process");
   if (child == 0) become(arguments);
   ending it;
   int status = 0;
@@ -41,7 +41,7 @@ ending run_child(const std::vector<std::string>& arguments, double limit_s) {
     }
     std::this_thread::sleep_for(2ms);
   }
-  kill(-child, SIGKILL);  // what it has left behind
+  kill(-child, SIGKILL);  // kills the processes that the child has left
   it.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   it.seconds = seconds();
   return it;

@@ -1,5 +1,5 @@
-// A part of an examination in a process of its own. It is killed when its time is over, with all that it has started,
-// and when this process is gone.
+// Runs a part of an examination in a process of its own. The process is killed at its time limit, with all processes
+// that it has started, and when this process ends.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace lsched::exam {
 
-/// How a process has ended.
+/// The end of a process.
 struct ending {
-  int status = 0;        ///< that it exits with; 128 + n: signal n
-  bool is_late = false;  ///< its time was over
+  int status = 0;        ///< exit status, or 128 + n for signal n
+  bool is_late = false;  ///< killed at the time limit
   double seconds = 0;
 };
 

@@ -66,9 +66,9 @@ shared_memory::shared_memory(std::uint64_t bytes) : file_(memfd_create("exam", M
   void* mapped = MAP_FAILED;
   if (file_ >= 0 && ftruncate(file_, static_cast<off_t>(bytes)) == 0)
     mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-  if (mapped == MAP_FAILED) throw bench::failed("there is no shared memory");
+  if (mapped == MAP_FAILED) throw bench::failed("cannot map shared memory");
   begin_ = static_cast<std::byte*>(mapped);
-  std::memset(begin_, 0, bytes);  // registration of what was touched is cheaper
+  std::memset(begin_, 0, bytes);  // registration of touched pages is cheaper
 }
 
 shared_memory::~shared_memory() {
@@ -84,7 +84,7 @@ registration::registration(const gpu& on, std::byte* begin, std::uint64_t bytes)
 registration::~registration() { (void)on_.cuda().cuMemHostUnregister(begin_); }
 
 forked::forked(const std::function<bool()>& job) : process_(fork()) {
-  if (process_ < 0) throw bench::failed("no process can be started");
+  if (process_ < 0) throw bench::failed("cannot start a process");
   if (process_ != 0) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   int status = 1;

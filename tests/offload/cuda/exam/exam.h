@@ -1,6 +1,6 @@
-// `cuda_exam`: what a machine with a GPU is asked, by a program that needs nothing but the driver. Answers are JSON
-// lines; text for people goes to standard error. Each part is a process of its own, so that one that crashes or hangs
-// leaves the others their answers.
+// `cuda_exam` examines a machine with a GPU, and needs nothing but the driver. Results are JSON lines, and text for
+// people goes to standard error. Each part is a process of its own, so that a crash or a hang does not affect the
+// results of other parts.
 #pragma once
 
 #include <atomic>
@@ -27,26 +27,26 @@ using json = nlohmann::ordered_json;
 
 inline constexpr int k_exit_no_gpu = 77;
 
-/// How much is asked.
+/// The extent of an examination.
 struct effort {
-  bool is_quick = false;  ///< so little that it says whether the program works
+  bool is_quick = false;  ///< just enough to check that the program works
   std::uint64_t choose(std::uint64_t full, std::uint64_t quick) const { return is_quick ? quick : full; }
 };
 
-/// Writes a line. Of the tests' driver it says so.
+/// Writes a JSON line, which is marked if the driver is the fake driver.
 void answer(const gpu& on, std::string_view part, json line);
 
-/// A question to the driver: begins with one that this process has not used. Throws what it cannot ask; answers false
-/// if an answer is wrong, where there is a right one.
+/// An examination of the driver, which this process must not have used before. Throws if the examination is impossible.
+/// Returns false if a result with a known right value is wrong.
 using question = bool (*)(const effort& how);
 struct part {
   std::string_view name;
   question ask;
-  double limit_s;  ///< then it is killed
+  double limit_s;  ///< time limit, at which the part is killed
 };
 std::span<const part> parts();
 
-// tests/offload/cuda/exam/*.cc, each with what its name says.
+// Defined in tests/offload/cuda/exam/*.cc, one in each file.
 bool examine_kernels(const effort& how);
 bool examine_selections(const effort& how);
 bool ask_two_processes(const effort& how);
@@ -57,7 +57,8 @@ bool ask_registrations(const effort& how);
 bool ask_host_function_tails(const effort& how);
 bool ask_managed_memory(const effort& how);
 
-/// Random collectives in the world that this process is a rank of (`lsched run`). Answers the exit status.
+/// Options of random collectives in the world of which this process is a rank (`lsched run`). `fuzz` returns the exit
+/// status.
 struct fuzz_options {
   double seconds = 20;
   std::uint64_t seed = 1;
@@ -66,20 +67,20 @@ struct fuzz_options {
 };
 int fuzz(const fuzz_options& options);
 
-// ---- what parts have in common
+// ---- shared by the parts
 
-/// Samples in µs: median, p99 and so on.
+/// Returns the distribution of samples in µs: median, p99 and so on.
 json distribution(std::vector<double> us);
 
 /// Reads a word that a device writes.
 std::uint64_t seen_at(const std::uint64_t* word);
-/// And writes one that a device waits for.
+/// Writes a word that a device waits for.
 void show_at(std::uint64_t* word, std::uint64_t value);
 
-/// µs until the condition holds; negative if it does not in that time.
+/// Returns the µs until the condition holds, or a negative number if it does not hold within `limit`.
 double us_until(const std::function<bool()>& holds, std::chrono::milliseconds limit);
 
-/// Shared anonymous memory, as staging memory is: of this process and of those that it forks.
+/// Shared anonymous memory, like staging memory. Forked processes share it.
 class shared_memory {
  public:
   explicit shared_memory(std::uint64_t bytes);
@@ -98,7 +99,7 @@ class shared_memory {
   std::byte* begin_;
 };
 
-/// Host memory that is registered while this lives.
+/// A registration of host memory, which ends with this object.
 class registration {
  public:
   registration(const gpu& on, std::byte* begin, std::uint64_t bytes);
@@ -111,13 +112,13 @@ class registration {
   std::byte* begin_;
 };
 
-/// The first device, whichever rank this is: parts use it themselves.
+/// Attaches the first device on every rank, because the parts themselves use that device.
 lsched_status attach_first_device(lsched_world* world, lsched_diagnostic* why);
 
-/// A kernel in which there is nothing to do.
+/// Launches a kernel without work.
 void launch_nothing(const gpu& on, CUstream in);
 
-/// A job in a process that is forked before this one has used the driver.
+/// A job in a forked process. The fork must happen before this process uses the driver.
 class forked {
  public:
   explicit forked(const std::function<bool()>& job);
@@ -125,14 +126,16 @@ class forked {
   forked(const forked&) = delete;
   forked& operator=(const forked&) = delete;
 
-  /// Waits for so long. Whether the job has answered true. Throws `no_gpu` where it has.
+  /// Waits at most `limit_s` seconds. Returns whether the job has returned true. Throws `no_gpu` if the job has thrown
+  /// it.
   bool ends_well(double limit_s);
 
  private:
-  int process_;  ///< 0: it has ended
+  int process_;  ///< 0 after the process has ended
 };
 
-/// Shows a value at a word after a while, unless it ends before: what waits for it for good is let go.
+/// A delayed write of a value to a word. The write also happens at the release or the destruction, so that nothing
+/// waits for the word for ever.
 class timed_release {
  public:
   timed_release(std::uint64_t* word, std::uint64_t value, std::chrono::milliseconds after);
@@ -140,7 +143,7 @@ class timed_release {
   timed_release(const timed_release&) = delete;
   timed_release& operator=(const timed_release&) = delete;
 
-  /// Before its time.
+  /// Writes the value before the time is over.
   void release();
   bool was_late() const { return was_late_; }
 

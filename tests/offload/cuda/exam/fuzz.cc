@@ -1,6 +1,6 @@
-// Random collectives: over random types and counts, with buffers in host, pinned and device memory as each rank draws
-// for itself, started by the host or in the order of streams. Each has the bits that the same collective has over host
-// memory. A collective is made by its seed alone, which is printed where something is wrong.
+// Random collectives over random types and counts. Each rank draws whether its buffers are in host, pinned or device
+// memory. The host starts the rounds, or streams do. The result must have the bits of the same collective over host
+// memory. The seed alone determines a collective, and is printed if a result is wrong.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -26,7 +26,8 @@ void expect_ok(lsched_status answer, const char* call, const lsched_diagnostic& 
   bench::expect_ok(answer, call, why);
 }
 
-/// How many blocks of `count` elements a rank gives and gets: 0 none, P all.
+/// A collective, its properties, and the ranks that give and get data. The data is one block of `count` elements, or P
+/// blocks.
 struct collective_shape {
   const char* name;
   bool reduces, has_root, can_be_in_place;
@@ -58,7 +59,7 @@ class draws {
   std::uint64_t seed_, number_ = 0;
 };
 
-/// The same on all ranks.
+/// A collective to run, equal on all ranks.
 struct task {
   const collective_shape* shape;
   std::size_t type;
@@ -95,7 +96,7 @@ task draw_task(std::uint64_t seed, std::int32_t ranks, std::uint64_t most) {
   return it;
 }
 
-/// Memory of any kind, and what is in it.
+/// A buffer in memory of any kind.
 class buffer {
  public:
   enum class kind : std::uint8_t { host, pinned, device };
@@ -109,7 +110,7 @@ class buffer {
   std::byte* data() { return memory_ ? memory_->data() : host_.data(); }
   bool is_on_device() const { return where_ == kind::device; }
 
-  /// Behind what is in the stream, if it is the device's; else at once.
+  /// Writes device memory in the order of the stream, and other memory at once.
   void write(const std::byte* from, CUstream in) {
     if (is_on_device())
       on_.copy(data(), from, bytes_, in);
@@ -131,7 +132,7 @@ class buffer {
   std::optional<gpu_memory> memory_;
 };
 
-/// One rank's part in a task, over the same numbers twice: in host memory, and wherever it draws.
+/// One rank's part in a task. The task runs twice over the same numbers: in host memory, and with drawn placements.
 class trial {
  public:
   trial(const gpu& on, lsched_world* world, const task& it, std::uint64_t seed)
@@ -148,7 +149,8 @@ class trial {
         in_host_(make_side(buffer::kind::host, buffer::kind::host)),
         placed_(make_side(draw_kind(), draw_kind())) {}
 
-  /// nullopt: no algorithm does this, on no rank. Else what is wrong; empty: nothing.
+  /// Returns nullopt if no algorithm supports the task, which holds on all ranks. Otherwise returns the error, or an
+  /// empty text.
   std::optional<std::string> run() {
     if (!create(in_host_, false)) return std::nullopt;
     create(placed_, true);
@@ -161,7 +163,7 @@ class trial {
 
  private:
   struct side {
-    std::unique_ptr<buffer> input, output;  ///< in place: the output alone
+    std::unique_ptr<buffer> input, output;  ///< in place, only the output exists
     bench::schedule_handle schedule{};
   };
 
@@ -197,7 +199,8 @@ class trial {
     return std::string(", input ") + word(placed_.input) + ", output " + word(placed_.output);
   }
 
-  /// False: no algorithm does it. Placement must be possible wherever buffers are.
+  /// Creates the schedule. Returns false if no algorithm supports the task. If host memory is supported, every
+  /// placement must be.
   bool create(side& of, bool must_succeed) {
     std::byte* const output = of.output ? of.output->data() : nullptr;
     lsched_collective_desc desc{.struct_size = sizeof desc,
@@ -212,7 +215,7 @@ class trial {
                                 .root = it_.root,
                                 .algorithm = it_.algorithm.c_str()};
     const bool has_segments = std::string_view(it_.shape->name).find("adasum") == std::string_view::npos;
-    if (has_segments) desc.segment_bytes = k_segment_bytes;  // some ranks have device memory, and others none
+    if (has_segments) desc.segment_bytes = k_segment_bytes;  // required if only some ranks have device memory
     lsched_schedule* made = nullptr;
     lsched_diagnostic why = bench::fresh_diagnostic();
     const lsched_status answer = lsched_collective_create(world_, &desc, &made, &why);
@@ -234,7 +237,7 @@ class trial {
     return compared == 0 || std::memcmp(in_host_.output->data(), taken_.data(), compared) == 0;
   }
 
-  /// What is given lies in pinned memory, which nobody changes until the round is over.
+  /// Copies the input from pinned memory, which does not change until the round is over.
   void fill(side& of, CUstream in) {
     if (of.output) of.output->write(given_.data(), in);
     if (of.input) of.input->write(given_.data(), in);
@@ -288,7 +291,7 @@ void say_wrong(std::uint64_t seed, const task& it, std::int32_t rank, const std:
   std::fflush(stdout);
 }
 
-/// Answers whether all ranks are to go on; and whether any has found something wrong.
+/// An allreduce by maximum. Ranks use it to agree on whether to go on, and on whether a result was wrong.
 class agreement {
  public:
   explicit agreement(lsched_world* world) : here_(bench::make_allreduce(world, &mine_, &all_, 1, LSCHED_MAX)) {}

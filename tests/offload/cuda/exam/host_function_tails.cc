@@ -1,5 +1,5 @@
-// How late host functions are, after rests of several lengths; and beside them, in turns, a thread that another one
-// wakes: what the machine does by itself.
+// Measures the delay of host functions after rests of several lengths. In turns with them, it measures the wake-up of a
+// thread, which shows the delays of the machine itself.
 #include <atomic>
 
 #include "tests/offload/cuda/exam/exam.h"
@@ -12,11 +12,11 @@ constexpr auto k_longest = std::chrono::seconds(4);  ///< for each length of res
 struct mark {
   std::atomic<std::int64_t> at{0};
   void set() { at.store(clock::now().time_since_epoch().count(), std::memory_order_release); }
-  /// µs from then to the mark.
+  /// Waits for the mark. Returns the µs from `from` to the mark.
   double us_since(clock::time_point from) {
     std::int64_t when = 0;
     const double took = us_until([&] { return (when = at.exchange(0)) != 0; }, std::chrono::seconds(2));
-    if (took < 0) throw bench::failed("a host function or a thread has not come for 2 s");
+    if (took < 0) throw bench::failed("a host function or a thread did not run within 2 s");
     return static_cast<double>(when - from.time_since_epoch().count()) / 1e3;
   }
 };

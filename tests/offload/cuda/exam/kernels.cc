@@ -1,5 +1,5 @@
-// Every function of the device image against the host's kernel of the same name, bit by bit: aligned and not, in place
-// and not.
+// Compares every function of the device image with the host's kernel of the same name, bit by bit. Operands are aligned
+// or unaligned, and results are in place or out of place.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -21,7 +21,7 @@ constexpr std::array k_factors{1.0, 0.125, -2.0, 1.0 / 3, 0x1p-127, -7e5, std::n
 constexpr std::array<std::array<double, 2>, 6> k_coefficients{
     {{0.75, 1.0}, {1.0 / 3, -2.0 / 7}, {1e-30, 511.9}, {512.1, 1}, {0x1p64, -0x1p64}, {1e40, -0.0}}};
 
-/// A call of one kernel, on both sides. Operands that it has not are null.
+/// A call of one kernel, on the device and on the host. Absent operands are null.
 struct call {
   std::string name;
   device_kernel on_device;
@@ -88,7 +88,7 @@ call dots_of(dtype type) {
           }};
 }
 
-/// Calls that a chunk is tried with: of each chunk with other numbers.
+/// Returns the calls for a chunk. Divisors, factors and coefficients differ from chunk to chunk.
 std::vector<call> calls_of(dtype type, std::uint64_t chunk) {
   std::vector<call> all = reductions_of(type);
   for (const std::uint64_t at : {2 * chunk, 2 * chunk + 1}) all.push_back(division_of(type, k_divisors[at % 8]));
@@ -113,7 +113,7 @@ class examiner {
         wanted_(count * sizeof(double)),
         stream_(on_) {}
 
-  /// So many elements of a type. Answers whether all was right.
+  /// Examines `elements` elements of a type. Returns whether all results were right.
   bool examine(dtype type, std::uint64_t elements) {
     first_wrong_ = nullptr;
     std::uint64_t calls = 0, wrong = 0, done = 0;
@@ -134,7 +134,7 @@ class examiner {
   gpu_memory pinned() const { return {on_, gpu_place::pinned, count_ * sizeof(double)}; }
   gpu_memory on_device() const { return {on_, gpu_place::device, (count_ + k_most_shift) * sizeof(double)}; }
 
-  /// Some elements of the second operand are those of the first, or their opposites.
+  /// Draws the operands. Some elements of the second operand equal those of the first, or differ only in the sign bit.
   void draw(dtype type, std::uint64_t chunk) {
     const std::size_t size = size_of(type);
     draw_patterns(type, count_, 2 * chunk, host_[0].data());
@@ -146,7 +146,7 @@ class examiner {
     }
   }
 
-  /// `variant` says which operands are aligned, and where the result is.
+  /// `variant` determines the alignment of the operands and the place of the result.
   bool is_right(const call& it, std::uint64_t variant) {
     const bool is_sums = it.on_device.has_two_passes();
     const std::uint64_t in_bytes = count_ * size_of(it.from);

@@ -10,7 +10,7 @@
 namespace lsched::exam {
 namespace {
 
-/// In this process.
+/// Runs one part in this process. Returns the exit status.
 int ask(const part& one, const effort& how) {
   try {
     return one.ask(how) ? 0 : 1;
@@ -23,7 +23,7 @@ int ask(const part& one, const effort& how) {
   }
 }
 
-/// Each in a process of its own. Where the first says that there is no GPU, the others are not asked.
+/// Runs each part in a process of its own. If a part finds no GPU, the remaining parts are not run.
 int ask_all(const effort& how) {
   int worst = 0;
   for (const part& each : parts()) {
@@ -42,23 +42,27 @@ int ask_all(const effort& how) {
 
 int run(int count, char** words) {
   CLI::App app(
-      "What a machine with a GPU is asked: kernels against the host's, and what its driver does.\n"
-      "JSON lines; exits with 77 where there is no GPU, and with 1 if something is wrong.");
+      "Examines a machine with a GPU: kernels compared with the host, and the behaviour of the driver.\n"
+      "Prints JSON lines. Exit status 77 if there is no GPU, 1 if a result is wrong.");
   effort how;
   fuzz_options fuzzing;
   std::string name;
   std::vector<std::string> names;
   for (const part& each : parts()) names.emplace_back(each.name);
   app.require_subcommand(0, 1);
-  app.add_flag("--quick", how.is_quick, "Little of everything: whether the program works");
-  auto& one = *app.add_subcommand("part", "One part, in this process, without a time limit");
-  one.add_option("NAME", name, "Which")->required()->check(CLI::IsMember(names));
-  one.add_flag("--quick", how.is_quick, "Little of it");
-  auto& random = *app.add_subcommand("fuzz", "Random collectives over memory of host and device, as a rank of a world");
-  random.add_option("--seconds", fuzzing.seconds, "How long")->check(CLI::Range(0.01, 36000.0))->capture_default_str();
-  random.add_option("--seed", fuzzing.seed, "Of the first collective; each has its own")->capture_default_str();
-  random.add_option("--rounds", fuzzing.rounds, "Collectives, at most");
-  random.add_option("--most", fuzzing.most_elements, "Elements of a block, at most")->capture_default_str();
+  app.add_flag("--quick", how.is_quick, "Short runs of all parts, to test the program");
+  auto& one = *app.add_subcommand("part", "Runs one part in this process, without a time limit");
+  one.add_option("NAME", name, "Part to run")->required()->check(CLI::IsMember(names));
+  one.add_flag("--quick", how.is_quick, "A short run");
+  auto& random =
+      *app.add_subcommand("fuzz", "Runs random collectives over memory of host and device, as a rank of a world");
+  random.add_option("--seconds", fuzzing.seconds, "Time of the run")
+      ->check(CLI::Range(0.01, 36000.0))
+      ->capture_default_str();
+  random.add_option("--seed", fuzzing.seed, "Seed of the first collective; each collective has its own seed")
+      ->capture_default_str();
+  random.add_option("--rounds", fuzzing.rounds, "Maximum number of collectives");
+  random.add_option("--most", fuzzing.most_elements, "Maximum number of elements of a block")->capture_default_str();
   random.footer("Example:  lsched run -n 3 --timeout 60 cuda_exam fuzz --seconds 20");
   CLI11_PARSE(app, count, words);
   if (random.parsed()) return fuzz(fuzzing);

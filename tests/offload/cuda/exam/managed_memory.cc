@@ -1,4 +1,5 @@
-// Managed memory: what the driver and the library take it for, and whether collectives over it are right.
+// Examines managed memory: the memory space that the library takes it for, and whether kernels and collectives over it
+// are right.
 #include <cudaTypedefs.h>
 #include <dlfcn.h>
 
@@ -31,7 +32,7 @@ class managed_memory {
   CUdeviceptr begin_ = 0;
 };
 
-/// Both ranks' numbers, added by the library. Answers what went wrong; empty: nothing.
+/// Adds both ranks' numbers by the library. Returns the error, or an empty text.
 std::string add_up(lsched_world* world, const float* input, float* output) {
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);

@@ -1,4 +1,5 @@
-// What selects and settles the vectors of sparse allreduces against the host's kernels, bit by bit.
+// Compares the device kernels that select and settle the vectors of sparse allreduces with the host's kernels, bit by
+// bit.
 #include <cstring>
 #include <vector>
 
@@ -10,7 +11,7 @@
 namespace lsched::exam {
 namespace {
 
-/// A vector on both sides.
+/// A vector in host memory and in device memory.
 struct twin {
   twin(const gpu& on, dtype type, std::uint64_t count)
       : host(count * size_of(type)), device(on, gpu_place::device, count * size_of(type)) {}
@@ -33,7 +34,7 @@ class selection_examiner {
         workspace_(on, gpu_place::device, selection_workspace_bytes(count)),
         stream_(on) {}
 
-  /// Rounds of a schedule of one rank. Answers whether all bits were right.
+  /// Runs rounds of a schedule of one rank. Returns whether all bits were right.
   bool examine(std::uint64_t rounds) {
     const std::vector<std::byte> zeros(residual_.host.size());
     bring(residual_, zeros);
@@ -119,7 +120,7 @@ class selection_examiner {
   twin gradient_, residual_, update_;
   gpu_memory items_, found_, workspace_;
   gpu_stream stream_;
-  std::vector<std::byte> sent_, last_;  ///< items of this round, and of the last one
+  std::vector<std::byte> sent_, last_;  ///< items of this round and of the last round
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A word that a stream writes into shared memory, alone and behind what else it writes there: when the host sees it,
-// and whether it then sees the rest, too.
+// Examines a word that a stream writes into shared memory, alone and behind other writes. It measures the delay until
+// the host sees the word, and checks that the host then sees the other writes.
 #include <algorithm>
 
 #include "tests/offload/cuda/exam/exam.h"
@@ -29,7 +29,7 @@ struct stream_writer {
     on.synchronise(stream);
   }
 
-  /// What comes before the word in the stream.
+  /// Puts the work that precedes the word into the stream.
   void put(std::string_view before) {
     if (before == "kernel") launch_nothing(on, stream);
     if (before == "copy of 64 KiB") on.copy(data(), numbers.data(), k_data, stream);

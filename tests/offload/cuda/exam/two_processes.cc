@@ -1,5 +1,5 @@
-// Two processes on one GPU, each of which sends all it has to the other, in chunks through shared memory, and adds what
-// comes: by a kernel that reads that memory where it is, or one that reads a copy on the device.
+// Two processes on one GPU send each other a vector, in chunks through shared memory, and add the chunks that arrive.
+// The kernel reads a chunk in shared memory, or a copy of the chunk on the device.
 #include <array>
 #include <cstring>
 
@@ -16,7 +16,7 @@ struct exchange {
   bool copies_up;
 };
 
-/// Words of both sides: how many chunks this side has sent, and how many of the other's it has used; and steps.
+/// Words of both sides: the chunks that a side has sent, the chunks of the other side that it has used, and its steps.
 enum word_line : std::size_t { sent = 0, used = 2, step = 4 };
 
 class side {
@@ -38,7 +38,7 @@ class side {
 
   const gpu& on() const { return on_; }
 
-  /// Answers seconds, or -1 if the sums are wrong.
+  /// Runs an exchange. Returns the seconds, or -1 if the sums are wrong.
   double run(const exchange& it) {
     fill(it.bytes);
     meet();
@@ -59,7 +59,7 @@ class side {
   }
 
   void expect_in_time(clock::time_point since) const {
-    if (clock::now() - since > k_patience) throw bench::failed("two processes: the other side does not go on");
+    if (clock::now() - since > k_patience) throw bench::failed("two processes: the other side makes no progress");
   }
 
   void meet() {
@@ -146,7 +146,7 @@ std::vector<exchange> exchanges(const effort& how) {
   return all;
 }
 
-/// Both sides do the same; the first one speaks.
+/// Runs all exchanges on one side. Side 0 writes the results.
 bool take_part(shared_memory& shared, std::size_t self, const std::vector<exchange>& all, int repeats) {
   side me(shared, self, all.front().bytes);
   bool is_right = true;

@@ -1,5 +1,5 @@
-// A kernel that nobody has used, while a stream waits: whether asking for it, and launching it, blocks until the wait
-// is over. By how the driver loads modules.
+// Examines a kernel that was not used before, while a stream waits. The lookup and the launch of the kernel may block
+// until the wait is over, which depends on how the driver loads modules.
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +32,8 @@ struct module_of_kernels {
   CUmodule it = nullptr;
 };
 
-/// A job while a stream waits; what it took, and whether the wait had to be ended for it.
+/// Runs a job while a stream waits. Returns the time of the job, and whether the wait had to be ended for the job to
+/// finish.
 json while_waiting(const gpu& on, const std::function<void()>& job) {
   const gpu_memory word(on, gpu_place::pinned, 64);
   std::memset(word.data(), 0, word.bytes());

@@ -1,0 +1,104 @@
+// Help texts for a terminal, and man pages.
+#include <algorithm>
+
+#include "bindings/cli/common/pages.h"
+#include "bindings/cli/program/description.h"
+#include "bindings/wrapped_text.h"
+
+namespace lsched::cli {
+namespace {
+
+constexpr std::size_t k_text_column = 28;
+
+/// Returns the names and the value of an option: "-n, --ranks N ...".
+std::string usage_of(const described_option& option) {
+  std::string text;
+  for (const std::string& name : option.names) text += (text.empty() ? "" : ", ") + name;
+  if (!option.value.empty()) text += " " + option.value;
+  return text + (option.is_repeated ? " ..." : "");
+}
+
+/// Returns the synopsis of a command: "lsched show [OPTIONS] COLLECTIVE".
+std::string synopsis_of(const described_command& command) {
+  std::string text = command.name + " [OPTIONS]";
+  for (const described_option& option : command.options)
+    if (option.is_positional)
+      text += (option.is_required ? " " : " [") + option.name() + (option.is_repeated ? "..." : "") +
+              (option.is_required ? "" : "]");
+  return text + (command.commands.empty() ? "" : " COMMAND");
+}
+
+std::string entry(const std::string& head, const std::string& text) {
+  const bool fits = columns_of(head) + 4 <= k_text_column;
+  std::string line = "  " + head;
+  line += fits ? std::string(k_text_column - 2 - columns_of(head), ' ') : "\n" + std::string(k_text_column, ' ');
+  return line + wrapped(text, k_text_column) + "\n";
+}
+
+std::string options_text(const described_command& command, const std::string& group, bool is_positional) {
+  std::string text;
+  for (const described_option& option : command.options)
+    if (option.is_positional == is_positional && option.group == group) text += entry(usage_of(option), option.text);
+  return text;
+}
+
+std::vector<std::string> groups_of(const described_command& command) {
+  std::vector<std::string> groups;
+  for (const described_option& option : command.options)
+    if (std::ranges::find(groups, option.group) == groups.end()) groups.push_back(option.group);
+  return groups;
+}
+
+/// Escapes text for man(7), so that no part of it is a request or an escape.
+std::string for_man(std::string_view text) {
+  std::string made;
+  for (const char letter : text) {
+    if (letter == '\\')
+      made += "\\e";
+    else if (letter == '-')
+      made += "\\-";
+    else if ((letter == '.' || letter == '\'') && (made.empty() || made.back() == '\n'))
+      (made += "\\&") += letter;
+    else
+      made += letter;
+  }
+  return made;
+}
+
+}  // namespace
+
+std::string help_text(const described_command& command) {
+  std::string text = wrapped(command.text) + "\nUsage: " + synopsis_of(command) + "\n";
+  for (const std::string& group : groups_of(command))
+    if (const std::string listed = options_text(command, group, true); !listed.empty())
+      text += "\nArguments:\n" + listed;
+  for (const std::string& group : groups_of(command))
+    if (const std::string listed = options_text(command, group, false); !listed.empty())
+      text += "\n" + group + ":\n" + listed;
+  if (!command.commands.empty()) text += "\nCommands:\n";
+  for (const described_command& each : command.commands) text += entry(each.word(), each.text);
+  if (!command.footer.empty()) text += "\n" + command.footer + "\n";
+  const std::string place = place_of_pages(text);
+  return text + (place.empty() ? "" : "\n" + wrapped(place) + "\n");
+}
+
+std::string man_page(const described_command& command, const std::string& version) {
+  std::string title = command.name;
+  std::ranges::replace(title, ' ', '-');
+  std::string text = ".TH " + title + " 1 \"\" \"libsched " + version + "\" \"libsched\"\n.SH NAME\n" + for_man(title) +
+                     " \\- " + for_man(command.text) + "\n.SH SYNOPSIS\n.B " + for_man(synopsis_of(command)) + "\n";
+  for (const std::string& group : groups_of(command)) {
+    text += ".SH " + std::string(group == "Options" ? "OPTIONS" : for_man(group)) + "\n";
+    for (const described_option& option : command.options)
+      if (option.group == group) text += ".TP\n.B " + for_man(usage_of(option)) + "\n" + for_man(option.text) + "\n";
+  }
+  if (!command.commands.empty()) text += ".SH COMMANDS\n";
+  for (const described_command& each : command.commands)
+    text += ".TP\n.B " + for_man(each.word()) + "\n" + for_man(each.text) + "\n";
+  if (!command.footer.empty()) text += ".SH NOTES\n.nf\n" + for_man(command.footer) + "\n.fi\n";
+  const std::string place = place_of_installed_pages(text);
+  if (!place.empty()) text += ".SH FILES\n" + for_man(place) + "\n";
+  return text + ".SH EXIT STATUS\n0 done, 1 failed, 2 usage error.\n";
+}
+
+}  // namespace lsched::cli

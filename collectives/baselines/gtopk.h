@@ -1,0 +1,88 @@
+// gTopk: lists are added pairwise up a tree, and only the k largest items of each sum are passed on. (Shi and others, A
+// Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth Networks, ICDCS 2019.)
+//
+//   select    residual += gradient; the k largest are the rank's partial result
+//   up        from child to parent: the child's partial result; merge adds it, and keeps the k largest
+//   down      from parent to child: the root's partial result, which is the result of all ranks
+//             and with `exact`, a bitmap of the items from the child that are part of the result
+//   settle    items that have arrived leave the residual; the update is the result / P
+//
+// This works with any tree over any number of ranks. In the binomial tree with root 0 (knomial of radix 2), a rank
+// merges its children in ascending order. So sums are of neighbours, with lower ranks on the left.
+//
+// As published, a rank considers a value as sent if its index is in the result. But a value that was dropped on the way
+// is lost if values of other ranks bring the index back: the leak. `exact` tracks each contribution instead. After each
+// merge, a rank marks which items of each list that it has added are still present. On the way down, it combines these
+// marks with the bitmap for its own partial result.
+#pragma once
+
+#include <vector>
+
+#include "collectives/sparse/sparse_allreduce.h"
+#include "collectives/sparse/steps/lists.h"
+
+namespace lsched {
+
+/// Rule for the values that a rank considers as sent.
+enum class arrival_rule : std::uint8_t {
+  published,  ///< values whose index is in the result
+  exact       ///< values that are part of the result, so that nothing is lost
+};
+
+/// Appends the algorithm on the binomial tree for a valid `problem`. functions_of_gtopk returns the functions that the
+/// schedule calls. Synchronising.
+fragment add_gtopk(builder& to, const sparse_problem& problem, const sparse_ends& ends, arrival_rule rule);
+std::shared_ptr<sparse_functions> functions_of_gtopk(const sparse_problem& problem, sparse_state& state,
+                                                     arrival_rule rule);
+
+/// The computations of one rank. Allocates in the constructor. One thread at a time. Between select and settle, the
+/// residual holds residual + gradient, so that a round that fails loses nothing.
+class gtopk : public round_end {
+ public:
+  /// `children` is the number of children of this rank in the tree.
+  gtopk(const sparse_problem& problem, arrival_rule rule, std::uint32_t children);
+
+  std::uint64_t list_room() const { return room_; }                  ///< most items of a list
+  std::uint64_t bitmap_room() const { return bitmap_words(room_); }  ///< u64 words of a bitmap
+
+  /// Begins a round. Writes the rank's partial result, and returns its length. `residual` has `count` elements of
+  /// residual_of(type). `gradient` has `count` elements, or is nullptr.
+  std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
+
+  /// Adds the list of the next child. Writes the new partial result, and returns its length. `items` may be the memory
+  /// of `partial`, and is disjoint from the child's list.
+  std::uint64_t merge(item_list partial, item_list child, std::byte* items);
+
+  /// With `exact`, on all ranks but the root: processes the parent's bitmap for this rank's last partial result, which
+  /// this rank has sent up. Bit i % 64 of survivors[i / 64] is set if item i is part of the result. Bits behind the
+  /// last item are ignored.
+  void learn(item_list partial, std::span<const std::uint64_t> survivors);
+
+  /// With `exact`, after learn, or at the root after the last merge: returns the bitmap for the list of the i-th child,
+  /// in bitmap_room() words. Bits behind the last item are zero.
+  std::span<const std::uint64_t> survivors_of(std::uint32_t child) const { return parts_[child + 1].survivors; }
+
+  /// `result` is the root's partial result. `update` has `count` elements, or is nullptr (round_end).
+  void settle(item_list result, std::byte* residual, std::byte* update);
+
+ private:
+  /// A list that this rank has added to its partial result.
+  struct part {
+    std::vector<std::uint32_t> indices;
+    std::vector<std::uint64_t> survivors;  ///< one bit for each item
+  };
+
+  void take_up(item_list list);
+  void strike(part& from, item_list partial, const std::uint64_t* survivors) const;
+  item_list arrived();
+
+  arrival_rule rule_;
+  std::uint64_t room_;
+  own_top_k own_;
+  item_list sent_;                 ///< output of select; belongs to own_
+  std::vector<std::byte> merged_;  ///< room for two lists
+  std::vector<part> parts_;        ///< this rank's own list, then those of its children
+  std::size_t n_parts_ = 0;
+};
+
+}  // namespace lsched

@@ -1,0 +1,100 @@
+// Random gradients for experiments and tests. Every element is a function of (seed, kind, rank, round, index) only.
+//
+// An element is a hash of its index, converted to f32 by additions, multiplications, divisions and bit operations only.
+// So all machines get the same bits, any element can be computed without the others, and compilers vectorise the loops.
+// The only exception is the scales of layers, which depend on exp of the C library. Its last bit may differ.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "collectives/sparse/steps/lists.h"
+
+namespace lsched {
+
+/// The distribution of the elements. Laplace has the density exp(-|x|) / 2.
+enum class gradient_kind : std::uint8_t {
+  uniform,     ///< Laplace, with equal elements and independent ranks
+  layered,     ///< Laplace times the scale of one of 16 layers; half of the variance is common to all ranks
+  one_region,  ///< Laplace in one 64th of the vector, and a thousandth of that elsewhere
+  one_owner,   ///< the largest elements of all ranks are in one of P equal parts, and each index is large on one rank
+               ///< only, so that all items have one owner and no two are added
+  ties,        ///< integers from -3 to 3
+  zeros        ///< about one element in 64 is not zero; about every fourth rank has only zeros
+};
+
+inline constexpr std::array k_all_gradient_kinds{gradient_kind::uniform,    gradient_kind::layered,
+                                                 gradient_kind::one_region, gradient_kind::one_owner,
+                                                 gradient_kind::ties,       gradient_kind::zeros};
+
+/// Returns the name of a kind, such as "one-region".
+std::string_view name_of(gradient_kind kind);
+/// Returns the kind with this name, or nothing.
+std::optional<gradient_kind> gradient_kind_named(std::string_view name);
+
+struct gradient_options {
+  gradient_kind kind = gradient_kind::uniform;
+  std::uint64_t seed = 1;
+  std::uint64_t count = 0;  ///< elements, at most 2^32
+  rank ranks = 1;           ///< ranks of the world
+  /// True: elements are integers with magnitudes below 2^18. Their sums in f32 are exact in any order, as long as they
+  /// are below 2^24.
+  bool has_integers = false;
+};
+
+/// Draws gradients. Allocates in the constructor. One thread at a time.
+class gradient_source {
+ public:
+  explicit gradient_source(const gradient_options& options);
+
+  const gradient_options& options() const { return options_; }
+
+  /// Draws the gradient of a rank in a round. to.size() is the count. For `layered`, drawing all ranks of a round one
+  /// after the other saves half of the work.
+  void draw(rank r, round_no round, std::span<float> to);
+
+  /// Draws the gradient, and rounds it to a floating type. `to` has count elements. The first call allocates.
+  void draw(rank r, round_no round, dtype type, void* to);
+
+ private:
+  struct layer {
+    std::uint64_t end;
+    float scale;
+  };
+
+  void make_layers();
+  void draw_shared(round_no round);
+  void draw_layered(rank r, round_no round, std::span<float> to);
+  void shrink_all_but_region(std::span<float> to) const;
+  void shape_for_one_owner(rank r, std::span<float> to) const;
+
+  gradient_options options_;
+  std::vector<layer> layers_;
+  std::vector<float> shared_;  ///< common part of shared_round_
+  round_no shared_round_ = 0;
+  std::vector<float> drawn_;
+};
+
+/// Draws the lists that ranks would send, without a vector for each rank, for worlds of thousands of ranks. Allocates
+/// one vector and one list in the constructor. One thread at a time.
+class list_source {
+ public:
+  /// Lists have at most k items of a floating type.
+  list_source(const gradient_options& options, dtype type, std::uint64_t k);
+
+  /// Returns the k largest elements of a rank's gradient in a round, by index. The list is valid until the next call.
+  /// O(count).
+  item_list draw(rank r, round_no round);
+
+ private:
+  gradient_source gradients_;
+  dtype type_;
+  own_top_k own_;
+  std::vector<std::byte> vector_;  ///< in place of a residual
+  top_k_hint hint_;
+};
+
+}  // namespace lsched

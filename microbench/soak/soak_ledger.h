@@ -1,0 +1,92 @@
+// The contributions of a soak, and the checks that no contribution was lost, counted twice or mixed up.
+//
+// A contribution of `count` 64-bit integers, arithmetic modulo 2^64:
+//
+//     element 0 = 1         element 1 = rank + 1        element 2 = hash(seed, rank, call)
+//     element j = a_j * element 2 + b_j * element 1 + c_j * element 0,  the coefficients from a hash of j
+//
+// Sums of contributions keep these relations for any set of contributors. So every result can be checked by itself,
+// element by element, without a list of its contributors. The totals of all results must be the totals of all offers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bindings/c/lsched.h"
+#include "libsched/schedule/activation.h"
+#include "ops/base.h"
+
+namespace lsched::cli {
+
+class soak_ledger {
+ public:
+  static constexpr std::uint64_t k_least_count = 3;
+
+  /// `starts` is the policy. With policy full, every round has exactly one offer of each rank. With other policies,
+  /// every round up to `together` has at least the contributors that start a round, because no rank leaves before. No
+  /// offer is older than the policy allows. `complain` is called with the text of each violation and the call in which
+  /// it was found.
+  soak_ledger(world where, std::uint64_t count, std::uint64_t seed, const activation& starts, std::uint64_t together,
+              std::function<void(std::uint64_t call, const std::string&)> complain);
+
+  /// Returns the contribution of this rank's next call, valid until the next contribute(). Calls are numbered from 1.
+  const std::vector<std::uint64_t>& contribute();
+
+  /// Returns the buffer of the next collect.
+  std::uint64_t* result();
+
+  /// Checks the report of a collect and the values in result(). `round` is the ticket's round, or 0 if that round may
+  /// still be open.
+  void check(const lsched_report& report, std::uint64_t round);
+
+  /// Checks, after the last result, that all offers of this rank were delivered.
+  void check_mine();
+
+  /// Checks that the totals of all results are the totals of all offers. `of_world` is the sum of offered() of all
+  /// ranks.
+  void check_totals(const std::vector<std::uint64_t>& of_world);
+
+  std::uint64_t calls() const { return calls_; }
+  std::uint64_t last_round() const { return last_; }
+  std::uint64_t violations() const { return violations_; }
+  const std::vector<std::uint64_t>& offered() const { return offered_; }
+  const std::vector<std::uint64_t>& delivered() const { return delivered_; }
+
+  /// Returns the mean number of contributors over the results of this rank's calls, or 0 before the first call.
+  double mean_contributors() const;
+
+ private:
+  struct coefficients {
+    std::uint64_t of_hash, of_rank, of_one;
+  };
+  void fill(std::vector<std::uint64_t>& elements, rank from, std::uint64_t call) const;
+  void check_interval(const lsched_report& report, std::uint64_t round);
+  void check_counts(const lsched_report& report);
+  void check_elements(const lsched_report& report);
+  void check_policy(const lsched_report& report);
+  void check_full_round(const lsched_report& report);
+  void expect(bool holds, const char* what, std::uint64_t got, std::uint64_t wanted);
+
+  world where_;
+  std::uint64_t seed_;
+  activation starts_;
+  std::uint64_t together_;
+  std::function<void(std::uint64_t, const std::string&)> complain_;
+  std::vector<coefficients> coefficients_;  ///< of the elements from 3 on
+  std::vector<std::uint64_t> mine_;         ///< this rank's newest contribution
+  std::vector<std::uint64_t> result_;
+  std::vector<std::uint64_t> offered_;    ///< sum of this rank's contributions
+  std::vector<std::uint64_t> delivered_;  ///< sum of all results
+  std::vector<std::uint64_t> expected_;   ///< policy full: the result that a round must have
+  std::vector<std::uint64_t> one_;        ///< contribution of one rank, added to expected_
+  std::uint64_t calls_ = 0;
+  std::uint64_t last_ = 0;
+  std::uint64_t mine_delivered_ = 0;
+  std::uint64_t results_ = 0;
+  std::uint64_t contributors_ = 0;
+  std::uint64_t violations_ = 0;
+};
+
+}  // namespace lsched::cli
