@@ -1,5 +1,5 @@
-// The environment of a process that opens a world: numbers and words in it, who launched the process, where its trace
-// goes. An empty word counts as none; an empty number is an error, since it is a launcher that should have set it.
+// Access to environment variables of a process that opens a world. A text variable that is empty counts as not set. A
+// number that is empty is an error, because a launcher should have set it.
 #pragma once
 
 #include <unistd.h>
@@ -21,30 +21,30 @@
 
 namespace lsched {
 
-/// The contract with the local launcher: descriptor of the shared segment, rank, number of ranks; and, if there is one,
-/// the descriptor through which the process that opens the world ends with its launcher.
+/// Variables that the local launcher sets: the descriptor of the shared segment, the rank, and the number of ranks. The
+/// launcher may also set a descriptor by which processes that open the world end with their launcher.
 inline constexpr const char* k_run_descriptor = "LSCHED_RUN_FD";
 inline constexpr const char* k_run_rank = "LSCHED_RUN_RANK";
 inline constexpr const char* k_run_size = "LSCHED_RUN_SIZE";
 inline constexpr const char* k_run_launcher = "LSCHED_RUN_LAUNCHER";
 
-/// As getenv; null in a program that runs with other rights than who has started it (AT_SECURE).
+/// Returns what getenv returns, but null in a program that runs with other rights than its caller (AT_SECURE).
 inline const char* in_environment(const char* variable) { return secure_getenv(variable); }
 
-/// What `variable` holds; null where it is not set, or empty.
+/// Returns the value of `variable`, or null if it is not set or empty.
 inline const char* text_in_environment(const char* variable) {
   const char* const set = in_environment(variable);
   return set == nullptr || *set == '\0' ? nullptr : set;
 }
 
-/// Where the recording is to be; empty: in no file.
+/// Returns the path of the file for `lsched postmortem`, from LSCHED_RECORDER. Empty means no file.
 inline std::string recorder_in_environment() {
   const char* const set = text_in_environment("LSCHED_RECORDER");
   return set == nullptr ? "" : set;
 }
 
-/// The whole number that `variable` holds; nothing where it is not set. ARGUMENT, with both names, where it holds
-/// anything else, or one that is not from `least` to `most`.
+/// Returns the integer in `variable`, or nothing if it is not set. Returns ARGUMENT, with the name and the value, if
+/// the value is not an integer from `least` to `most`.
 inline result<std::optional<std::int32_t>> number_in_environment(
     const char* variable, std::int32_t least = 0, std::int32_t most = std::numeric_limits<std::int32_t>::max()) {
   const char* const set = in_environment(variable);
@@ -59,8 +59,8 @@ inline result<std::optional<std::int32_t>> number_in_environment(
                                        std::to_string(most)};
 }
 
-/// The size of each rank's shared region by LSCHED_REGION; 0 if the variable is not set. ARGUMENT, also for less than
-/// `least`, which is a number of MiB.
+/// Returns the size of each rank's shared region from LSCHED_REGION, or 0 if the variable is not set. Returns ARGUMENT
+/// if the value is not a size or is below `least`, which is a multiple of 1 MiB.
 inline result<std::uint64_t> region_in_environment(std::uint64_t least) {
   const char* const set = text_in_environment("LSCHED_REGION");
   if (set == nullptr) return std::uint64_t{0};
@@ -72,8 +72,8 @@ inline result<std::uint64_t> region_in_environment(std::uint64_t least) {
                                          : words + "not " + std::string(k_size_syntax)};
 }
 
-/// Which of two words `variable` holds: whether it is the first, or not set. ARGUMENT, with all three, for anything
-/// else.
+/// Returns true if `variable` is not set or is `by_default`, and false if it is `other`. Returns ARGUMENT, with the
+/// valid words, for any other value.
 inline result<bool> choice_in_environment(const char* variable, std::string_view by_default, std::string_view other) {
   const char* const set = text_in_environment(variable);
   const std::string_view text = set == nullptr ? by_default : std::string_view(set);
@@ -82,7 +82,7 @@ inline result<bool> choice_in_environment(const char* variable, std::string_view
                                        std::string(by_default) + " nor " + std::string(other)};
 }
 
-/// Returns true if `variable` is 1 or yes, and false if `variable` is 0, no, or not set. ARGUMENT for other words.
+/// Returns true if `variable` is 1 or yes, and false if it is 0, no, or not set. Returns ARGUMENT for any other value.
 inline result<bool> switch_in_environment(const char* variable) {
   const char* const set = text_in_environment(variable);
   const std::string_view text = set == nullptr ? "0" : std::string_view(set);
@@ -91,26 +91,26 @@ inline result<bool> switch_in_environment(const char* variable) {
   return failure{status::argument, std::string(variable) + " is \"" + std::string(text) + "\", neither 1 nor 0"};
 }
 
-/// The number of the GPU to attach, from LSCHED_CUDA_DEVICE.
+/// Returns the number of the GPU to attach, from LSCHED_CUDA_DEVICE.
 inline result<std::optional<std::int32_t>> cuda_device_in_environment() {
   return number_in_environment("LSCHED_CUDA_DEVICE");
 }
 
-/// Returns false if LSCHED_CUDA_STREAMS asks that the host waits, and not the stream of a GPU.
+/// Returns true if streams of a GPU wait for rounds, and false if LSCHED_CUDA_STREAMS=host makes the host wait instead.
 inline result<bool> cuda_streams_in_environment() {
   return choice_in_environment("LSCHED_CUDA_STREAMS", "auto", "host");
 }
 
-/// How the local launcher started this process.
+/// The variables with which the local launcher started this process.
 struct launch {
   int descriptor = -1;
   rank self = 0;
   rank size = 1;
-  std::optional<std::int32_t> launcher{};  ///< a descriptor; none where whoever started the ranks gives none
+  std::optional<std::int32_t> launcher{};  ///< the launcher's descriptor, if the launcher has set it
 };
 
-/// Nothing where no local launcher has started this process. A contradictory environment is an error: a world of one
-/// in its place would give wrong sums without a word.
+/// Returns the launch of this process, or nothing if no local launcher started it. An incomplete or invalid set of
+/// variables is ARGUMENT: a world of one rank instead would give wrong sums without an error.
 inline result<std::optional<launch>> find_launch() {
   launch found;
   const std::pair<const char*, std::int32_t*> contract[]{
@@ -121,8 +121,7 @@ inline result<std::optional<launch>> find_launch() {
   for (const auto& [variable, number] : contract) {
     const auto read = number_in_environment(variable);
     if (!read) return read.error();
-    if (!*read)
-      return failure{status::argument, std::string(variable) + " is not set, as `lsched run` would have set it"};
+    if (!*read) return failure{status::argument, std::string(variable) + " is not set, but `lsched run` sets it"};
     *number = **read;
   }
   const auto launcher = number_in_environment(k_run_launcher);
@@ -131,7 +130,8 @@ inline result<std::optional<launch>> find_launch() {
   return std::optional(found);
 }
 
-/// Checked when a world opens: when it closes, there is nobody left to tell.
+/// Returns ARGUMENT if traces with this prefix cannot be written. The check is made when a world opens, because closing
+/// a world returns no diagnostic.
 inline std::optional<failure> validate_trace(const std::string& prefix) {
   if (prefix.empty()) return std::nullopt;
   const auto slash = prefix.rfind('/');

@@ -1,4 +1,4 @@
-// The environment variables that the library knows, and those that are set but mean nothing to it.
+// The environment variables of the library, and a search for unknown variables with its prefix.
 #pragma once
 
 #include <unistd.h>
@@ -15,26 +15,26 @@ namespace lsched {
 
 struct environment_variable {
   std::string_view name;
-  std::string_view unset;   ///< what holds where it is not set
-  std::string_view values;  ///< the words it takes, separated by "|"; empty: anything
+  std::string_view unset;   ///< the value that applies if the variable is not set
+  std::string_view values;  ///< the valid words, separated by "|"; empty: any text
   std::string_view purpose;
 };
 
 inline constexpr std::array k_environment_variables{
     environment_variable{"LSCHED_PROGRESS", "thread", "thread|caller",
-                         "who serves the engine while the application computes"},
-    environment_variable{"LSCHED_IDLE", "auto", "auto|spin|yield|park", "what a waiting thread does"},
-    environment_variable{"LSCHED_LANE", "auto", "auto|inline|tbb|tbb:WORKERS", "where large arithmetic runs"},
+                         "driver of the engine while the application computes"},
+    environment_variable{"LSCHED_IDLE", "auto", "auto|spin|yield|park", "behaviour of a waiting thread"},
+    environment_variable{"LSCHED_LANE", "auto", "auto|inline|tbb|tbb:WORKERS", "executor of large arithmetic"},
     environment_variable{"LSCHED_READ_PEERS", "yes", "yes|no",
                          "large messages are read from the sender's process where the system permits it"},
-    environment_variable{"LSCHED_ALGORITHM", "", "", "what auto is: collective=algorithm,..."},
+    environment_variable{"LSCHED_ALGORITHM", "", "", "algorithms in place of auto: collective=algorithm,..."},
     environment_variable{"LSCHED_ALGORITHM_FILES", "", "",
                          "algorithm files, loaded when a world is opened: path:path:..."},
-    environment_variable{"LSCHED_TUNING", "", "", "file with the tuning table that auto goes by"},
-    environment_variable{"LSCHED_LOG", "warning", "error|warning|info", "which lines go to standard error"},
+    environment_variable{"LSCHED_TUNING", "", "", "file with the tuning table for auto"},
+    environment_variable{"LSCHED_LOG", "warning", "error|warning|info", "lowest severity of lines on standard error"},
     environment_variable{"LSCHED_TRACE", "", "", "prefix: every rank writes a trace to PREFIX.RANK.json"},
     environment_variable{"LSCHED_RECORDER", "", "",
-                         "file for `lsched postmortem`: where each rank is, also after its end"},
+                         "file for `lsched postmortem`: the state of each rank, also after its end"},
     environment_variable{"LSCHED_REGION", "", "", "address space of a rank's shared region, such as 64M"},
     environment_variable{"LSCHED_START_TIMEOUT", "60", "",
                          "seconds for which ranks wait until all have opened their world"},
@@ -42,23 +42,24 @@ inline constexpr std::array k_environment_variables{
                          "memory gets its pages when a schedule is created, not in its first round"},
     environment_variable{"LSCHED_VERIFY", "0", "0|1|no|yes",
                          "schedules are proved on all ranks when they are created or committed"},
-    environment_variable{"LSCHED_WORLD", "", "alone", "a world of one, whoever has started the process"},
+    environment_variable{"LSCHED_WORLD", "", "alone", "opens a world of one rank, also under a launcher"},
     environment_variable{"LSCHED_CUDA_DEVICE", "", "", "number of the GPU whose memory may hold buffers"},
     environment_variable{"LSCHED_CUDA_STREAMS", "auto", "auto|host",
-                         "who waits where a GPU's stream is to wait for a round"},
-    environment_variable{"LSCHED_RANKS_PER_NODE", "", "", "every that many ranks make a node of their own"},
+                         "waits of a GPU's stream for a round: in the stream, or on the host"},
+    environment_variable{"LSCHED_RANKS_PER_NODE", "", "", "number of ranks that form a node"},
     environment_variable{"LSCHED_RUN_FD", "", "", "set by `lsched run`: descriptor of the shared segment"},
     environment_variable{"LSCHED_RUN_RANK", "", "", "set by `lsched run`: this process's rank"},
     environment_variable{"LSCHED_RUN_SIZE", "", "", "set by `lsched run`: number of ranks"},
     environment_variable{"LSCHED_RUN_LAUNCHER", "", "",
-                         "set by `lsched run`: descriptor through which ranks end with it"},
+                         "set by `lsched run`: descriptor that ends the ranks with the command"},
 };
 
-/// "LSCHED_LAN is not a variable of libsched; did you mean LSCHED_LANE?" for each variable of the environment that has
-/// our prefix and is none of ours, in alphabetical order. (LSCHED_TEST_ is the prefix of the library's own tests.)
+/// Returns a line such as "LSCHED_LAN is not a variable of libsched; did you mean LSCHED_LANE?" for each variable of
+/// the environment that has the prefix LSCHED_ but is unknown, in alphabetical order. Variables with the prefix
+/// LSCHED_TEST_ belong to the library's own tests, and are ignored.
 inline std::vector<std::string> unknown_variables() {
   constexpr std::string_view k_prefix = "LSCHED_";
-  std::array<std::string_view, k_environment_variables.size()> known{};  // without the prefix, which all share
+  std::array<std::string_view, k_environment_variables.size()> known{};  // without the prefix
   std::ranges::transform(k_environment_variables, known.begin(),
                          [&](const environment_variable& each) { return each.name.substr(k_prefix.size()); });
   std::vector<std::string> lines;

@@ -1,5 +1,5 @@
-// Launchers other than `lsched run`: which of them started this process as one of several. A world of one rank in place
-// of their ranks would give wrong sums without an error.
+// Detection of launchers other than `lsched run` that started this process as one of several. A world of one rank in
+// each of these processes would give wrong sums without an error.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace lsched {
 
-/// Whether the user asks for a world of one rank under any launcher: LSCHED_WORLD=alone. Any other word is ARGUMENT.
+/// Returns whether the user asks for a world of one rank under any launcher (LSCHED_WORLD=alone). Any other value is
+/// ARGUMENT.
 inline result<bool> wants_world_of_one() {
   const char* const set = text_in_environment("LSCHED_WORLD");
   if (set == nullptr || set == std::string_view("alone")) return set != nullptr;
@@ -20,22 +21,22 @@ inline result<bool> wants_world_of_one() {
 
 /// A launcher that started this process as one of several.
 struct foreign_launch {
-  std::string number;         ///< of its processes, or "several"
-  std::string_view launcher;  ///< its name for people
-  std::string_view mpi;       ///< the MPI that the launcher belongs to; empty: the variable does not show that
+  std::string number;         ///< number of its processes, or "several"
+  std::string_view launcher;  ///< name of the launcher, for error texts
+  std::string_view mpi;       ///< the MPI to which the launcher belongs; empty: unknown
   const char* variable;       ///< the environment variable that shows the launch
   std::string_view call;      ///< the function that opens a world of the launcher's processes
 
-  /// "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)"
+  /// Returns a text such as "this process is one of 3 started by an MPI launcher (PMI_SIZE, as of MPICH)".
   std::string text() const {
     return "this process is one of " + number + " started by " + std::string(launcher) + " (" + variable +
            (mpi.empty() ? "" : ", as of " + std::string(mpi)) + ")";
   }
 };
 
-/// The first such launcher in this order: PMI and PMIx, torchrun, a step of Slurm. (A batch script of Slurm is one
-/// process, whatever number its job has asked for.) Nothing if no launcher started several processes. ARGUMENT if a
-/// variable that holds the number of processes is not a number.
+/// Returns the first such launcher in this order: PMI, Open MPI, torchrun, a step of Slurm, PMIx. Returns nothing if no
+/// launcher started several processes. (A batch script of Slurm is one process, even if its job has several tasks.)
+/// Returns ARGUMENT if a variable that holds a number of processes is not a number.
 inline result<std::optional<foreign_launch>> find_foreign_launch() {
   struct row {
     const char* size;    ///< the variable that holds the number of processes
@@ -64,8 +65,8 @@ inline result<std::optional<foreign_launch>> find_foreign_launch() {
   return std::optional<foreign_launch>();
 }
 
-/// UNSUPPORTED if such a launcher started this process; the text names the call that opens the world. ARGUMENT as
-/// find_foreign_launch().
+/// Returns UNSUPPORTED if such a launcher started this process. The text names the call that opens the world. Returns
+/// ARGUMENT as find_foreign_launch().
 inline std::optional<failure> refuse_foreign_launch() {
   const auto found = find_foreign_launch();
   if (!found) return found.error();

@@ -1,9 +1,10 @@
-// A picture that gnuplot draws from two files, which are left beside it.
+// Pictures that gnuplot draws. The picture NAME.png is drawn by the script NAME.gp from the data NAME.dat. All three
+// files are kept.
 //
-// Diagrams stand below each other, each with its key beside it, never over data; below them stand the caveats: what a
-// reader must know to believe the numbers. A point that is missing is marked, and named among the caveats.
+// The diagrams of a picture are stacked, each with its key at the right, outside the data. The caveats below them are
+// facts that a reader must know to judge the numbers. A missing point is marked, and listed among the caveats.
 //
-// NAME.png is drawn by NAME.gp from NAME.dat. Long work that ends in a picture asks validate() first.
+// Call validate() before long work that ends in a picture.
 #pragma once
 
 #include <spawn.h>
@@ -30,7 +31,7 @@
 
 namespace lsched {
 
-/// As gnuplot reads it: its single-quoted strings escape nothing but the quote itself.
+/// Returns the path as a string of gnuplot. Single-quoted strings of gnuplot escape only the quote itself.
 inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
   std::string word = "'";
   for (const char c : path.string()) word += c == '\'' ? std::string("''") : std::string(1, c);
@@ -39,30 +40,30 @@ inline std::string quoted_for_gnuplot(const std::filesystem::path& path) {
 
 struct plot_curve {
   std::string name;
-  std::string style;  ///< as gnuplot has it after `with`
+  std::string style;  ///< the style of gnuplot after `with`
   std::vector<std::pair<double, double>> points{};
 };
 
 /// One of the diagrams of a picture.
 struct plot_diagram {
-  std::string settings;  ///< lines of gnuplot; those of the diagrams above stay in force. The key is not theirs
+  std::string settings;  ///< lines of gnuplot, without the key. Settings of the diagrams above stay in force
   std::vector<plot_curve> curves{};
-  bool shares_x = false;  ///< every curve should have a point wherever another has one: what is missing is marked
+  bool shares_x = false;  ///< all curves should have points at the same x, so that missing points are marked
 
-  /// The curve of that name; added if there is none.
+  /// Returns the curve of that name, which is added if it does not exist.
   plot_curve& named(const std::string& name, const std::string& style) {
     const auto found = std::ranges::find(curves, name, &plot_curve::name);
     return found != curves.end() ? *found : curves.emplace_back(plot_curve{name, style});
   }
 };
 
-/// A point that a curve should have and has not, or that its axis cannot show.
+/// A point that a curve lacks, or that its axis cannot show.
 struct missing_point {
   std::string curve;
   double x = 0;
 };
 
-/// Whether one of the curves hides the other.
+/// Returns whether one of the curves hides the other.
 inline bool coincide(const plot_curve& one, const plot_curve& other) {
   constexpr double k_seen = 0.003;
   return one.points.size() > 1 && std::ranges::equal(one.points, other.points, [](const auto& x, const auto& y) {
@@ -72,7 +73,7 @@ inline bool coincide(const plot_curve& one, const plot_curve& other) {
 
 inline bool is_drawable(double y, bool is_log) { return std::isfinite(y) && (!is_log || y > 0); }
 
-/// In the order of curves.
+/// Returns the missing points in the order of curves.
 inline std::vector<missing_point> missing_points(const plot_diagram& diagram, bool is_log) {
   std::set<double> all;
   for (const plot_curve& curve : diagram.curves)
@@ -87,6 +88,7 @@ inline std::vector<missing_point> missing_points(const plot_diagram& diagram, bo
   return missing;
 }
 
+/// The files of one picture.
 class picture {
  public:
   explicit picture(std::filesystem::path png) : png_(std::move(png)), data_(png_), script_(png_) {
@@ -94,10 +96,11 @@ class picture {
     script_.replace_extension(".gp");
   }
 
-  /// Why the picture or its files cannot be written, if so: ARGUMENT. Leaves nothing behind.
+  /// Returns ARGUMENT if the picture or its files cannot be written. Leaves no new files behind.
   std::optional<failure> validate() const {
     if (png_ == data_ || png_ == script_)
-      return failure{status::argument, png_.string() + ": a picture's name ends in .png; .dat and .gp stand beside it"};
+      return failure{status::argument,
+                     png_.string() + ": a picture's name ends in .png; .dat and .gp are written beside it"};
     for (const auto& path : {png_, data_, script_}) {
       const bool is_new = !std::filesystem::exists(path);
       if (!std::ofstream(path, std::ios::app))
@@ -107,8 +110,9 @@ class picture {
     return std::nullopt;
   }
 
-  /// Writes both files and has gnuplot draw. `caveats`: lines below the diagrams, which are wrapped. ARGUMENT: they
-  /// cannot be written; UNSUPPORTED: there is no gnuplot; TRANSPORT: it does not start, or refuses the script.
+  /// Writes the data and the script, and runs gnuplot. The caveats are wrapped lines below the diagrams. Returns
+  /// ARGUMENT if a file cannot be written, UNSUPPORTED if gnuplot is not installed, and TRANSPORT if gnuplot does not
+  /// start or refuses the script.
   std::optional<failure> draw(const std::string& title, std::span<const plot_diagram> diagrams,
                               const std::vector<std::string>& caveats = {}) const {
     std::ofstream data(data_), script(script_);
@@ -119,7 +123,7 @@ class picture {
     return run_gnuplot();
   }
 
-  /// The script; what it draws goes to `data`.
+  /// Returns the script, and writes the points of its curves to `data`.
   std::string script_of(const std::string& title, std::span<const plot_diagram> diagrams,
                         const std::vector<std::string>& caveats, std::ostream& data) const {
     std::vector<bool> is_log;
@@ -148,7 +152,7 @@ class picture {
   static constexpr double k_diagram_height = 430, k_title_height = 40, k_note_height = 18;
   static constexpr std::size_t k_first_note = 1000, k_first_mark = 2000;  ///< tags of labels
 
-  /// Whether the settings, after those before them, make the y axis logarithmic.
+  /// Returns whether the y axis is logarithmic after these settings. `before` is its state before them.
   static bool has_log_y(const std::string& settings, bool before) {
     const auto last = [&](const char* words) { return settings.rfind(words); };
     const auto place = [](std::size_t found) {

@@ -1,4 +1,4 @@
-// A file that is read as a whole.
+// Reading a whole file.
 #pragma once
 
 #include <fcntl.h>
@@ -15,18 +15,19 @@
 
 namespace lsched {
 
-/// Of what a command reads.
+/// The largest size of a file that a command reads.
 inline constexpr std::uint64_t k_most_file_bytes = std::uint64_t{256} << 20;
 
-/// "is a directory": what the system says of an error, as the end of a sentence.
+/// Returns the system's text of an error for the end of a sentence, such as "is a directory".
 inline std::string reason_of(int error) {
   std::string text = std::strerror(error);
   text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
   return text;
 }
 
-/// All of it but for a byte order mark, also out of a pipe. ARGUMENT, "PATH: why", for what cannot be read, and for
-/// more than `most_bytes`: some files, like /dev/zero, never end.
+/// Returns the content of a file or a pipe, without a byte order mark. Returns ARGUMENT, with the path and the reason,
+/// if the file cannot be read or has more than `most_bytes`. The limit exists because some files, such as /dev/zero,
+/// never end.
 inline result<std::string> content_of(const std::string& path, std::uint64_t most_bytes = k_most_file_bytes) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return failure{status::argument, path + ": " + reason_of(errno)};
@@ -43,7 +44,7 @@ inline result<std::string> content_of(const std::string& path, std::uint64_t mos
   if (content.starts_with("\xef\xbb\xbf")) content.erase(0, 3);
   if (content.size() <= most_bytes) return content;
   return failure{status::argument,
-                 path + ": has more than the " + std::to_string(most_bytes >> 20) + " MiB that a file may have"};
+                 path + ": exceeds the limit of " + std::to_string(most_bytes >> 20) + " MiB for a file"};
 }
 
 }  // namespace lsched

@@ -1,7 +1,7 @@
-// The line on standard error that says how far long work has come.
+// A line on standard error that shows the progress of long work.
 //
-// On a terminal the line overwrites itself, five times a second at most, and is erased before anything else is written.
-// Elsewhere there is none, unless lines are asked for: then one a second. Work of less than a second shows nothing.
+// On a terminal the line overwrites itself, at most five times a second, and is erased before other output is written.
+// Elsewhere nothing is printed by default, or one line a second on request. Work of less than a second prints nothing.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -17,18 +17,19 @@
 
 namespace lsched {
 
+/// The progress line of one stream. show() may be called by any thread. Other output must hold the lock of erase().
 class progress_line {
  public:
   enum class elsewhere : std::uint8_t { nothing, lines };
 
-  /// `how`: what is shown where `to` is no terminal.
+  /// `how` is the output if `to` is not a terminal.
   explicit progress_line(elsewhere how = elsewhere::nothing, std::FILE* to = stderr)
       : to_(to), on_terminal_(isatty(fileno(to)) != 0), is_quiet_(!on_terminal_ && how == elsewhere::nothing) {}
   progress_line(const progress_line&) = delete;
   progress_line& operator=(const progress_line&) = delete;
   ~progress_line() { static_cast<void>(erase()); }
 
-  /// Shows what text() answers, if it is time for another line; asks for no text otherwise. From any thread.
+  /// Prints text() if the next line is due, and does not call it otherwise. Any thread.
   template <class Text>
   void show(const Text& text) {
     if (is_quiet_) return;
@@ -44,7 +45,8 @@ class progress_line {
     is_shown_ = on_terminal_;
   }
 
-  /// Erases the line; none is shown until the lock goes. Held by whoever writes something else.
+  /// Erases the line. No line is printed while the caller holds the returned lock, so hold it while other output is
+  /// written.
   [[nodiscard]] std::unique_lock<std::mutex> erase() {
     std::unique_lock held(lock_);
     if (is_shown_) std::fprintf(to_, "\r\033[K");
@@ -56,7 +58,7 @@ class progress_line {
  private:
   using clock = std::chrono::steady_clock;
 
-  /// How many characters a line may have. One that goes over the edge could not be erased.
+  /// Returns the largest number of characters of a line. A line that wraps could not be erased.
   std::size_t columns() const {
     winsize window{};
     const bool is_known = ioctl(fileno(to_), TIOCGWINSZ, &window) == 0 && window.ws_col > 1;

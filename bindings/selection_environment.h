@@ -1,4 +1,4 @@
-// How the environment says algorithms are to be chosen.
+// The selection of algorithms by environment variables.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,8 @@
 
 namespace lsched {
 
-/// The table in a file, each of whose algorithms exists. ARGUMENT says what is wrong, with the line.
+/// Reads a tuning table from a file. Returns ARGUMENT, with the line and the reason, if the table is invalid or names
+/// an algorithm that does not exist.
 inline result<tuning_table> read_tuning(const std::string& path) {
   const auto content = content_of(path, std::uint64_t{16} << 20);
   if (!content) return failure{status::argument, "cannot be read: " + content.error().text};
@@ -22,12 +23,12 @@ inline result<tuning_table> read_tuning(const std::string& path) {
   for (const tuning_rule& rule : table->rules)
     if (find(rule.collective, rule.algorithm) == nullptr)
       return failure{status::argument, "line " + std::to_string(rule.line) + ": there is no " + rule.collective +
-                                           " by " + rule.algorithm};
+                                           " algorithm " + rule.algorithm};
   return table;
 }
 
-/// The algorithm files that LSCHED_ALGORITHM_FILES names, with colons between them, are registered; answers what is
-/// wrong with those that are not.
+/// Registers the algorithm files that LSCHED_ALGORITHM_FILES names, separated by colons. Returns a failure for each
+/// file that could not be registered.
 inline std::vector<failure> load_algorithm_files() {
   std::vector<failure> flaws;
   const char* const set = text_in_environment("LSCHED_ALGORITHM_FILES");
@@ -44,8 +45,9 @@ inline std::vector<failure> load_algorithm_files() {
   return flaws;
 }
 
-/// LSCHED_ALGORITHM, and the tuning table in the file that LSCHED_TUNING names, whose wire costs become the topology's.
-/// ARGUMENT names what is wrong.
+/// Returns the selection from LSCHED_ALGORITHM and from the tuning table in the file that LSCHED_TUNING names. The wire
+/// costs of the table become those of the topology. Registers the algorithm files first. A failure names the variable
+/// and the reason.
 inline result<selection> read_selection() {
   const auto wrong = [](const char* variable, const std::string& value, const failure& why) {
     return failure{why.code, std::string(variable) + "=" + value + ": " + why.text};

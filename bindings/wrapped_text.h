@@ -1,4 +1,4 @@
-// Text in lines of limited width.
+// Wrapping of text into lines of limited width.
 #pragma once
 
 #include <algorithm>
@@ -8,15 +8,15 @@
 
 namespace lsched {
 
-inline constexpr std::size_t k_columns = 100;  ///< no line that the command writes for people is longer
+inline constexpr std::size_t k_columns = 100;  ///< longest line of the command's output for people
 
-/// How many columns UTF-8 text takes.
+/// Returns the number of columns of UTF-8 text, one for each code point.
 inline std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
-/// Words in lines of at most `columns`, all but the first behind `indent` spaces; the first begins in that column as
-/// well. A longer word has a line of its own.
+/// Wraps the words of a text into lines of at most `columns`. All lines but the first begin with `indent` spaces. The
+/// caller must print the first line from column `indent` on. A word that is too long gets a line of its own.
 inline std::string wrapped(std::string_view text, std::size_t indent = 0, std::size_t columns = k_columns) {
   std::string made;
   std::size_t column = indent;

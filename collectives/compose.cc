@@ -10,20 +10,20 @@
 namespace lsched {
 namespace {
 
-/// A dense request that a partial one is made of.
+/// A dense request that is a part of a partial request.
 struct bucket_request {
   const algorithm* dense = nullptr;
   shape data;
 };
 
-/// An empty vector is one bucket, by an allreduce: its blocks are all empty, and only an allreduce tells of every rank
-/// once that it contributed.
+/// Returns the request for one bucket. An empty vector uses an allreduce, because all of its blocks are empty, and only
+/// an allreduce counts each contributor exactly once.
 bucket_request request_of(const algorithm& how, shape data, std::uint64_t count) {
   const algorithm* dense = count == 0 ? &k_allreduce_recursive_doubling : how.dense;
   data.count = count;
   data.buckets.clear();
   if (!dense->of->reduces) data.what = kernel::none;
-  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // of nothing
+  if (dense->of->reduces && how.of->adapts) data.what = kernel::sum;  // only for an empty vector
   if (!dense->of->adapts) data.tensors.clear();
   return {dense, std::move(data)};
 }
@@ -56,7 +56,7 @@ cost cost_of_partial(const algorithm& how, rank size, const shape& data, const a
   return total;
 }
 
-/// Where this rank has no input or no output, that is k_no_buffer.
+/// The buffers of this rank. An input or output that the rank does not have is k_no_buffer.
 struct ends {
   buffer_id input = k_no_buffer;
   buffer_id output = k_no_buffer;
@@ -70,7 +70,7 @@ ends declare_ends(builder& to, const collective& of, const shape& data) {
   return made;
 }
 
-/// Of blocks that are lists.
+/// Declares buffers whose elements are lists.
 ends declare_lists(builder& to, const collective& of, const shape& request) {
   const extents counts = of.extents_of(to.place(), in_units(request));
   const list_layout layout{.room = request.room, .typical = request.count};
@@ -80,7 +80,7 @@ ends declare_lists(builder& to, const collective& of, const shape& request) {
   return made;
 }
 
-/// Behind all ops: the output, divided by the number of ranks.
+/// Appends, after all ops, the division of the output by the number of ranks.
 void append_division(builder& to, buffer_id output, fragment& whole) {
   const auto ranks = wide(to.place().size);
   if (output == k_no_buffer || ranks == 1) return;
@@ -156,7 +156,7 @@ std::optional<algorithm> partial_of(const algorithm& dense) {
   made.of = partial;
   made.dense = &dense;
   made.needs.in_place = made.needs.moves_lists = false;
-  made.needs.summary = "starts by its policy, absent ranks contribute null; then as it is without";
+  made.needs.summary = "starts by its policy, absent ranks contribute null; then like the dense algorithm";
   made.looks_at.is_visible = false;
   made.looks_at.buckets = partial->has_buckets;
   return made;

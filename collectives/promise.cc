@@ -8,14 +8,14 @@
 namespace lsched {
 namespace {
 
-/// How contributions are combined, where any are.
+/// Returns the kernel that combines contributions, or none.
 kernel kernel_of(const schedule& program) {
   for (const op& o : program.ops())
     if (o.kind == op_kind::capture || (o.kind == op_kind::compute && is_reduction(o.what))) return o.what;
   return kernel::none;
 }
 
-/// Whether a rank divides what it gets.
+/// Returns true if the rank divides its output.
 bool divides(const schedule& program) {
   return std::ranges::any_of(program.ops(), [&](const op& o) {
     return o.kind == op_kind::compute && o.what == kernel::divide &&
@@ -23,7 +23,7 @@ bool divides(const schedule& program) {
   });
 }
 
-/// Elements of the first buffer of that kind.
+/// Returns the first buffer with this role, or nullptr.
 const buffer* first_of(const schedule& program, buffer_role role) {
   const auto first = std::ranges::find(program.buffers(), role, &buffer::role);
   return first == program.buffers().end() ? nullptr : &*first;
@@ -36,21 +36,21 @@ extents extents_in(const schedule& program) {
   return both;
 }
 
-/// Whether the ranks' buffers are those of such a request; if not, they cannot have asked for it.
+/// Returns true if the buffers of all ranks have the sizes that the request requires.
 bool fits(const collective& of, std::span<const schedule_ptr> world, const shape& data) {
   return std::ranges::all_of(world, [&](const schedule_ptr& program) {
     return of.extents_of(program->place(), data) == extents_in(*program);
   });
 }
 
-/// Elements of rank r's block: what it has one block of, which is the smaller of its buffers.
+/// Returns the elements of the rank's own block. The buffer that holds only this block is the smaller one.
 std::uint64_t block_in(const schedule& program) {
   const extents both = extents_in(program);
   if (!both.input && !both.output) return 0;
   return std::min(both.input.value_or(k_max_count), both.output.value_or(k_max_count));
 }
 
-/// The first rank whose first buffers are those of a root; 0 if nobody's are.
+/// Returns the first rank r for which the buffers fit a request with root r, or 0.
 rank root_in(const collective& of, std::span<const schedule_ptr> world, shape data) {
   for (rank r = 0; r < static_cast<rank>(world.size()); ++r) {
     data.root = r;
@@ -59,14 +59,14 @@ rank root_in(const collective& of, std::span<const schedule_ptr> world, shape da
   return 0;
 }
 
-/// The first rank with that buffer at all, or rank 0.
+/// Returns the schedule of the first rank with such a buffer, or that of rank 0.
 const schedule& first_with(std::span<const schedule_ptr> world, buffer_role role) {
   const auto found =
       std::ranges::find_if(world, [&](const auto& program) { return first_of(*program, role) != nullptr; });
   return found == world.end() ? *world.front() : **found;
 }
 
-/// Why the collective cannot be asked for this.
+/// Returns the reason if the collective does not have a value that the caller states.
 std::optional<failure> validate(const collective& of, rank size, const asked& wanted) {
   const auto refuse = [&](const std::string& why) {
     return failure{status::argument, std::string(of.name) + " " + why};
@@ -74,14 +74,15 @@ std::optional<failure> validate(const collective& of, rank size, const asked& wa
   if (wanted.what && !of.reduces) return refuse("combines nothing, so that no reduction can be promised");
   if (wanted.type && !of.moves_data) return refuse("moves no data, so that no dtype can be promised");
   if (wanted.count && !of.moves_data) return refuse("moves no data, so that no count can be promised");
-  if (wanted.count && of.has_counts) return refuse("has a count for each rank, so that no single one can be promised");
+  if (wanted.count && of.has_counts)
+    return refuse("has a count for each rank, so that no single count can be promised");
   if (wanted.root && !of.is_rooted) return refuse("has no root");
   if (wanted.root && (*wanted.root < 0 || *wanted.root >= size))
     return refuse("has no root " + std::to_string(*wanted.root) + ": there are " + counted(wide(size), "rank"));
   return std::nullopt;
 }
 
-/// What the collective was asked for: what the caller says, and as far as schedules tell.
+/// Returns the request: values that the caller states, and values derived from the schedules.
 shape shape_of(const collective& of, std::span<const schedule_ptr> world, const asked& wanted) {
   shape data;
   if (!of.moves_data) return data;
@@ -105,7 +106,7 @@ shape shape_of(const collective& of, std::span<const schedule_ptr> world, const 
   return data;
 }
 
-/// At any cost: operands may come in any order where the kernel commutes.
+/// Returns the postcondition without a cost. Operands may be combined in any order if the kernel commutes.
 postcondition contents_of(const collective& of, rank size, const shape& data, const activation& starts) {
   postcondition promise = of.contents_of(size, data.room == 0 ? data : in_units(data));
   promise.data = data_of(of, size, data);
@@ -126,19 +127,19 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   const std::size_t slash = std::min(name.find('/'), name.size());
   const std::string_view algorithm_name = name.substr(std::min(slash + 1, name.size()));
   const collective* of = find_collective(wanted.empty() ? name.substr(0, slash) : wanted);
-  if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists those that exist
+  if (of == nullptr && !wanted.empty()) return choose(wanted, "auto", {0, size}, {}).error();  // lists all collectives
   const std::string_view unknown = of == nullptr    ? std::string_view()
-                                   : of->adapts     ? "its tensors"
-                                   : of->has_owners ? "which ranks share a node"
-                                   : of->has_blocks ? "who was to get how much"
+                                   : of->adapts     ? "the tensors"
+                                   : of->has_owners ? "the nodes of the ranks"
+                                   : of->has_blocks ? "the sizes of the blocks"
                                                     : std::string_view();
   const bool is_asked = by_caller.what || by_caller.type || by_caller.count || by_caller.root;
   if (!unknown.empty() && (is_asked || !wanted.empty()))
     return failure{status::argument,
-                   std::string(of->name) + ": " + std::string(unknown) + " cannot be read off schedules"};
+                   std::string(of->name) + ": " + std::string(unknown) + " cannot be derived from schedules"};
   if (of == nullptr && is_asked)
-    return failure{status::argument,
-                   "\"" + std::string(name) + "\" names no collective whose outputs can be promised: say which is"};
+    return failure{status::argument, "\"" + std::string(name) +
+                                         "\" names no collective whose outputs can be promised: name the collective"};
   if (of == nullptr || !unknown.empty()) return world_promise{};
   if (auto why = validate(*of, size, by_caller)) return std::move(*why);
   if (of->activates && first.starts().policy == activation_policy::none)
@@ -146,7 +147,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
                    std::string(of->name) + " is promised, but its schedules have no activation policy"};
   if (!of->activates && first.starts().is_woken())
     return failure{status::argument, std::string(of->name) + " is promised, but its schedules start by " +
-                                         words_for(first.starts()) + ", which leaves out ranks that have not called"};
+                                         words_for(first.starts()) + ", which leaves out late ranks"};
   world_promise made{.of = of, .data = shape_of(*of, world, by_caller)};
   if (by_caller.what && !supports(made.data.what, made.data.type))
     return failure{status::argument, std::string(name_of(made.data.what)) + " does not exist for " +
@@ -158,7 +159,7 @@ result<world_promise> promise_for(std::span<const schedule_ptr> world, const ask
   made.what = by == nullptr ? contents_of(*of, size, made.data, first.starts())
                             : promise_of(*by, size, made.data, first.starts());
   if (by != nullptr && made.data.what != kernel::user) made.by = by;
-  if (made.by == nullptr) made.what.round_cost.reset();  // of user arithmetic it is in units that schedules do not tell
+  if (made.by == nullptr) made.what.round_cost.reset();  // schedules do not contain the unit of user arithmetic
   return made;
 }
 

@@ -1,4 +1,5 @@
-// What a world of schedules is held against: what the collective that it is named after promises, or another one.
+// The postcondition that the schedules of a world must satisfy. It is that of the collective after which the schedules
+// are named, or that of a collective that the caller names.
 #pragma once
 
 #include <optional>
@@ -10,39 +11,41 @@
 
 namespace lsched {
 
-/// What a caller says that a world was asked for; all else is read off its schedules.
+/// The part of the request that the caller states. All other values are derived from the schedules.
 struct asked {
-  std::string_view collective{};  ///< empty: the one that the schedules are named after
+  std::string_view collective{};  ///< empty: the collective after which the schedules are named
   std::optional<kernel> what{};   ///< the reduction
   std::optional<dtype> type{};
-  std::optional<std::uint64_t> count{};  ///< as in a shape: of the vector, or of a rank's block
+  std::optional<std::uint64_t> count{};  ///< of the vector, or of a rank's block, as in a shape
   std::optional<rank> root{};
 };
 
 struct world_promise {
-  const collective* of = nullptr;  ///< whose contents are promised; nullptr: nothing is promised of the outputs
-  const algorithm* by = nullptr;   ///< whose cost is promised, too; nullptr: at any cost
-  shape data{};                    ///< what `of` was asked for
+  const collective* of = nullptr;  ///< collective of the postcondition; nullptr: outputs may hold anything
+  const algorithm* by = nullptr;   ///< algorithm whose cost must hold, too; nullptr: any cost
+  shape data{};                    ///< the request
   postcondition what{};
   aliasing in_place = true;  ///< how buffers share memory if the world works in place
 };
 
-/// The promise of the collective that the caller names, at any cost. If that is empty, of the collective that the
-/// schedules are named after ("allreduce/tree"), with its cost if they name a registered algorithm; if there is none,
-/// nothing.
+/// Returns the postcondition of the collective that the caller names, without a cost. If the caller names none, returns
+/// the postcondition of the collective after which the schedules are named ("allreduce/tree"). The cost is then
+/// included if the name is that of a registered algorithm. Without such a collective, the postcondition is empty.
 ///
-/// What the caller leaves open is read off the schedules, which then all have to fit: dtype, count, counts and root off
-/// the first inputs and outputs; the kernel off the first rank that combines anything. So only what the caller says is
-/// held against them: a world whose ranks all take the maximum where sums were meant keeps what is read off it. What an
-/// alltoallv or a neighbor_exchange was asked for cannot be read off, so that nothing is promised of their outputs.
-/// Without a cost, operands may come in any order where the kernel commutes, and a partial round that one rank starts
-/// takes P-1 signals.
+/// Values that the caller does not state are derived from the schedules. dtype, count, counts and root come from the
+/// first inputs and outputs, and the kernel comes from the first rank that combines anything. All schedules must then
+/// agree with them. Errors that all ranks share are detected only in stated values. For example, a world that takes the
+/// maximum in place of a sum satisfies the derived postcondition. Tensors, owners and lists of blocks cannot be
+/// derived. Therefore nothing is promised for the outputs of collectives that need them (adasum, node_mean, alltoallv,
+/// neighbor_exchange and others). Without a cost, operands may be combined in any order if the kernel commutes. A
+/// partial round that one rank starts must then take P-1 signals.
 ///
-/// `world` is not empty. Failures: ARGUMENT for a collective that does not exist or is one of those two, for anything
-/// that the collective does not have, and for anything that is asked where nothing is promised.
+/// `world` must not be empty. Fails with ARGUMENT if the collective does not exist or cannot be derived, and if the
+/// collective does not have a value that the caller states. Fails too if the caller states a value and nothing is
+/// promised.
 result<world_promise> promise_for(std::span<const schedule_ptr> world, const asked& by_caller = {});
 
-/// "allreduce/tree of sum of 5 x f64", "bcast of 5 x f64, root 2"; of something that is promised.
+/// Returns "allreduce/tree of sum of 5 x f64" or "bcast of 5 x f64, root 2". `promise.of` must not be null.
 std::string words_for(const world_promise& promise);
 
 }  // namespace lsched

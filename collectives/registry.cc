@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto addresses_of(const auto&... one) { return std::array{&one...}; }
 
-/// A collective's algorithms stand together.
+/// The algorithms of a collective must be adjacent.
 constexpr auto k_dense = addresses_of(
     k_adasum_doubling, k_adasum_halving, k_adasum_two_level, k_allgather_direct, k_allgather_dissemination,
     k_allgather_recursive_doubling, k_allgatherv_direct, k_allgatherv_dissemination, k_allgatherv_recursive_doubling,
@@ -34,7 +34,7 @@ constexpr auto k_dense = addresses_of(
     k_reduce_scatter_block_circulant, k_scan_chain, k_scan_recursive_doubling, k_scatter_binomial, k_scatter_flat,
     k_scatterv_binomial, k_scatterv_flat);
 
-/// Partial collectives stand before reduce.
+/// Inserts the partial collectives before reduce.
 std::vector<algorithm> make_table() {
   std::vector<algorithm> all, partial;
   for (const algorithm* const dense : k_dense) {
@@ -45,7 +45,8 @@ std::vector<algorithm> make_table() {
   return all;
 }
 
-/// Tables that were replaced stay, for who still reads them.
+/// All versions of the table. Readers take no lock: the release store publishes a table that never changes afterwards.
+/// Replaced tables are kept because readers may still use them.
 class versions {
  public:
   const std::vector<algorithm>& newest() const { return *newest_.load(std::memory_order_acquire); }
@@ -70,7 +71,7 @@ versions& tables() {
   return all;
 }
 
-/// All holders of a tensor hold the same.
+/// Sets the expression of every range. All holders of a tensor have the same expression, which is computed once.
 void set_expressions(const algorithm& how, rank size, const shape& data, postcondition& promise) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> trees;
   for (promised_range& range : promise.ranges) {

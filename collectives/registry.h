@@ -1,4 +1,4 @@
-// The table of what there is: every algorithm of every collective.
+// The registry: a table of every algorithm of every collective.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,25 @@
 
 namespace lsched {
 
-/// The buffers of all ranks.
+/// Returns the sizes of the buffers of all ranks.
 promised_data data_of(const collective& of, rank size, const shape& data);
 
-/// All that an algorithm promises of a world: buffers, contents and cost. One that was read from a file promises no
-/// cost: its costs are counted.
+/// Returns the complete postcondition of an algorithm: buffers, contents and cost. A dense algorithm that was read from
+/// a file has no declared cost, because its cost is counted.
 postcondition promise_of(const algorithm& how, rank size, const shape& data, const activation& starts);
 
-/// All of them, collectives side by side. What is added later is not among them; entries last as long as the process.
+/// Returns all algorithms, those of a collective side by side. Algorithms that are added later are not included.
+/// Entries are valid until the process ends.
 std::span<const algorithm> algorithms();
 
-/// Adds one that is no part of the library behind its collective's: a baseline, or one that was read from a file. What
-/// the entry points at outlives the process' last call. Any thread; it copies the table.
+/// Adds an algorithm that is not part of the library (a baseline, or read from a file) after those of its collective.
+/// Objects to which the entry points must live until the last call of the process. Thread-safe. Copies the table.
 void add_algorithm(const algorithm& more);
 
-/// Exactly this one, or nullptr.
+/// Returns the algorithm with exactly this name, or nullptr.
 const algorithm* find(std::string_view collective, std::string_view name);
 
-/// The schedules of all ranks, by rank. Failures: the generator's.
+/// Returns the schedules of all ranks, by rank. Fails if the generator fails.
 result<std::vector<schedule_ptr>> generate_world(const algorithm& how, rank size, const shape& data,
                                                  const activation& starts = {});
 

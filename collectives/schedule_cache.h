@@ -1,4 +1,4 @@
-// Choices and schedules that were made before, for the next request that is the same.
+// Caches choices and schedules for later requests that are equal.
 #pragma once
 
 #include <list>
@@ -14,17 +14,17 @@ struct cached_schedule {
   schedule_ptr program;
 };
 
-/// Of one place in one world, with one selection, so that collective, algorithm, shape and activation are the whole
-/// key. Keeps what was asked for last. Any thread.
+/// The cache of one rank of a world. The selection is fixed, so that collective, algorithm, shape and activation are
+/// the whole key. Evicts the least recently used entries. Thread-safe.
 class schedule_cache {
  public:
   static constexpr std::size_t k_most_entries = 64;
   static constexpr std::size_t k_most_ops = std::size_t{1}
-                                            << 20;  ///< of all entries together; a larger one is not kept
+                                            << 20;  ///< of all entries together; a larger schedule is not cached
 
   schedule_cache(world place, selection by) : place_(place), by_(std::move(by)) {}
 
-  /// What select and then the generator answer, or have answered before.
+  /// Returns the choice of select() and its schedule, from the cache if possible.
   result<cached_schedule> get(std::string_view collective, std::string_view wanted, const shape& data,
                               const activation& starts = {});
 
@@ -42,7 +42,7 @@ class schedule_cache {
   const world place_;
   const selection by_;
   std::mutex guard_;
-  std::list<entry> entries_;  ///< the last used first
+  std::list<entry> entries_;  ///< most recently used first
   std::size_t ops_ = 0;
 };
 

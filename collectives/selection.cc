@@ -17,20 +17,20 @@ namespace {
 
 std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
-/// "; did you mean ring? Choose one of ", or ": choose one of ".
+/// Returns "; did you mean ring? Choose one of ", or ": choose one of ".
 template <class Words>
 std::string advice(std::string_view word, const Words& known) {
   const std::string suggestion = suggestion_for(word, known);
   return suggestion.empty() ? ": choose one of " : suggestion + " Choose one of ";
 }
 
-/// The text suggests the nearest name, then lists all. The suggestion comes first, because a diagnostic cuts long
-/// texts.
+/// Returns the error for an unknown name. The text suggests the nearest name and then lists all names. The suggestion
+/// comes first, because a diagnostic truncates long texts.
 failure unknown(std::string_view collective, std::string_view name) {
   std::string collectives, names;
   std::vector<std::string_view> known_collectives, known_names{"auto"};
   std::string_view last;
-  for (const algorithm& how : algorithms()) {  // a collective's algorithms stand together
+  for (const algorithm& how : algorithms()) {  // the algorithms of a collective are adjacent
     if (how.of->name != last) known_collectives.push_back(how.of->name);
     if (how.of->name == collective) known_names.push_back(how.name);
     if (how.of->name != last) collectives += (last.empty() ? "" : ", ") + quoted(how.of->name);
@@ -46,20 +46,21 @@ failure unknown(std::string_view collective, std::string_view name) {
 
 // --- the model ---------------------------------------------------------------------------------------------
 
-/// What one rank has to do in a round, as far as its schedule tells.
+/// The work of one rank in a round, as far as its schedule determines the work.
 struct share {
-  double messages = 0;  ///< sent or received, the more
-  double far = 0;       ///< of them, those to other nodes: 0 to 1
+  double messages = 0;  ///< maximum of sent and received messages
+  double far = 0;       ///< fraction that goes to or comes from other nodes
   double bytes = 0;     ///< nanoseconds for copying and combining
-  double handling = 0;  ///< nanoseconds for its largest message: copied by one rank, combined by another
+  double handling = 0;  ///< nanoseconds for the largest message: copied by one rank, combined by another
 };
 
-/// What takes so many passes over memory takes so many copies, of which each is two. Of vectors that caches keep, to
-/// fetch the other rank's lines is most of either.
+/// Converts passes over memory into copies, which are two passes each. If vectors fit into caches, every kernel counts
+/// as one copy, because fetching the lines of another rank takes most of the time.
 double copies_of(unsigned passes, double vector_bytes) { return vector_bytes > 512 * 1024 ? passes / 2.0 : 1; }
 
-/// Adds up ops. A transport copies what is received into a buffer. What is combined as it arrives it does not copy,
-/// unless it was sent from memory that peers do not see: then the sender does, every region once.
+/// Adds up the work of the ops of one rank. A transport copies received data into a buffer. Data that is combined on
+/// arrival is not copied, unless it was sent from memory that peers cannot see. In that case the sender copies every
+/// region once.
 class account {
  public:
   account(const schedule& program, const topology& around, bool combines)
@@ -112,14 +113,14 @@ class account {
   const schedule& program_;
   const topology& around_;
   const bool combines_;
-  double longest_ = 0;  ///< buffer, in bytes
+  double longest_ = 0;  ///< bytes of the longest buffer
   share total_{};
   double sends_ = 0;
   double receives_ = 0;
   std::set<std::tuple<std::uint16_t, std::uint64_t, std::uint64_t>> sources_{};  ///< buffer, offset, count
 };
 
-/// All ranks of a small world; of a larger one, some in which the roles of all patterns there are occur.
+/// Returns all ranks of a small world. For a large world, returns ranks that together have all roles of all patterns.
 std::vector<rank> examples(rank size, rank root) {
   std::set<rank> some{0, root, size / 3, size / 2, size - 1 - size / 4, size - 1};
   for (rank r = 0; size <= 8 && r < size; ++r) some.insert(r);
@@ -135,12 +136,13 @@ std::vector<share> shares(const algorithm& how, rank size, const shape& data, co
   return all;
 }
 
-/// Between the costs near and far, as many as `far` of all messages cost the latter.
+/// Returns the cost if the fraction `share` of all messages has the cost `far`.
 double mixed(double near, double far, double share) { return near + (far - near) * share; }
 
 constexpr std::size_t k_most_tensors_modelled = 64;
 
-/// As if neighbours were one: what is predicted hardly depends on how many there are, but takes as long to find out.
+/// Merges adjacent tensors. The number of tensors hardly changes a prediction, but it determines the time to compute
+/// one.
 std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   const std::size_t each = tensors.size() / k_most_tensors_modelled + 1;
   std::vector<tensor> fewer;
@@ -151,7 +153,8 @@ std::vector<tensor> in_fewer(const std::vector<tensor>& tensors) {
   return fewer;
 }
 
-/// A request as all ranks see it: who exchanges how much with whom, and what memory it has, each knows for itself only.
+/// Returns the parts of a request that are equal on all ranks. Lists of blocks and properties of memory are known only
+/// locally.
 shape common(const collective& of, const shape& data) {
   shape same = data;
   same.in_place = false;
@@ -161,7 +164,7 @@ shape common(const collective& of, const shape& data) {
   return same;
 }
 
-/// Bytes of the vector, of its longest bucket, or of a block.
+/// Returns the bytes of the vector, of its longest bucket, or of an average block.
 std::uint64_t bytes_asked_for(const shape& data, rank size) {
   if (!data.buckets.empty()) return bytes_of(std::ranges::max(data.buckets), data);
   if (data.counts.empty()) return bytes_of(data.count, data);
@@ -170,8 +173,8 @@ std::uint64_t bytes_asked_for(const shape& data, rank size) {
 
 // --- the choice --------------------------------------------------------------------------------------------
 
-/// Where ranks share cores, of those that the model cannot tell apart the one in which the fewest messages wait for
-/// each other: every wait may cost more than the model knows.
+/// Returns the fastest candidate. If ranks share cores, prefers the fewest hops among predictions that are too close to
+/// distinguish, because a wait may cost more than the model predicts.
 const candidate* fastest(const std::vector<candidate>& all, const topology& around) {
   const double precision = around.is_crowded() ? k_model_precision : 1;
   double least = std::numeric_limits<double>::infinity();
@@ -197,7 +200,7 @@ result<choice> named_by_environment(std::string_view collective, std::string_vie
                                     const activation& starts) {
   auto made = named(collective, name, place, data, starts, "named by the environment");
   if (made) return made;
-  return failure{made.error().code, "LSCHED_ALGORITHM asks for " + std::string(collective) + "=" + std::string(name) +
+  return failure{made.error().code, "LSCHED_ALGORITHM names " + std::string(collective) + "=" + std::string(name) +
                                         ": " + made.error().text};
 }
 
@@ -215,7 +218,7 @@ std::optional<choice> ruled(const collective& of, world place, const shape& data
   return std::nullopt;
 }
 
-/// Why the model is for `best`.
+/// Explains why the model selects `best`.
 std::string words_for_prediction(const candidate& best, const std::vector<candidate>& all) {
   const candidate* least = &best;
   for (const candidate& one : all)
@@ -262,7 +265,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
   asked.in_place = of.moves_data && data.room == 0 && std::ranges::any_of(algorithms(), [&](const algorithm& how) {
                      return how.of == &of && how.needs.in_place;
                    });
-  // What starts a partial round is the same whatever it then does, and says nothing about which is faster.
+  // All algorithms have the same activation, so that it cannot influence the choice.
   const activation alike = of.activates ? activation{.policy = activation_policy::full} : starts;
   const shape same = common(of, data);
   std::vector<candidate> all;
@@ -271,7 +274,7 @@ std::vector<candidate> candidates(const collective& of, world place, const shape
     candidate& next = all.emplace_back(candidate{&how, validate(how, place, asked, starts)});
     if (how.needs.by_name_only && !next.error)
       next.error = failure{.code = status::constraint,
-                           .text = "its results are not those of the others: only for who asks for it by name"};
+                           .text = "the results differ from those of other algorithms: choose this algorithm by name"};
     if (!next.error && how.custom != nullptr) next.error = how.custom->doubt(how, place.size, same);
     if (next.error) continue;
     next.predicted_ns = predicted_ns(how, place.size, same, alike, around);

@@ -1,21 +1,27 @@
-// Selection: which algorithm "auto" is.
+// Selects an algorithm for a request, in particular for "auto".
 //
-// In this order: what the caller names; what the environment names for the collective (LSCHED_ALGORITHM); the first
-// rule of the tuning table that fits; the algorithm for which the model predicts the least time, or where ranks share
-// cores, of several that it cannot tell apart, the one with the fewest hops. Each looks at what is equal on all ranks
-// and at nothing else, so that all ranks choose the same; "auto" takes no algorithm that cannot work in place where
-// another can, because a rank does not know whether others do.
+// The first rule that applies determines the algorithm:
 //
-// The model: a round takes a hop for every message of its longest chain, and the work of its ranks,
+// 1. the caller names an algorithm
+// 2. the environment names an algorithm for the collective (LSCHED_ALGORITHM)
+// 3. a rule of the tuning table fits the request
+// 4. the model predicts the least time; if ranks share cores, predictions within k_model_precision are equal, and the
+//    algorithm with the fewest hops is selected
+//
+// All rules use only values that are equal on all ranks, so that all ranks select the same algorithm. A rank does not
+// know whether other ranks work in place. Therefore "auto" avoids algorithms that cannot work in place if another
+// algorithm can.
+//
+// In the model, a round takes a hop for every message of its longest chain, and the work of its ranks:
 //
 //     hops * hop + mean * k + (longest - mean)        k ranks share a core
 //
-// The work of a rank is its messages * k * message, and its bytes, each as often as it is copied; a sum counts as a
-// copy, and from where vectors outgrow caches as one and a half. `mean` is that of all ranks. `longest` is that of the
-// busiest rank and, as far as others have less to do than it has, of the messages it waits for: the more is done by
-// few, the less can cores share (Graham, 1966). On a shared core a message may have to wake its receiver, and a hop
-// takes k^1.5 turns: k ranks run before anybody looks, and the longer that takes, the more of them have gone to sleep
-// meanwhile.
+// The work of a rank is messages * k * message, and its bytes times the number of copies. A sum counts as one copy, or
+// as 1.5 copies for vectors that exceed the caches. `mean` is the mean work of all ranks. `longest` is the work of the
+// busiest rank. If other ranks have less work, it includes the messages for which the busiest rank waits. The fewer
+// ranks do the work, the less of it cores can share (Graham, 1966). On a shared core, a message may have to wake its
+// receiver, and a hop takes k^1.5 turns. All k ranks run before the receiver sees the message, and during longer turns
+// more ranks go to sleep.
 #pragma once
 
 #include <string>
@@ -27,50 +33,51 @@
 
 namespace lsched {
 
-/// Everything that a choice depends on beside the request.
+/// The inputs of a choice besides the request.
 struct selection {
   topology around{};
   tuning_table table{};
   std::vector<std::pair<std::string, std::string>> named{};  ///< collective and algorithm
 };
 
-/// "allreduce=ring,bcast=binomial" as pairs. ARGUMENT for anything else, unknown names included.
+/// Parses "allreduce=ring,bcast=binomial" into pairs. Fails with ARGUMENT for any other form, and for unknown names.
 result<std::vector<std::pair<std::string, std::string>>> parse_named_algorithms(std::string_view text);
 
 struct choice {
   const algorithm* how = nullptr;
-  shape data;          ///< as asked for, with segment and radix as the tuning table has them
-  std::string reason;  ///< for people: "named by the caller", "line 7 of the tuning table", …
+  shape data;          ///< the request, with segment and radix from the tuning table if it has them
+  std::string reason;  ///< for users: "named by the caller", "line 7 of the tuning table", …
 };
 
-/// One algorithm's chances.
+/// The prediction for one algorithm.
 struct candidate {
   const algorithm* how = nullptr;
   std::optional<failure> error{};
   double predicted_ns = 0;
-  std::uint64_t hops = 0;  ///< its longest chain of messages
+  std::uint64_t hops = 0;  ///< length of its longest chain of messages
 };
 
-/// Predictions are alike whose quotient is not above this.
+/// Predictions are considered equal if their ratio is at most this number.
 inline constexpr double k_model_precision = 1.03;
 
-/// Nanoseconds of one round. Generates the schedules of a few ranks. The request is one that the algorithm can do.
+/// Returns the predicted time of one round in nanoseconds. Generates the schedules of a few ranks. The algorithm must
+/// support the request.
 double predicted_ns(const algorithm& how, rank size, const shape& data, const activation& starts,
                     const topology& around);
 
-/// All algorithms of the collective, in the order of the registry. Predictions for partial ones are without their
-/// start.
+/// Returns all algorithms of the collective, in the order of the registry. Predictions for partial algorithms do not
+/// include the activation.
 std::vector<candidate> candidates(const collective& of, world place, const shape& data, const activation& starts,
                                   const topology& around);
 
-/// `wanted`: an algorithm's name, or "auto". Failures: `argument` for names that do not exist (the text lists those
-/// that do) and for meaningless requests, `constraint` for an algorithm, or a collective, that cannot do this request.
-/// A name of the environment is obeyed or fails like one of the caller's; a rule of the table that cannot do the
-/// request is passed over.
+/// Selects an algorithm. `wanted` is the name of an algorithm, or "auto". Fails with `argument` if a name does not
+/// exist (the text lists all names) or if the request is invalid. Fails with `constraint` if the algorithm, or every
+/// algorithm of the collective, cannot serve the request. A name in the environment is binding, like a name from the
+/// caller. A rule of the table is skipped if its algorithm cannot serve the request.
 result<choice> select(std::string_view collective, std::string_view wanted, world place, const shape& data,
                       const activation& starts = {}, const selection& by = {});
 
-/// select, without environment and table.
+/// Calls select() without environment and table.
 result<const algorithm*> choose(std::string_view collective, std::string_view wanted, world place, const shape& data,
                                 const activation& starts = {}, const topology& around = {});
 

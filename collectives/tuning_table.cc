@@ -10,12 +10,12 @@ namespace {
 constexpr std::string_view k_title = "libsched tuning ";
 constexpr std::uint64_t k_endless = std::numeric_limits<std::uint64_t>::max();
 
-/// The words of one line, one after the other.
+/// Reads the words of one line.
 class line_reader {
  public:
   line_reader(std::string_view line, std::uint32_t number) : rest_(line.substr(0, line.find('#'))), number_(number) {}
 
-  /// The next word; empty at the end.
+  /// Returns the next word, or an empty word at the end of the line.
   std::string_view word() {
     const std::size_t begin = std::min(rest_.find_first_not_of(" \t\r"), rest_.size());
     const std::size_t end = std::min(rest_.find_first_of(" \t\r", begin), rest_.size());
@@ -26,13 +26,13 @@ class line_reader {
   void expect(std::string_view wanted) {
     if (word() != wanted) fail("\"" + std::string(wanted) + "\" is missing");
   }
-  /// Whether the next word is the first of the two, not the second.
+  /// Returns true if the next word is `one`, and false if it is `other`.
   bool is_first(std::string_view one, std::string_view other) {
     const std::string_view found = word();
     if (found != one && found != other) fail(std::string(one) + " or " + std::string(other) + " is missing");
     return found == one;
   }
-  /// "max" is the largest number there is, where that is allowed.
+  /// Reads a number. If `most` is the largest number of its type, "max" is accepted too.
   template <class Number>
   Number number(Number least, Number most, const std::string& kind) {
     const std::string_view found = word();
@@ -45,13 +45,13 @@ class line_reader {
   }
   template <class Integer>
   Integer whole_number(Integer least, Integer most) {
-    return number(least, most, "a whole number from " + std::to_string(least) + " on that can be used here");
+    return number(least, most, "a valid whole number from " + std::to_string(least) + " on");
   }
   double nanoseconds() { return number(0.0, 1e12, "a number of nanoseconds"); }
   void end() {
-    if (const std::string_view more = word(); !more.empty()) fail("\"" + std::string(more) + "\" is one word too many");
+    if (const std::string_view more = word(); !more.empty()) fail("\"" + std::string(more) + "\" is not expected here");
   }
-  /// The first error counts.
+  /// Keeps the first error only.
   void fail(const std::string& why) {
     if (!error_) error_ = failure{status::argument, "tuning table, line " + std::to_string(number_) + ": " + why};
   }
@@ -113,7 +113,8 @@ std::vector<const tuning_rule*> tuning_table::find(std::string_view collective, 
 }
 
 result<tuning_table> parse_tuning(std::string_view text) {
-  if (text.empty()) return failure{status::argument, "an empty tuning table: it begins with \"libsched tuning 1\""};
+  if (text.empty())
+    return failure{status::argument, "the tuning table is empty: it must begin with \"libsched tuning 1\""};
   tuning_table table;
   for (std::uint32_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
@@ -123,9 +124,8 @@ result<tuning_table> parse_tuning(std::string_view text) {
     line_reader words(line, number);
     const bool is_title = number == 1 && line.starts_with(k_title);
     if (is_title && line.substr(k_title.size()) != "1")
-      return failure{status::unsupported,
-                     "this is another version of a tuning table: " + std::string(line.substr(0, 40))};
-    if (number == 1 && !is_title) words.fail("a tuning table begins with \"libsched tuning 1\"");
+      return failure{status::unsupported, "the tuning table has another version: " + std::string(line.substr(0, 40))};
+    if (number == 1 && !is_title) words.fail("a tuning table must begin with \"libsched tuning 1\"");
     if (number > 1) read_line(words, table);
     if (words.error()) return *words.error();
   }

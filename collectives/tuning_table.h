@@ -1,5 +1,5 @@
-// What was measured: which algorithm is the fastest for which request. `lsched bench tune` writes such tables, the
-// library reads them (LSCHED_TUNING), docs/reference/collectives.md describes the text.
+// The tuning table: measurements of which algorithm is the fastest for a request. `lsched bench tune` writes such
+// tables, and the library reads them (LSCHED_TUNING). docs/reference/collectives.md describes the format.
 //
 //   libsched tuning 1
 //   wire near 310 85 0.11                                       # hop, message, byte in nanoseconds
@@ -7,8 +7,9 @@
 //   allreduce ranks 2 near roomy bytes 0 4096 recursive_doubling
 //   allreduce ranks 2 near roomy bytes 4097 max direct segment 65536
 //
-// A rule is for that many ranks, on one node (near) or on several (far), with a core for each rank (roomy) or not
-// (crowded), and for blocks or vectors of so many bytes. Where two fit, the first one counts.
+// A rule applies to the given number of ranks, on one node (near) or on several (far), with a core for each rank
+// (roomy) or with shared cores (crowded). It applies to blocks or vectors in the given range of bytes. If several rules
+// apply, the first rule is used.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +23,20 @@
 
 namespace lsched {
 
-/// What moving data takes, in nanoseconds: the parameters of LogGOPS that lsched simulate --calibrate measures.
+/// The costs of moving data in nanoseconds. They are parameters of LogGOPS, which lsched simulate --calibrate measures.
 struct wire_costs {
-  double hop = 300;     ///< from one rank's op to the one at another rank that waited for it: L + 2o
-  double message = 80;  ///< the CPU's share of a message at either end: o
-  double byte = 0.08;   ///< to copy it: G / 2.5, since a copy at one end and a sum at the other make G
+  double hop = 300;     ///< from an op to the op of another rank that waits for it: L + 2o
+  double message = 80;  ///< CPU time of a message at either end: o
+  double byte = 0.08;   ///< to copy a byte: G / 2.5, because a copy at one end and a sum at the other end take G
   friend bool operator==(const wire_costs&, const wire_costs&) = default;
 };
 
-/// Where the ranks of a world run, as far as the choice of an algorithm depends on it. Equal on all ranks.
+/// The location of the ranks of a world, as far as the choice of an algorithm depends on it. Equal on all ranks.
 struct topology {
-  rank ranks_per_core = 1;    ///< rounded up, where it is worst; above 1, ranks wait for each other's time on a core
-  double turn = 450;          ///< of one rank on a shared core, in nanoseconds: to run, and to let the next one run
-  std::vector<rank> nodes{};  ///< by rank, a number that the ranks of a node share; empty: one node
-  wire_costs near{};          ///< inside a node
+  rank ranks_per_core = 1;  ///< maximum over all machines, rounded up; above 1, ranks share cores
+  double turn = 450;        ///< nanoseconds for which a rank keeps a shared core, including the switch to the next rank
+  std::vector<rank> nodes{};                                 ///< number of the node of each rank; empty: one node
+  wire_costs near{};                                         ///< within a node
   wire_costs far{.hop = 3000, .message = 500, .byte = 0.1};  ///< between nodes
   bool is_one_node() const { return nodes.empty(); }
   bool is_crowded() const { return ranks_per_core > 1; }
@@ -49,9 +50,9 @@ struct tuning_rule {
   std::uint64_t least_bytes = 0;
   std::uint64_t most_bytes = 0;
   std::string algorithm;
-  std::uint64_t segment_bytes = 0;  ///< 0: the algorithm's own choice
+  std::uint64_t segment_bytes = 0;  ///< 0: chosen by the algorithm
   rank radix = 0;
-  std::uint32_t line = 0;  ///< of the text, for people
+  std::uint32_t line = 0;  ///< of the text, for diagnostics
   friend bool operator==(const tuning_rule&, const tuning_rule&) = default;
 };
 
@@ -60,14 +61,15 @@ struct tuning_table {
   std::optional<wire_costs> near{}, far{};
   std::optional<double> turn{};
 
-  /// The rules for such a request, in order.
+  /// Returns the rules that apply to the request, in order.
   std::vector<const tuning_rule*> find(std::string_view collective, rank ranks, const topology& around,
                                        std::uint64_t bytes) const;
 
   friend bool operator==(const tuning_table&, const tuning_table&) = default;
 };
 
-/// ARGUMENT, with line and reason, for text that is not of the form; UNSUPPORTED for another version of it.
+/// Parses a table. Fails with ARGUMENT, line and reason if the text is invalid, and with UNSUPPORTED for another
+/// version.
 result<tuning_table> parse_tuning(std::string_view text);
 
 }  // namespace lsched

@@ -157,7 +157,8 @@ result<new_world> joined_world::await(std::unique_ptr<meeting> made, driver::clo
   result<new_world> answer = failure{status::internal};
   by.with_engine([&] {
     if (is_late && !made->give_up()) {  // always succeeds in a shrink
-      answer = failure{status::timeout, "the first rank of the list is about to answer, and does not", made->first()};
+      answer =
+          failure{status::timeout, "the first rank of the list did not complete its decision in time", made->first()};
       return process_.engine().adopt(std::move(made));
     }
     if (made->made() != nullptr)
@@ -206,16 +207,16 @@ std::optional<failure> joined_world::await_readers(instance& given_up) {
     });
     if (answer == status::ok) return std::nullopt;
     if (answer == status::device)
-      return failure{answer, given_up.label +
-                                 ": the device does not end what it has begun, and this rank's memory "
-                                 "stays in use until it does"};
+      return failure{
+          answer,
+          given_up.label + ": the device does not complete its work, and this rank's memory stays in use until then"};
     const bool is_own = answer == status::pending && reader == k_no_rank;
     if (is_own || !is_late) {
       std::this_thread::sleep_for(nap);
       continue;
     }
     if (answer == status::unsupported)
-      return failure{answer, given_up.label + ": MPI still moves a long message from or into this rank's memory"};
+      return failure{answer, given_up.label + ": MPI still transfers a long message from or to this rank's memory"};
     return failure{status::busy, given_up.label + ": rank " + std::to_string(reader) + " reads this rank's memory",
                    reader};
   }

@@ -42,7 +42,7 @@ unsigned lane_workers(lane_choice choice, unsigned local_ranks, unsigned cores) 
 }
 
 std::string_view why_inline(lane_choice choice) {
-  if (choice == k_lane_inline) return "as asked for";
+  if (choice == k_lane_inline) return "as requested";
   return k_has_tbb ? "no core is free" : "oneTBB is not in this build";
 }
 

@@ -1,6 +1,6 @@
-// The integers everybody agrees on: ranks, ops, rounds, dtypes, memory spaces.
+// The basic types of the library: ranks, ops, rounds, dtypes and memory spaces.
 //
-// A plain `int` is a loop counter; anything with a meaning has a type from here.
+// A plain `int` is a loop counter. Every number with a meaning has a type from this header.
 #pragma once
 
 #include <array>
@@ -10,30 +10,30 @@
 
 namespace lsched {
 
-/// Position of a process (or of a thread that plays one) in its world: 0 … size-1.
+/// Position of a process, or of a thread that acts as a process, in its world: 0 … size-1.
 using rank = std::int32_t;
 
 /// Index of an op inside its schedule.
 using op_id = std::uint32_t;
 
-/// One execution of an instance. Rounds start at 1 and only grow; 0 means "none yet".
+/// Number of an execution of an instance. Rounds start at 1 and only grow. 0 means "none yet".
 using round_no = std::uint64_t;
 
 inline constexpr op_id k_no_op = ~op_id{0};
 inline constexpr rank k_no_rank = -1;
 
-/// A rank and the size of its world: all that a generator is told about place.
+/// A rank and the size of its world. A generator receives no other facts about the place of its rank.
 struct world {
   rank self = 0;
   rank size = 1;
   friend bool operator==(const world&, const world&) = default;
 };
 
-/// Element types. f16 and bf16 are storage formats: arithmetic on them is done in f32. Items, an index and a value, are
-/// what the lists of sparse vectors hold (ops/sparse/sparse.h); there is no arithmetic on them here.
+/// Element types. f16 and bf16 are storage formats, and their arithmetic is done in f32. An item is an index and a
+/// value, an element of a list of a sparse vector (ops/sparse/sparse.h). There is no arithmetic on items.
 enum class dtype : std::uint8_t { i8, u8, i32, i64, u64, f16, bf16, f32, f64, item_f16, item_bf16, item_f32, item_f64 };
 
-/// Numbers.
+/// The dtypes of numbers.
 inline constexpr std::array<dtype, 9> k_all_dtypes{dtype::i8,  dtype::u8,   dtype::i32, dtype::i64, dtype::u64,
                                                    dtype::f16, dtype::bf16, dtype::f32, dtype::f64};
 
@@ -54,16 +54,16 @@ constexpr std::string_view name_of(dtype type) {
 constexpr bool is_floating(dtype type) { return type >= dtype::f16 && type <= dtype::f64; }
 constexpr bool is_item(dtype type) { return type >= dtype::item_f16; }
 
-/// The items whose values are of a floating type.
+/// Returns the item type whose values are of the floating type `value`.
 constexpr dtype item_of(dtype value) {
   return static_cast<dtype>(static_cast<int>(dtype::item_f16) + static_cast<int>(value) - static_cast<int>(dtype::f16));
 }
 
-/// Where a buffer's bytes live, and who can touch them. (docs/reference/device.md)
+/// Location of a buffer's bytes, which decides whether the host or a device can access them. (docs/reference/device.md)
 enum class memory_space : std::uint8_t {
   host,
-  device,   ///< of a GPU, which alone touches it
-  staging,  ///< of the host, and pinned: both touch it
+  device,   ///< memory of a GPU, which only the GPU accesses
+  staging,  ///< pinned host memory, which host and GPU access
 };
 
 inline constexpr std::array<memory_space, 3> k_all_spaces{memory_space::host, memory_space::device,

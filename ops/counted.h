@@ -1,4 +1,4 @@
-// Numbers of things, and lists of numbers, as people read them.
+// Text for counts and lists, in messages for users.
 #pragma once
 
 #include <concepts>
@@ -9,13 +9,13 @@
 
 namespace lsched {
 
-/// "1 message", "2 messages", "0 messages"; of nouns whose plural ends in s.
+/// Returns "1 message", "2 messages", "0 messages". The noun must form its plural with an s.
 template <std::integral Number>
 std::string counted(Number number, std::string_view noun) {
   return std::to_string(number).append(" ").append(noun).append(number == 1 ? "" : "s");
 }
 
-/// "rank 3", "ranks 3,5"; of many numbers the first few, then an ellipsis.
+/// Returns "rank 3" or "ranks 3,5". Long lists end with an ellipsis after the first few numbers.
 template <std::integral Number>
 std::string listed(const std::vector<Number>& numbers, std::string_view noun) {
   constexpr std::size_t k_most = 8;
@@ -25,7 +25,7 @@ std::string listed(const std::vector<Number>& numbers, std::string_view noun) {
   return text.append(numbers.size() > k_most ? ",…" : "");
 }
 
-/// "a, b and 3 more": the first few words of a list.
+/// Returns the first few words of a list, such as "a, b and 3 more".
 inline std::string listed_words(const std::vector<std::string>& words) {
   constexpr std::size_t k_most = 4;
   std::string text;

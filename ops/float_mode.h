@@ -1,11 +1,12 @@
 // The floating-point mode of a thread, and the mode in which this library computes.
 //
-// A mode is how results are rounded, whether subnormals become zero, and which exceptions trap. The application may
-// change the mode of its threads at any time, by fesetround or by a library that flushes subnormals, and a new thread
-// inherits the mode of its creator. Equal operands give equal bits on all ranks only in equal modes, so the library
+// A mode determines how results are rounded, whether subnormals become zero, and which exceptions trap. The application
+// may change the mode of its threads at any time, by fesetround or by a library that flushes subnormals. A new thread
+// inherits the mode of its creator. Equal operands give equal bits on all ranks only in equal modes. So the library
 // computes in the default mode: round to nearest even, keep subnormals, trap nothing.
 //
-// The engine sets the mode once a step, a lane once a piece, an offer once a merge, the C interface once a cold call.
+// The engine sets the mode once per step, a lane once per piece, an offer once per merge, and the C interface once per
+// cold call.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,9 @@ class float_control {
 #endif
 };
 
-/// This thread computes in the default mode while the object exists, and in its own mode again afterwards. Exception
-/// flags that are raised meanwhile stay raised. Reads the control register, and writes it only where the modes differ.
+/// Switches this thread to the default mode while the object exists, and then restores the previous mode. Exception
+/// flags that are raised meanwhile stay raised. Always reads the control register, but writes it only if the modes
+/// differ.
 class default_float_mode {
  public:
   default_float_mode() : before_(float_control::read()) { restore_default(before_); }
@@ -55,7 +57,7 @@ class default_float_mode {
   default_float_mode(const default_float_mode&) = delete;
   default_float_mode& operator=(const default_float_mode&) = delete;
 
-  /// Undoes what foreign code, called meanwhile, has done to the mode.
+  /// Restores the default mode after a call of foreign code, which may have changed the mode.
   static void restore() { restore_default(float_control::read()); }
 
  private:

@@ -1,19 +1,18 @@
-// The kernel table: what a compute op may ask for, one row a kernel; and the arithmetic of the host.
+// The kernel table, with a row for each kernel that a compute op can request, and the arithmetic of the host.
 //
-// All that other code knows of a kernel is in its row. A new kernel is an enumerator, a row, and a kernel_fn that
-// find() answers.
+// Other code takes all facts about a kernel from its row. A new kernel needs an enumerator, a row, and a kernel_fn that
+// find() returns.
 //
-// Kernels know elements, never ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count.
-// a, b and c are either identical or disjoint (c == a and c == b are both allowed), need no alignment
-// beyond that of their element, and may be null only when count is 0. All kernels are pure functions of
-// their operands: the same bits in give the same bits out, at every SIMD level, on every rank, in the
-// default floating-point environment (round to nearest, subnormals kept). To keep that promise, where
-// IEEE 754 leaves a choice there is one here:
+// Kernels depend on elements, never on ranks. `reduce` is elementwise: c[i] = a[i] (op) b[i] for i < count. a, b and c
+// are either identical or disjoint (c == a and c == b are both allowed). They need only the alignment of their element,
+// and may be null only if count is 0. All kernels are pure functions of their operands. In the default floating-point
+// environment (round to nearest, subnormals kept), equal input bits give equal output bits, at every SIMD level and on
+// every rank. So kernels make a choice where IEEE 754 leaves one open:
 //
-//   - Integer sum and prod wrap around. land, lor and lxor take any non-zero for true and answer 0 or 1.
+//   - Integer sum and prod wrap around. land, lor and lxor treat any non-zero as true and return 0 or 1.
 //   - f16 and bf16 are widened to f32, combined, and rounded once to nearest even; overflow is infinity.
 //   - A floating result that is NaN is always the positive quiet NaN without payload (f32: 0x7FC00000),
-//     whatever NaNs came in.
+//     for any NaNs in the operands.
 //   - min and max are IEEE 754-2019 minimum and maximum: NaN if either operand is NaN, and -0 < +0.
 #pragma once
 
@@ -42,15 +41,15 @@ enum class kernel : std::uint8_t {
   bor,
   bxor,
   user,
-  dot_norms,  ///< of a and b: the three sums that Adasum is made of (adasum.h)
-  adasum,     ///< of a, b and those sums of the vectors that a and b are parts of (adasum.h)
-  divide,     ///< a divided by a number of ranks: sums become means
-  measure,    ///< how many items the lists of a hold
-  lay_out,    ///< the lists of c are made to hold a items each, whose values are none yet
-  split,      ///< a function of the instance's: the elements of c are the parts that it takes a apart into
-  fold,       ///< likewise: c is what it makes of all of a, like parts from several sources, in their order
-  join,       ///< likewise: c is what the elements of a are the parts of
-  derive      ///< likewise: c are numbers that follow from a
+  dot_norms,  ///< the three sums of a and b that Adasum needs (adasum.h)
+  adasum,     ///< Adasum of a and b, by the sums of the vectors of which a and b are parts (adasum.h)
+  divide,     ///< a divided by a number of ranks, which turns sums into means
+  measure,    ///< the lengths of the lists in a, in items
+  lay_out,    ///< sets the lengths of the lists in c to a; their items have no values yet
+  split,      ///< function of the instance: splits a into parts, the elements of c
+  fold,       ///< function of the instance: combines the elements of a, the same part of several sources, in order
+  join,       ///< function of the instance: joins the elements of a, all parts of a whole, to that whole
+  derive      ///< function of the instance: computes numbers from a
 };
 
 inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::prod, kernel::min,  kernel::max,
@@ -59,17 +58,17 @@ inline constexpr std::array<kernel, 10> k_all_reductions{kernel::sum,  kernel::p
 
 // --- the table -----------------------------------------------------------------------------------------------
 
-/// Whether a compute has an operand.
+/// Presence of an operand.
 enum class operand_need : std::uint8_t { never, always, optional };
 
-/// What an operand holds: elements of the op's type, as many as the op's count says; the sums of an adaptive sum,
-/// k_dot_sums of f64; or the lengths of lists, u64, one for each list.
+/// Content of an operand. `elements`: elements of the op's type, as many as the op's count. `sums`: the k_dot_sums sums
+/// of an adaptive sum, of f64. `lengths`: the lengths of lists, a u64 for each list.
 enum class operand_type : std::uint8_t { elements, sums, lengths };
 
 struct operand_rule {
   operand_need need = operand_need::never;
   operand_type type = operand_type::elements;
-  bool steers = false;  ///< it decides what becomes of the others: the text form has it behind "by"
+  bool steers = false;  ///< controls how the other operands are combined; follows "by" in the text form
 
   constexpr bool is_needed() const { return need == operand_need::always; }
   constexpr dtype type_in(dtype elements) const {
@@ -79,15 +78,15 @@ struct operand_rule {
 
 enum class parameter_type : std::uint8_t { integer, real };
 
-/// A number that a compute has beside its operands. Integers are u64, real numbers are finite f64.
+/// A number that a compute takes in addition to its operands. Integers are u64, real numbers are finite f64.
 struct parameter_rule {
-  std::string_view name{};  ///< empty: there is none
+  std::string_view name{};  ///< empty: no parameter
   parameter_type type = parameter_type::integer;
-  std::uint64_t least = 0;  ///< of an integer
+  std::uint64_t least = 0;  ///< least valid value of an integer
   constexpr bool exists() const { return !name.empty(); }
 };
 
-/// A parameter's value. Which of both it is the kernel's row says.
+/// Value of a parameter. The kernel's row decides whether the value is an integer or real.
 class parameter {
  public:
   constexpr parameter() = default;
@@ -104,63 +103,63 @@ class parameter {
   std::uint64_t bits_ = 0;
 };
 
-/// All of one compute, in the order of its row.
+/// Values of all parameters of a compute, in the order of the kernel's row.
 using parameter_values = std::array<parameter, 2>;
 
-/// What the result is where an operand is null, as contributions of absent ranks are.
+/// The result of a kernel if an operand is null. Contributions of absent ranks are null.
 enum class null_rule : std::uint8_t {
   either,   ///< the result is the operand that is not null; null if both are
   keep,     ///< the result is null
   present,  ///< the kernel is called with null pointers for null operands, and the result is never null
-  partly,   ///< likewise, but the result is null if all operands are
+  partly,   ///< as `present`, but the result is null if all operands are
 };
 
-/// What verify takes the result for. (libsched/verify)
+/// Symbolic value of the result in verify. (libsched/verify)
 enum class symbolic_rule : std::uint8_t {
-  nothing,   ///< of no kernel
+  nothing,   ///< only for `none`
   copy,      ///< the contributions in a
-  joined,    ///< those in a and b, combined
-  weighted,  ///< those in a and b, combined by what s says: the sums of products of the vectors that these are parts of
-  quotient,  ///< those in a, changed as the parameters say
-  sums,      ///< sums of products of a and b: no contribution
-  lengths,   ///< the lengths of the lists in a: no contribution
-  layout,    ///< nothing yet, but only lists of the lengths in a may be put there
-  part,      ///< of a function: the elements of c are the parts of all of a, or of one element
-  fold,      ///< of a function: the same element of all the nodes in a, combined in order
-  whole,     ///< of a function: what all elements of a are the parts of
-  opaque,    ///< of a function: numbers that follow from a, and no contribution
+  joined,    ///< the contributions in a and b, combined
+  weighted,  ///< the contributions in a and b, combined by the sums in s of the vectors of which a and b are parts
+  quotient,  ///< the contributions in a, changed by the parameters
+  sums,      ///< sums of products of a and b, which are no contribution
+  lengths,   ///< the lengths of the lists in a, which are no contribution
+  layout,    ///< no content yet; only lists of the lengths in a may be written there
+  part,      ///< function: the parts of a, where a is a whole node or one element of a node
+  fold,      ///< function: one element, the same of every node in a, combined in order
+  whole,     ///< function: the whole of which the elements of a are all parts
+  opaque,    ///< function: numbers that follow from a, which are no contribution
 };
 
 enum class trait : std::uint8_t {
-  reduction,    ///< elementwise and associative, of two operands: what collectives reduce by
-  merges,       ///< offers that missed their round are combined by it with later ones
-  function,     ///< the instance brings a function (functions.h), which takes whole buffers of any type
-  elementwise,  ///< operands may be cut anywhere without changing bits: a lane may compute the parts
-  on_devices,   ///< a device computes it, too, with the same bits; a function, if the instance's can leave it to one
+  reduction,    ///< elementwise and associative, with two operands, so that collectives can reduce by it
+  merges,       ///< can combine offers that missed their round with later offers
+  function,     ///< calls a function of the instance (functions.h), with whole buffers of any type
+  elementwise,  ///< operands may be cut anywhere without changing bits, so a lane may compute the parts
+  on_devices,   ///< devices compute it, too, with the same bits; functions only if those of the instance use devices
 };
 
-/// Laws that the bits of results obey, whatever the elements are, NaNs, zeros of either sign and subnormals among them.
-/// tests/ops/laws_test.cc tries them on every SIMD target.
+/// Laws that the bits of results obey for all elements, including NaNs, zeros of either sign and subnormals.
+/// tests/ops/laws_test.cc checks them on every SIMD target.
 enum class law : std::uint8_t {
   commutative,  ///< b (op) a = a (op) b
   associative,  ///< a (op) (b (op) c) = (a (op) b) (op) c
   idempotent,   ///< (a (op) b) (op) a = a (op) b
 };
 
-/// By law: the dtypes of which it holds, bit of each.
+/// For each law, a bit mask of the dtypes for which the law holds.
 using law_table = std::array<std::uint32_t, 3>;
 
-/// One kernel, for builder, text form, checks, verify, models of time and engine alike.
+/// Properties of a kernel, for builder, text form, checks, verify, models of time and engine.
 struct kernel_row {
   kernel what = kernel::none;
   std::string_view name{};
   operand_rule a{}, b{}, s{}, c{};
   std::array<parameter_rule, std::tuple_size_v<parameter_values>> parameters{};
-  std::uint32_t dtypes = 0;  ///< bit of each
+  std::uint32_t dtypes = 0;  ///< bit mask of the supported dtypes
   null_rule null = null_rule::present;
   symbolic_rule symbol = symbolic_rule::nothing;
-  std::uint8_t passes = 0;   ///< vectors that are read or written, without an optional operand: what it costs
-  std::uint32_t traits = 0;  ///< bit of each
+  std::uint8_t passes = 0;   ///< cost: number of vectors that are read or written, without optional operands
+  std::uint32_t traits = 0;  ///< bit mask
   law_table laws{};
 
   constexpr bool has_parameters() const { return parameters.front().exists(); }
@@ -189,7 +188,7 @@ inline constexpr operand_rule k_sums{operand_need::always, operand_type::sums};
 inline constexpr operand_rule k_by_sums{operand_need::always, operand_type::sums, true};
 inline constexpr operand_rule k_by_buffer{operand_need::optional, operand_type::elements, true};
 
-// Integers wrap around, a NaN is always the same one, and of two zeros a minimum always prefers the same.
+// These laws hold because integers wrap around, all NaNs are equal, and min and max order zeros by their sign.
 inline constexpr law_table k_no_law{};
 inline constexpr law_table k_arithmetic{k_numbers, k_numbers & ~k_floats};
 inline constexpr law_table k_parity{k_numbers, k_numbers};
@@ -209,7 +208,7 @@ constexpr kernel_row reduction(kernel what, std::string_view name, std::uint32_t
           .laws = laws};
 }
 
-/// The caller's arithmetic may go by units of several elements.
+/// Not elementwise, because the caller's arithmetic may work on units of several elements.
 constexpr kernel_row user_reduction() {
   kernel_row row = reduction(kernel::user, "user", k_numbers, k_no_law);
   row.traits &= ~bits_of(std::array{trait::elementwise, trait::on_devices});
@@ -314,7 +313,7 @@ static_assert(is_in_order());
 /// All kernels, in the order of the enumeration; the first is `none`.
 inline constexpr std::span<const kernel_row> k_kernel_rows{kernel_table::k_rows};
 
-/// A number that is no kernel has the row of `none`.
+/// Returns the row of a kernel, or the row of `none` for a number that is no kernel.
 constexpr const kernel_row& row_of(kernel what) {
   const auto index = static_cast<std::size_t>(what);
   return k_kernel_rows[index < k_kernel_rows.size() ? index : 0];
@@ -330,47 +329,48 @@ constexpr bool is_function(kernel what) { return row_of(what).is(trait::function
 
 // --- host kernels --------------------------------------------------------------------------------------------
 
-/// What dot_norms makes and adasum takes, as f64: a.b, a.a and b.b.
+/// Number of sums that dot_norms computes and adasum reads: a.b, a.a and b.b, as f64.
 inline constexpr std::uint64_t k_dot_sums = 3;
 
-/// c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
+/// Computes c[i] = a[i] (op) b[i]. `a` is the operand of the lower rank.
 using reduce_fn = void (*)(const void* a, const void* b, void* c, std::size_t count);
 
-/// The same of kernel::user. All that is said above of operands holds for it; a and b hold whole units.
+/// A reduction of the application, for kernel::user. The rules for operands above apply, and a and b hold whole units.
 using user_fn = void (*)(const void* a, const void* b, void* c, std::uint64_t count, void* context);
 
-/// What kernel::user stands for in an instance: brought at commit, never part of a schedule.
+/// The reduction that an instance runs for kernel::user. The caller passes it at commit. It is never part of a
+/// schedule.
 struct user_kernel {
-  user_fn run = nullptr;  ///< nullptr: there is none
+  user_fn run = nullptr;  ///< nullptr: no reduction
   void* context = nullptr;
-  std::uint64_t unit = 1;  ///< elements that belong together: counts and offsets are multiples of it; at least 1
+  std::uint64_t unit = 1;  ///< elements of a unit, at least 1; counts and offsets are multiples of it
 };
 
-/// One call of any kernel: what its row has, as addresses. Operands that it has not are nullptr; and so is a null
-/// operand, with which only kernels are called whose null rule says so. All that is said above of operands holds.
+/// Arguments of a call of any kernel. Absent and null operands are nullptr. Only kernels whose row has
+/// `null_rule::present` or `partly` receive null operands. The rules for operands above apply.
 struct kernel_call {
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
   const std::byte* s = nullptr;  ///< need not be aligned
   std::byte* c = nullptr;
   std::uint64_t count = 0;
-  const parameter_values* with = nullptr;  ///< nullptr: it has none
-  const user_kernel* user = nullptr;       ///< of kernel::user
+  const parameter_values* with = nullptr;  ///< nullptr: no parameters
+  const user_kernel* user = nullptr;       ///< for kernel::user
 };
 using kernel_fn = void (*)(const kernel_call& call);
 
-/// The best kernel that this machine's processor can run. nullptr where `supports` says no; and for what is not
-/// arithmetic: copy, and what concerns lists or calls functions. Thread-safe, cheap, no allocation: commit looks a
-/// kernel up once, the data path calls the pointer.
+/// Returns the best kernel that this machine's processor can run. Returns nullptr if `supports` returns false, and for
+/// kernels without arithmetic: copy, and the kernels of lists and functions. Thread-safe and cheap, and does not
+/// allocate. Commit looks a kernel up once, and the data path calls the pointer.
 kernel_fn find(kernel what, dtype type);
 
-/// A reduction that `find` calls, as a function of its operands; nullptr where `find` answers that, and for `user`.
+/// Returns a reduction as a function of its operands. Returns nullptr if `find` does, for `user`, and for other
+/// kernels.
 reduce_fn find_reduce(kernel what, dtype type);
 
-/// c[i] = a[i] / divisor, the exact quotient rounded once to nearest even in the element's type, whatever the divisor:
-/// that of integers to an integer, of floating numbers to a number of theirs, subnormals included. So the mean of equal
-/// numbers is that number, if their sum is exact. A divisor is at least 1; 1 changes nothing but NaNs. c is a or
-/// disjoint from it. nullptr for items.
+/// Computes c[i] = a[i] / divisor. The exact quotient is rounded once, to nearest even in the element's type,
+/// subnormals included. So the mean of equal numbers is that number, if their sum is exact. A divisor is at least 1,
+/// and 1 changes only NaNs. c is identical with a, or disjoint. find_divide returns nullptr for items.
 using divide_fn = void (*)(const void* a, void* c, std::size_t count, std::uint64_t divisor);
 divide_fn find_divide(dtype type);
 

@@ -1,5 +1,5 @@
-// The magnitude of a floating number: its bits without the sign, as an unsigned integer. As numbers grow, so does it;
-// infinity lies above all finite ones, NaN above infinity.
+// The magnitude of a floating-point number: its bits without the sign, as an unsigned integer. The larger the absolute
+// value, the larger the magnitude. Infinity lies above all finite numbers, and NaN above infinity.
 #pragma once
 
 #include <cstring>
@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// Magnitude of an infinite number; of NaN it is above that.
+/// Returns the magnitude of infinity. Every NaN has a larger magnitude.
 constexpr std::uint64_t infinite_magnitude(dtype type) {
   switch (type) {
     case dtype::f16: return 0x7C00;
@@ -18,7 +18,7 @@ constexpr std::uint64_t infinite_magnitude(dtype type) {
   }
 }
 
-/// Magnitude of a number in memory, little-endian as every machine we run on.
+/// Returns the magnitude of a number in memory. All supported machines are little-endian.
 inline std::uint64_t magnitude_at(dtype type, const std::byte* number) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, number, size_of(type));

@@ -1,4 +1,4 @@
-// The known word that a mistyped one most likely means.
+// Suggestions for mistyped words.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace lsched {
 
-/// How many letters to insert, remove or replace, or neighbours to swap, make one word of the other (Damerau and
-/// Levenshtein, without edits of what has been swapped).
+/// Returns the least number of edits that turn one word into the other. An edit inserts, removes or replaces a letter,
+/// or swaps neighbours (Damerau-Levenshtein distance, in which swapped letters are not edited again).
 inline std::size_t edit_distance(std::string_view x, std::string_view y) {
   std::vector<std::size_t> before(y.size() + 1), above(y.size() + 1), row(y.size() + 1);
   for (std::size_t j = 0; j <= y.size(); ++j) above[j] = j;
@@ -26,8 +26,8 @@ inline std::size_t edit_distance(std::string_view x, std::string_view y) {
   return above[y.size()];
 }
 
-/// The nearest of `known`, the first of several; empty if more than a third of the letters, and more than one, would
-/// have to change.
+/// Returns the nearest of `known`, the first of several. Returns an empty word if more than a third of the letters, and
+/// more than one letter, would have to change.
 template <class Words>
 std::string_view nearest_word(std::string_view word, const Words& known) {
   std::string_view nearest;
@@ -39,7 +39,7 @@ std::string_view nearest_word(std::string_view word, const Words& known) {
   return nearest;
 }
 
-/// "; did you mean ring?", or nothing.
+/// Returns "; did you mean ring?", or an empty text.
 template <class Words>
 std::string suggestion_for(std::string_view word, const Words& known) {
   const std::string_view nearest = nearest_word(word, known);

@@ -8,13 +8,13 @@ std::string validate_kernel(const op& one, const parameter_values& with) {
   if (one.kind != op_kind::compute && one.kind != op_kind::capture) return {};
   const kernel_row& row = row_of(one.what);
   const bool fits = one.kind == op_kind::compute || row.is(trait::merges);
-  if (!fits || !row.supports(one.type)) return "no such reduction on " + std::string(name_of(one.type));
+  if (!fits || !row.supports(one.type)) return "the reduction is not defined for " + std::string(name_of(one.type));
   for (std::size_t i = 0; one.kind == op_kind::compute && i < with.size(); ++i) {
     const parameter_rule& rule = row.parameters[i];
     if (rule.type == parameter_type::real && !std::isfinite(with[i].real()))
-      return "its " + std::string(rule.name) + " is not a finite number";
+      return "the " + std::string(rule.name) + " is not a finite number";
     if (rule.type == parameter_type::integer && with[i].integer() < rule.least)
-      return "its " + std::string(rule.name) + " is " + std::to_string(with[i].integer()) + ": use " +
+      return "the " + std::string(rule.name) + " is " + std::to_string(with[i].integer()) + ": use " +
              std::to_string(rule.least) + " or more";
   }
   return {};

@@ -16,25 +16,25 @@
 
 namespace lsched {
 
-/// What an op does when it fires.
+/// Kinds of ops.
 ///
-/// A *signal* is a kind of send/recv pair, never a length: a signal edge is a monotone 64-bit register at the
-/// receiver, "the highest round known active". signal_recv is satisfied in round t iff its register holds at
-/// least t; with peer == self the register is the application's own call. `capture` takes what the application
-/// has offered so far into the op's buffer `c`, or makes that buffer null.
+/// A *signal* is not a message of length 0 but a kind of its own: a signal edge is a monotone 64-bit register at the
+/// receiver, "the highest round known active". signal_recv is satisfied in round t iff its register holds at least t.
+/// With peer == self the register is the application's own call. `capture` takes the pending contribution of the
+/// application into the op's buffer `c`, or makes that buffer null.
 enum class op_kind : std::uint8_t { nop, send, recv, compute, signal_send, signal_recv, capture };
 
-/// What every op of a kind has. The operands of a compute are in the row of its kernel instead (ops/kernel.h).
+/// Properties of a kind of op. The operands of a compute depend on its kernel instead (ops/kernel.h).
 struct kind_row {
   std::string_view name;
   bool reads_a = false;
   bool writes_c = false;
-  bool is_outgoing = false;  ///< its peer is a rank that it sends to
-  bool is_incoming = false;  ///< its peer is a rank that it hears from
+  bool is_outgoing = false;
+  bool is_incoming = false;
   bool is_signal = false;
 };
 
-/// In the order of op_kind.
+/// Rows of all kinds, in the order of op_kind.
 inline constexpr std::array<kind_row, 7> k_kinds{{
     {.name = "nop"},
     {.name = "send", .reads_a = true, .is_outgoing = true},
@@ -56,7 +56,7 @@ constexpr bool is_payload(op_kind kind) { return is_communication(kind) && !is_s
 inline constexpr std::uint16_t k_no_buffer = 0xffff;
 inline constexpr std::uint64_t k_max_count = (std::uint64_t{1} << 48) - 1;
 
-/// A place in a buffer: buffer number and offset in elements. How far it reaches is the op's count.
+/// The start of a region in a buffer: buffer number and offset in elements. The op's count is the length.
 class region {
  public:
   constexpr region() = default;
@@ -76,34 +76,40 @@ class region {
 /// | nop         |        |        |      |         |      |     |
 /// | send        | source |        |      |         | to   | yes |
 /// | recv        |        |        |      | target  | from | yes |
-/// | compute     | lower  | higher | sums | target  |      |     |  as below; the tag is where its parameters are
+/// | compute     | lower  | higher | sums | target  |      |     |  see below; the tag is the index of its parameters
 /// | signal_send |        |        |      |         | to   | yes |
 /// | signal_recv |        |        |      |         | from | yes |  from == self: the application's call
 /// | capture     |        |        |      | target  |      |     |
 ///
-/// Which operands and parameters a compute has is in its kernel's row (ops/kernel.h): c is what the kernel makes of a
-/// and b, in which s takes part if it exists. A copy is c = a; a reduction c = a (op) b;
-/// dot_norms makes the k_dot_sums sums of a and b; adasum is c = x a + y b, where x and y follow from such sums, s;
-/// divide is c = a / divisor. measure and lay_out connect lists of the op's type with their lengths. A function reads
-/// all of the buffers of a and, if it exists, b, of any type, and writes all of c's. operands_of (schedule.h) says so
-/// to whoever goes through regions.
+/// The kernel's row (ops/kernel.h) lists the operands and parameters of a compute, which computes c:
+///
+///   copy        c = a
+///   reduction   c = a (op) b
+///   dot_norms   c = the k_dot_sums sums of a and b
+///   adasum      c = x a + y b, where x and y follow from such sums in s
+///   divide      c = a / divisor
+///   measure     c = the lengths of the lists in a
+///   lay_out     c gets lists of the lengths in a
+///
+/// A function reads the whole buffers of a and, if it exists, b, of any type, and writes the whole buffer of c.
+/// operands_of (schedule.h) returns these regions.
 struct op {
   op_kind kind = op_kind::nop;
   kernel what = kernel::none;
   dtype type = dtype::u8;
-  bool in_place : 1 = false;   ///< recv: the payload may stay where the transport has it (set by compile)
-  std::uint8_t guard : 7 = 0;  ///< number of the schedule's guard that it has (schedule.h)
+  bool in_place : 1 = false;   ///< recv: the payload may stay where the transport put it (set by compile)
+  std::uint8_t guard : 7 = 0;  ///< number of the op's guard in the schedule; 0: none (schedule.h)
   rank peer = k_no_rank;
-  std::uint32_t need = 0;  ///< incoming tokens it waits for: in-degree = all, 1 = any, between = quorum
-  /// Of send and recv: unique per (peer, direction, payload or signal) within a schedule. Of a compute whose kernel has
-  /// parameters: index of their values in the schedule's side array.
+  std::uint32_t need = 0;  ///< incoming tokens that the op waits for: in-degree = all, 1 = any, between = quorum
+  /// Communication: a number, unique per (peer, direction, payload or signal) within a schedule. Compute whose kernel
+  /// has parameters: index of their values in the schedule's side array.
   std::uint32_t tag = 0;
   std::uint64_t count = 0;  ///< elements
   region a{}, b{}, c{}, s{};
-  /// Set by compile. Of a compute: the in-place recv whose payload `a` is. Of a send: the copy from device memory that
-  /// makes its source for it alone, and that is not needed where the receiver reads device memory.
+  /// Set by compile. Compute: the in-place recv whose payload is `a`. Send: the copy from device memory that produces
+  /// the source of this send alone. The copy can be left out if the receiver reads device memory.
   op_id releases_a = k_no_op;
-  op_id releases_b = k_no_op;  ///< of a compute, likewise
+  op_id releases_b = k_no_op;  ///< set by compile; compute: the in-place recv whose payload is `b`
   friend bool operator==(const op&, const op&) = default;
 };
 static_assert(sizeof(op) <= 64);
@@ -115,10 +121,11 @@ struct operand {
   dtype type = dtype::u8;
   std::uint64_t count = 0;  ///< elements
   bool is_written = false;
-  bool is_sums = false;  ///< in memory of their own
+  bool is_sums = false;  ///< the operand holds the sums of an adaptive sum
 };
 
-/// What an op touches: reads a, b and s first, then writes c; only regions that exist.
+/// The operands of an op, in the order of access: the op first reads a, b and s, then writes c. Contains only regions
+/// that exist.
 class operand_list {
  public:
   constexpr void add(const operand& it) { all_[size_++] = it; }
@@ -130,16 +137,17 @@ class operand_list {
   std::size_t size_ = 0;
 };
 
-/// The error if the op's kernel does not support its dtype or parameters; an empty string if it does.
+/// Returns an error text if the op's kernel does not support its dtype or parameters, else an empty string.
 std::string validate_kernel(const op& what, const parameter_values& with);
 
-/// The operands of an op that calls no function.
+/// Returns the operands of an op that calls no function.
 operand_list own_operands_of(const op& what);
 
-/// Whether two regions of one buffer overlap without being the same, or lie over sums: no kernel takes such operands.
+/// Returns true if two regions overlap, unless they are identical and neither holds sums. No kernel accepts such
+/// operands.
 bool straddle(const operand& x, const operand& y);
 
-/// "region a", and so on.
+/// Returns "region a", and so on.
 std::string name_of(region op::*which);
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// Arithmetic of numbers that do not wrap around: what passes 2^64-1 stays there.
+// Saturating arithmetic: a result above 2^64-1 becomes 2^64-1.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,8 @@
 namespace lsched {
 namespace {
 
-/// Of this build and CPU, from best to worst; found out before any is forced.
+/// Returns the targets of this build that this CPU runs, from best to worst. The list is made before any target is
+/// forced.
 const std::vector<std::int64_t>& runnable_targets() {
   static const std::vector<std::int64_t> all = hwy::SupportedAndGeneratedTargets();
   return all;

@@ -1,4 +1,4 @@
-// Sizes in bytes, as people write them in options and variables.
+// Sizes in bytes, as users write them in options and environment variables.
 #pragma once
 
 #include <charconv>
@@ -9,11 +9,11 @@
 
 namespace lsched {
 
-/// How a size is written, for error texts.
+/// Description of the syntax, for error texts.
 inline constexpr std::string_view k_size_syntax = "a number of bytes such as 64, 64K, 1MiB or 2G";
 
-/// The number of bytes that a text means: a whole number, perhaps followed by K, M, G or T for multiples of 1024, and
-/// perhaps by iB after that letter. Letters may be small. Nothing for any other text, and above 2^64 - 1.
+/// Parses a number of bytes: a whole number, optionally followed by K, M, G or T for powers of 1024, which may be
+/// followed by iB. Letters may be lower case. Returns nothing for any other text, and for numbers above 2^64 - 1.
 inline std::optional<std::uint64_t> parse_size(std::string_view text) {
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -1,9 +1,9 @@
-// What a device does in a round of a sparse allreduce whose vectors are in device memory: the first step and the last.
-// Everything in between are lists, which are the host's.
+// Jobs of a device in a round of a sparse allreduce whose vectors are in device memory: the first step and the last.
+// The host runs the steps in between, which process lists.
 //
-// Vectors are in device memory: the gradient and the update the application's, the residual the schedule's. Lists are
-// in staging memory, 4-byte aligned, and indices count from the vectors' first element. What is computed has the bits
-// of the kernels of the same names (sparse.h).
+// The application owns gradient and update, the schedule owns the residual. All three are in device memory. Lists are
+// in staging memory, 4-byte aligned, and their indices count from the first element of the vectors. The results have
+// the same bits as the kernels of the same names (sparse.h).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace lsched {
 
-/// residual += scale * gradient; then the first k elements of the order by magnitude, by index, without zeros: `top_k`
-/// without a hint.
+/// The first step, which is `top_k` without a hint: residual += scale * gradient, then the first k elements of the
+/// order by magnitude, without zeros, ascending by index.
 struct sparse_selection {
-  dtype type = dtype::f32;  ///< of gradient and items
+  dtype type = dtype::f32;  ///< type of gradient and items
   void* residual = nullptr;
   const void* gradient = nullptr;  ///< nullptr: nothing is added
   double scale = 1;
@@ -24,12 +24,12 @@ struct sparse_selection {
   std::uint64_t k = 0;      ///< at most `count`
   bool ignores_nan = false;
   std::byte* items = nullptr;      ///< room for k
-  std::uint64_t* found = nullptr;  ///< in staging memory: how many they are
+  std::uint64_t* found = nullptr;  ///< number of items written, in staging memory
 };
 
-/// In this order:
+/// The last step, in this order:
 ///
-///   drop    residual[i] = 0 where its magnitude is not below `least_dropped`         if that is not 0
+///   drop    residual[i] = 0 if its magnitude is at least `least_dropped`, unless that is 0
 ///   clear   update = 0: all of it, or at the indices of the list `cleared`
 ///   put     update[index] = value / divisor, for the items of `result`
 ///   leave   residual[index] is settled (sparse.h), for the items of `leaving`
@@ -38,7 +38,7 @@ struct sparse_settlement {
     const std::byte* items = nullptr;
     std::uint64_t count = 0;
   };
-  dtype type = dtype::f32;  ///< of update and items
+  dtype type = dtype::f32;  ///< type of update and items
   void* residual = nullptr;
   void* update = nullptr;
   std::uint64_t count = 0;  ///< elements

@@ -1,7 +1,7 @@
-// What a call answers: a status code, and for cold paths a failure with its detail.
+// Results of calls: a status code, and for cold paths a failure with details.
 //
-// The numbers are the C API's (`lsched_status`); they are append-only. The first function to notice a
-// fault fills in the detail (op, peer, text); the others pass it on unchanged.
+// The numbers are those of the C API (`lsched_status`). New codes are appended, and numbers never change. The first
+// function that detects a fault fills in the details (op, peer, text). Its callers pass them on unchanged.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ enum class [[nodiscard]] status : int{
     ok = 0,
     pending = 1,       ///< not an error: not finished yet
     argument = -1,     ///< a parameter is null, negative or meaningless
-    bounds = -2,       ///< a region leaves its buffer, or a list its room
+    bounds = -2,       ///< a region exceeds its buffer, or a list its room
     state = -3,        ///< the call does not fit the object's present state
     cycle = -4,        ///< the deps of a schedule form a cycle
     unmatched = -5,    ///< sends and receives of the world do not pair up
@@ -28,21 +28,21 @@ enum class [[nodiscard]] status : int{
     transport = -10,  ///< the medium below failed
     peer = -11,       ///< a peer died or closed without leaving
     timeout = -12,
-    busy = -13,        ///< refused now, something still uses the object
+    busy = -13,        ///< refused for now: the object is still in use
     version = -14,     ///< caller and library disagree about the ABI
-    internal = -15,    ///< a broken invariant of our own
-    not_finite = -16,  ///< a round's result is not, and that was asked to be refused
-    cancelled = -17,   ///< a rank has given the schedule up
+    internal = -15,    ///< an invariant of the library is broken
+    not_finite = -16,  ///< the result of a round is not finite, and the caller asked to refuse such results
+    cancelled = -17,   ///< a rank has cancelled the schedule
     device = -18,      ///< a GPU or its driver has failed
 };
 
-/// "LSCHED_ERR_PEER" and the like.
+/// Returns the name, such as "LSCHED_ERR_PEER".
 std::string_view name_of(status code);
 
-/// One sentence for people.
+/// Returns a short description for users.
 std::string_view text_of(status code);
 
-/// A failed cold-path call. `op` and `peer` are k_no_op / k_no_rank where they do not apply.
+/// A failed cold-path call. `op` and `peer` are k_no_op and k_no_rank if they do not apply.
 struct failure {
   status code = status::internal;
   std::string text{};
@@ -50,7 +50,7 @@ struct failure {
   op_id op = k_no_op;
 };
 
-/// A value, or why there is none. For cold paths only: the data path returns plain statuses.
+/// A value or a failure. For cold paths only, because the data path returns plain status codes.
 template <class T>
 class [[nodiscard]] result {
  public:

@@ -1,4 +1,4 @@
-// Proofs and simulations of schedules, without ranks: the C face of verify.h and of libsched/simulate.
+// Proofs and simulations of schedules, without ranks: the C interface of verify.h and of libsched/simulate.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -27,20 +27,21 @@ struct named_collective {
   activation starts;
 };
 
-/// ARGUMENT for a size of the world below 1 or above `most`, a power of two.
+/// Returns ARGUMENT for a number of ranks below 1 or above `most`, which is a power of two.
 std::optional<failure> validate_ranks(rank ranks, rank most) {
   if (ranks >= 1 && ranks <= most) return std::nullopt;
   return argument("ranks is not from 1 to 2^" + std::to_string(std::countr_zero(static_cast<unsigned>(most))));
 }
 
-/// What a desc names. ARGUMENT for words that name nothing, CONSTRAINT for an algorithm that cannot do it.
+/// Reads the collective of a desc. Returns ARGUMENT for an unknown name or an invalid number, and CONSTRAINT if the
+/// algorithm does not support the request.
 template <class Desc>
 result<named_collective> read_collective(const Desc& desc, rank root, bool in_place, rank most_ranks) {
   if (desc.collective == nullptr) return argument("collective is null");
   if (auto why = validate_ranks(desc.ranks, most_ranks)) return std::move(*why);
   const collective* const kind = find_collective(desc.collective);
   if (root < 0 || root >= desc.ranks || (root != 0 && kind != nullptr && !kind->is_rooted))
-    return argument("root is not a rank of this collective's");
+    return argument("root is not a rank of this collective");
   result<shape> data = shape{.count = desc.count};
   if (kind != nullptr && kind->moves_data) {
     data = read_shape(*kind, desc.count, desc.dtype, desc.reduction);
@@ -62,14 +63,14 @@ result<named_collective> read_collective(const Desc& desc, rank root, bool in_pl
 
 // --- proofs ------------------------------------------------------------------------------------------------
 
-/// A world and what it is held against.
+/// The schedules of a world, and the postcondition that they must satisfy.
 struct question {
   std::vector<schedule_ptr> world;
   world_promise promise;
   aliasing in_place{};
 };
 
-/// What a text is held against.
+/// Reads the members of the desc that a text must agree with.
 result<asked> read_asked(const lsched_verify_desc& desc) {
   const auto is_asked = [&](std::uint32_t bit) { return (desc.asked & bit) != 0; };
   asked by_caller{.collective = desc.collective == nullptr ? "" : desc.collective};
@@ -97,7 +98,7 @@ result<question> read_text(const lsched_verify_desc& desc) {
   auto promise = promise_for(*world, *by_caller);
   if (!promise) return promise.error();
   if ((desc.asked & LSCHED_ASKED_PROMISE) != 0 && promise->of == nullptr)
-    return argument("nothing is promised of the outputs of \"" + world->front()->name() + "\": name the collective");
+    return argument("nothing is promised for the outputs of \"" + world->front()->name() + "\": name the collective");
   const aliasing in_place = desc.in_place != 0 ? promise->in_place : aliasing(false);
   return question{std::move(*world), std::move(*promise), in_place};
 }
@@ -212,7 +213,8 @@ result<packed_world> world_of_sparse(const lsched_simulate_desc& desc) {
 
 result<packed_world> read_world(const lsched_simulate_desc& desc) {
   const std::array<const void*, 3> sources{desc.text, desc.collective, desc.sparse};
-  if (std::ranges::count(sources, nullptr) != 2) return argument("text, collective and sparse: not exactly one is set");
+  if (std::ranges::count(sources, nullptr) != 2)
+    return argument("text, collective and sparse: set exactly one of them");
   if (desc.text != nullptr) return world_of_text(desc);
   return desc.sparse != nullptr ? world_of_sparse(desc) : world_of_collective(desc);
 }
@@ -256,7 +258,7 @@ lsched_status lsched_verify(const lsched_verify_desc* desc, lsched_verification*
     if (!known) return report(diagnostic, known.error());
     constexpr std::uint32_t k_all_asked = LSCHED_ASKED_PROMISE * 2 - 1;
     if (known->asked > (known->text == nullptr ? 0 : k_all_asked))
-      return report(diagnostic, argument("asked has bits that are not defined, or there is no text"));
+      return report(diagnostic, argument("asked has undefined bits, or text is null"));
     if (!is_within(known->in_place, 0, 1)) return report(diagnostic, argument("in_place is neither 0 nor 1"));
     const auto posed = known->text != nullptr ? read_text(*known) : read_registered(*known);
     if (!posed) return report(diagnostic, posed.error());

@@ -1,4 +1,4 @@
-# Writes OUTPUT, a header that names the build: VERSION, ABI, and a digest of COMPILER and the texts of HEADERS.
+# Writes OUTPUT, a header with the name of the build: VERSION, ABI, and a digest of COMPILER and the texts of HEADERS.
 set(all "${COMPILER}")
 foreach(header IN LISTS HEADERS)
   file(SHA256 ${header} digest)

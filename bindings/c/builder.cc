@@ -1,4 +1,4 @@
-// Schedules by hand: the C face of the builder, of schedule_file.h and of algorithm files.
+// Schedules by hand: the C interface of the builder, of schedule_file.h and of algorithm files.
 #include "libsched/schedule/builder.h"
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
@@ -7,11 +7,11 @@
 #include "libsched/schedule/schedule_file.h"
 
 struct lsched_builder {
-  lsched_world* world;  ///< null: of a rank anywhere
+  lsched_world* world;  ///< null: the builder was made without a world, and cannot be committed
   lsched::builder content;
   std::string name;
-  std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by the content
-  lsched::user_kernel user{};                ///< of all ops that have one
+  std::optional<lsched::failure> refusal{};  ///< the first error, if it was found here and not by `content`
+  lsched::user_kernel user{};                ///< the reduction of all ops that combine by a user_op
 };
 
 namespace lsched {
@@ -23,8 +23,8 @@ lsched_status state_of(const lsched_builder& b) {
   return error == nullptr ? LSCHED_OK : report(kept_diagnostic(), *error);
 }
 
-/// An argument that the content cannot even be told. Kept like any other first error: commit must not succeed
-/// without the op that was meant.
+/// Refuses an argument that `content` cannot represent. The error is kept like any other first error, because commit
+/// must not succeed without the op that the caller meant. Returns the status of the builder's first error.
 lsched_status refuse(lsched_builder& b, failure why) {
   if (state_of(b) == LSCHED_OK) b.refusal = std::move(why);
   return state_of(b);
@@ -33,7 +33,7 @@ lsched_status refuse(lsched_builder& b, failure why) {
 lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, std::uint64_t count, lsched_slot* slot) {
   if (b == nullptr) return fail(status::argument, "builder is null");
   return guarded(kept_diagnostic(), [&] {
-    if (slot == nullptr) return refuse(*b, argument("a slot was declared without room for its number"));
+    if (slot == nullptr) return refuse(*b, argument("slot is null"));
     const auto element = read_dtype(type);
     if (!element) return refuse(*b, argument("a slot's " + element.error().text));
     const buffer_id id = b->content.declare(role, *element, count);
@@ -43,7 +43,8 @@ lsched_status add_slot(lsched_builder* b, buffer_role role, lsched_dtype type, s
   });
 }
 
-/// Regions arrive unchecked. What is no place in any slot is refused here, the rest at commit.
+/// Returns ARGUMENT for regions in a slot that does not exist, regions above the largest count, and regions of
+/// different lengths. Commit makes all other checks.
 std::optional<failure> validate_regions(const lsched_builder& b, const char* whose,
                                         std::initializer_list<lsched_region> regions) {
   const std::size_t slots = b.content.buffer_count();
@@ -79,15 +80,16 @@ bool is_whole(const lsched_region& where, std::uint64_t unit) {
   return where.offset % unit == 0 && where.count % unit == 0;
 }
 
-/// What is wrong with the arithmetic by itself, beside what the schedule already has, or on such regions.
+/// Returns the reason why an op cannot combine these regions by `user`, or null. All ops of a schedule use the same
+/// user_op.
 const char* validate_user(const lsched_builder& b, dtype type, const user_kernel& user,
                           std::initializer_list<lsched_region> regions) {
   const bool is_same = user.run == b.user.run && user.context == b.user.context && user.unit == b.user.unit;
-  if (b.user.run != nullptr && !is_same) return "a schedule has one user_op, and this is another";
+  if (b.user.run != nullptr && !is_same) return "all reduces of a schedule must use the same user_op";
   for (const lsched_region& one : regions) {
     if (b.content.at(static_cast<std::uint16_t>(one.slot.id)).type != type)
-      return "a reduce's slot has another dtype than its user_op";
-    if (!is_whole(one, user.unit)) return "a reduce's region cuts a unit of its user_op";
+      return "a slot of a reduce has another dtype than its user_op";
+    if (!is_whole(one, user.unit)) return "a region of a reduce is not whole units of its user_op";
   }
   return nullptr;
 }
@@ -98,7 +100,7 @@ result<schedule_ptr> read(const char* text, std::uint64_t bytes, world place) {
   if (text == nullptr) return failure{status::argument, "text is null"};
   auto program = parse_part({text, bytes}, place);
   if (program && (*program)->is_partial())
-    return failure{status::unsupported, "the text is of a partial schedule, and only ordinary ones can be loaded"};
+    return failure{status::unsupported, "the text is of a partial schedule, but only ordinary schedules can be loaded"};
   return program;
 }
 
@@ -217,7 +219,7 @@ lsched_status lsched_builder_commit(lsched_builder* builder, const void* const* 
   if (builder == nullptr) return report(diagnostic, {status::argument, "builder is null"});
   const std::unique_ptr<lsched_builder> owned(builder);
   if (owned->world == nullptr)
-    return report(diagnostic, {status::argument, "the builder was made without a world: its text can be loaded"});
+    return report(diagnostic, {status::argument, "a builder without a world cannot commit: load its text"});
   return guarded(diagnostic, [&] {
     auto made = bind_program("hand-written schedule " + owned->name, compile(*owned), inputs, outputs);
     if (made) made->request.options.user = owned->user;

@@ -1,4 +1,4 @@
-// Collectives of the C interface: a desc, checked and in the words of the generators, and the schedule it creates.
+// Collectives of the C interface: checks a desc, translates it for the generators, and creates the schedule.
 #include <span>
 
 #include "bindings/c/sized.h"
@@ -11,19 +11,18 @@
 namespace lsched {
 namespace {
 
-/// The collective that a call asks for, and its memory: null pointers where this rank has no such buffer.
+/// The collective that a call requests, and its memory. A pointer is null if this rank has no such buffer.
 struct collective_request {
   const collective* kind = nullptr;
   shape data;
   extents buffers{};
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
-  /// In place, how many bytes after the output's beginning the input begins.
-  std::int64_t aliasing_bytes = 0;
-  user_kernel user{};  ///< of kernel::user
+  std::int64_t aliasing_bytes = 0;  ///< in place: offset of the input from the beginning of the output
+  user_kernel user{};               ///< for kernel::user
 };
 
-/// The collective whose blocks are lists where those of `kind` have a capacity; nullptr: there is none.
+/// Returns the collective with lists as blocks that implements `kind` with a capacity. Null if `kind` cannot have one.
 const collective* collective_of_lists(const collective& kind) {
   if (&kind == &k_gatherv) return &k_gather;
   if (&kind == &k_scatterv) return &k_scatter;
@@ -31,26 +30,26 @@ const collective* collective_of_lists(const collective& kind) {
   return &kind == &k_alltoallv ? &k_alltoall : nullptr;
 }
 
-/// Which members a collective with a capacity looks at.
+/// Returns ARGUMENT if a member is set that a collective with a capacity does not use.
 std::optional<failure> validate_capacity(const collective& kind, const lsched_collective_desc& desc) {
   const bool has_memory = desc.input != nullptr || desc.output != nullptr;
   const bool has_counts = desc.counts != nullptr || desc.recv_counts != nullptr || desc.count != 0;
   const bool has_tunables = desc.segment_bytes != 0 || desc.radix != 0;
-  return first_broken(
-      {{collective_of_lists(kind) == nullptr, " has no capacity: gatherv, scatterv, allgatherv and alltoallv have"},
-       {desc.capacity > k_any_room && desc.capacity != LSCHED_ANY_COUNT,
-        ": the capacity is above 2^32, and not LSCHED_ANY_COUNT"},
-       {has_counts, " has a capacity: its counts come with each round"},
-       {has_memory, " has a capacity: its memory comes with each round"},
-       {has_tunables, " has a capacity: leave segment_bytes and radix 0"},
-       {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"}},
-      kind.name);
+  return first_broken({{collective_of_lists(kind) == nullptr,
+                        " does not support a capacity: use gatherv, scatterv, allgatherv or alltoallv"},
+                       {desc.capacity > k_any_room && desc.capacity != LSCHED_ANY_COUNT,
+                        ": the capacity is above 2^32, and not LSCHED_ANY_COUNT"},
+                       {has_counts, " has a capacity: give the counts to each start"},
+                       {has_memory, " has a capacity: give the memory to each start"},
+                       {has_tunables, " has a capacity: leave segment_bytes and radix 0"},
+                       {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"}},
+                      kind.name);
 }
 
-/// Which members the collective looks at, against those that were set: one that it would ignore is a mistake.
+/// Returns ARGUMENT if a member is missing, or is set although the collective would ignore it.
 std::optional<failure> validate_members(const collective& kind, const lsched_collective_desc& desc) {
   const bool has_counts = kind.has_counts || kind.has_blocks;
-  const bool has_neighbors = &kind == &k_neighbor_exchange;  // perhaps none: then their counts may be null
+  const bool has_neighbors = &kind == &k_neighbor_exchange;  // without neighbors, counts may be null
   const bool lacks_counts = desc.counts == nullptr && !(has_neighbors && desc.destination_count == 0);
   const bool lacks_recv_counts = desc.recv_counts == nullptr && !(has_neighbors && desc.source_count == 0);
   const bool names_neighbors =
@@ -66,7 +65,7 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
     return argument(combines + ": leave reduction 0");
   const auto divisor = static_cast<int>(desc.divisor);
   if (divisor != LSCHED_DIVIDE_BY_NONE && divisor != LSCHED_DIVIDE_BY_RANKS)
-    return argument(std::string(kind.name) + " has no such divisor: by ranks, or 0");
+    return argument(std::string(kind.name) + " does not support this divisor: use LSCHED_DIVIDE_BY_RANKS, or 0");
   if (desc.capacity != 0) return validate_capacity(kind, desc);
   return first_broken(
       {{has_counts && desc.count != 0, " takes counts by rank: leave count 0"},
@@ -74,27 +73,27 @@ std::optional<failure> validate_members(const collective& kind, const lsched_col
        {!has_counts && desc.counts != nullptr, " takes one count: leave counts null"},
        {kind.has_blocks && lacks_recv_counts, " needs recv_counts"},
        {!kind.has_blocks && desc.recv_counts != nullptr, " takes no recv_counts"},
-       {!has_neighbors && names_neighbors, " has no destinations and sources of its own"},
+       {!has_neighbors && names_neighbors, " takes no destinations and sources"},
        {desc.destination_count < 0 || desc.source_count < 0, ": destination_count or source_count is negative"},
        {lacks_neighbors, ": destinations or sources is null"},
        {!kind.is_rooted && desc.root != 0, " has no root: leave it 0"},
        {!has_tunables && desc.segment_bytes != 0, " has no segments: leave segment_bytes 0"},
        {!has_tunables && desc.radix != 0, " has no radix: leave it 0"},
        {!kind.adapts && names_tensors, " has no tensors: leave them NULL and 0"},
-       {(desc.tensors == nullptr) != (desc.tensor_count == 0), ": tensors and tensor_count: one of them is missing"},
+       {(desc.tensors == nullptr) != (desc.tensor_count == 0), ": tensors and tensor_count: set both, or none"},
        {desc.user_op != nullptr && static_cast<int>(desc.reduction) != 0, ": both reduction and user_op are given"}},
       kind.name);
 }
 
-/// A rank's blocks for others, or from others, one after the other.
+/// The blocks that a rank sends, or the blocks that it receives, in order.
 struct half {
   std::span<const std::uint64_t> counts;
   std::span<const std::int32_t> peers;  ///< empty: all ranks in order
   rank peer_of(std::size_t i) const { return peers.empty() ? static_cast<rank>(i) : peers[i]; }
 };
 
-/// One list in which what this rank sends and what it receives each keep their order. The k-th block that it sends to
-/// itself is the k-th it receives from itself.
+/// Merges sent and received blocks into one list that keeps the order of both. The k-th block that this rank sends to
+/// itself is the k-th block that it receives from itself.
 result<std::vector<exchanged_block>> merged(const half& sent, const half& received, rank self) {
   std::vector<exchanged_block> all;
   std::size_t taken = 0;
@@ -170,13 +169,13 @@ std::optional<failure> validate_memory(const collective_request& request, std::u
   const memory_layout apart{};
   if (request.data.in_place || apart.fits({request.input, inputs * element}, {request.output, outputs * element}))
     return std::nullopt;
-  return argument("input and output overlap, and not as in place");
+  return argument("input and output overlap, but are not in place");
 }
 
-/// Takes the caller's memory. The root's buffer of a bcast may be given as either.
+/// Reads the caller's memory. The root of a bcast may give its buffer as input or as output.
 std::optional<failure> read_memory(collective_request& request, world place, const lsched_collective_desc& desc) {
   request.buffers = request.kind->extents_of(place, request.data);
-  if (request.data.room != 0) return std::nullopt;  // it comes with each round
+  if (request.data.room != 0) return std::nullopt;  // memory comes with each round
   const void* const input = desc.input == nullptr && request.kind == &k_bcast ? desc.output : desc.input;
   if (request.buffers.input) request.input = static_cast<const std::byte*>(input);
   if (request.buffers.output) request.output = static_cast<std::byte*>(desc.output);
@@ -190,8 +189,8 @@ std::optional<failure> read_memory(collective_request& request, world place, con
   return validate_memory(request, inputs, outputs);
 }
 
-/// Reads the desc of a rank. ARGUMENT for whatever is missing, out of range, overlaps or does not belong to this
-/// collective.
+/// Reads the desc of a rank. Returns ARGUMENT for a member that is missing, out of range or not used by the collective,
+/// and for buffers that overlap.
 result<collective_request> read_request(const lsched_world& world, lsched_collective_desc desc) {
   if (desc.depth < 0 || static_cast<std::size_t>(desc.depth) > k_most_flights)
     return argument("depth is not from 0 to " + std::to_string(k_most_flights));
@@ -200,7 +199,7 @@ result<collective_request> read_request(const lsched_world& world, lsched_collec
   if (desc.user_op != nullptr) desc.user_op = &*user_op;
   if (desc.collective == nullptr) return argument("collective is null");
   collective_request request{.kind = find_collective(desc.collective)};
-  if (request.kind == nullptr) return choose(desc.collective, "auto", world.place(), {}).error();  // lists what exists
+  if (request.kind == nullptr) return choose(desc.collective, "auto", world.place(), {}).error();  // lists all names
   if (request.kind->activates) return argument(std::string(request.kind->name) + " has a create function of its own");
   auto data = read_data(*request.kind, world.place(), desc);
   if (!data) return data.error();
@@ -214,7 +213,7 @@ result<collective_request> read_request(const lsched_world& world, lsched_collec
   return request;
 }
 
-/// Whether peers can read this rank's memory.
+/// Returns whether peers can read this rank's memory.
 bool is_visible(lsched_world& world, const collective_request& request) {
   const auto is_shown = [&](const std::byte* place, std::optional<std::uint64_t> count) {
     const std::uint64_t bytes = count.value_or(0) * size_of(request.data.type);
@@ -223,8 +222,8 @@ bool is_visible(lsched_world& world, const collective_request& request) {
   return is_shown(request.input, request.buffers.input) && is_shown(request.output, request.buffers.output);
 }
 
-/// Segments of device memory: copies of less would take longer than their bytes do, and of more would not go beside
-/// computing. (docs/inside/cuda.md, 11)
+/// Size of the segments of device memory. The start of a copy would dominate shorter segments. Copies of longer
+/// segments would not overlap with computation. (docs/inside/cuda.md, 11)
 constexpr std::uint64_t k_device_segment_bytes = std::uint64_t{4} << 20;
 
 bool is_on_device(const lsched_world& world, const collective_request& request) {
@@ -237,9 +236,9 @@ bool is_on_device(const lsched_world& world, const collective_request& request) 
          (is_there(request.input, request.buffers.input) || is_there(request.output, request.buffers.output));
 }
 
-/// The algorithm and its schedule. Where nobody has said how long segments are, those of device memory have a length of
-/// their own, if that makes a difference: a rank without such memory, which knows of none, makes the same schedule
-/// otherwise.
+/// Chooses the algorithm and makes its schedule. If the caller has not set a segment size, device memory uses segments
+/// of its own size, but only if that changes the number of messages. Otherwise this rank makes the same schedule as
+/// ranks with host memory, which do not know of the device memory here.
 result<cached_schedule> make_schedule(lsched_world& world, const collective_request& request, const char* algorithm) {
   const collective& kind = *request.kind;
   const std::string_view wanted = algorithm == nullptr ? "auto" : algorithm;
@@ -260,7 +259,7 @@ std::vector<tensor> tensors_of(const collective_request& request) {
   return request.data.tensors.empty() ? std::vector<tensor>{{0, request.data.count}} : request.data.tensors;
 }
 
-/// Prefixes a failure with the collective that was asked for, unless the text begins with the collective.
+/// Prefixes a failure with the name of the requested collective, unless the text begins with that name.
 failure about(const lsched_collective_desc& desc, failure why) {
   if (desc.collective == nullptr || find_collective(desc.collective) == nullptr) return why;
   const std::string name(desc.collective);
@@ -316,7 +315,7 @@ lsched_status lsched_barrier_create(lsched_world* world, lsched_schedule** sched
 lsched_status lsched_refuse(lsched_world* world, lsched_status code, const char* text, lsched_diagnostic* diagnostic) {
   lsched_schedule* none = nullptr;
   return create(world, &none, diagnostic, [&](lsched_world&) -> result<creation> {
-    if (code >= LSCHED_OK || text == nullptr) return argument("code is no error, or text is null");
+    if (code >= LSCHED_OK || text == nullptr) return argument("code is not an error, or text is null");
     return failure{static_cast<status>(code), text};
   });
 }

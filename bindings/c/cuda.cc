@@ -1,4 +1,4 @@
-// The C interface to devices.
+// The C interface of devices (lsched_cuda.h).
 #include "bindings/c/lsched_cuda.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
@@ -27,14 +27,14 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
     if (const auto said = cuda_device_in_environment(); !said) return said.error();
   if (known->device < -1)
     return failure{status::argument,
-                   "device (lsched_cuda_config) is " + std::to_string(known->device) + ", no number from 0 on"};
+                   "device (lsched_cuda_config) is " + std::to_string(known->device) + ", not a number from 0 on"};
   if (known->host_waits == k_misspelt_streams)
     if (const auto said = cuda_streams_in_environment(); !said) return said.error();
   if (known->host_waits != 0 && known->host_waits != 1)
     return failure{status::argument,
                    "host_waits (lsched_cuda_config) is " + std::to_string(known->host_waits) + ", neither 0 nor 1"};
   if (known->peers < LSCHED_CUDA_PEERS_AUTO || known->peers > LSCHED_CUDA_PEERS_NEVER)
-    return failure{status::argument, "peers (lsched_cuda_config) is none of lsched_cuda_peers"};
+    return failure{status::argument, "peers (lsched_cuda_config) is not an lsched_cuda_peers"};
   return gpu_choice{.number = known->device,
                     .peers = known->peers == LSCHED_CUDA_PEERS_AUTO     ? peer_reads::own
                              : known->peers == LSCHED_CUDA_PEERS_ALWAYS ? peer_reads::always
@@ -45,7 +45,7 @@ result<gpu_choice> read_cuda_config(const lsched_cuda_config* config) {
 
 // --- rounds in the order of streams --------------------------------------------------------------------------------
 
-/// Why rounds of a schedule cannot be in the order of streams.
+/// Returns OK if rounds of the schedule can follow a stream. Otherwise reports the reason and returns its status.
 lsched_status may_use_streams(const lsched_schedule& schedule) {
   if (schedule.world->process.gpu() == nullptr)
     return fail(status::state, "no device is attached: call lsched_cuda_attach (in Python World.attach_cuda) first");
@@ -58,7 +58,8 @@ lsched_status may_use_streams(const lsched_schedule& schedule) {
   return LSCHED_OK;
 }
 
-/// Makes the gate at the first call; two threads may come at once.
+/// Makes the schedule's gate at the first call. Two threads may call at the same time: STATE means that the other
+/// thread has made the gate.
 status need_gate(const lsched_schedule& schedule) {
   instance& runs = *schedule.instance;
   if (runs.has_gate.load()) return status::ok;
@@ -68,7 +69,7 @@ status need_gate(const lsched_schedule& schedule) {
   return answer == status::state ? status::ok : answer;
 }
 
-/// Streams do not wait for a schedule that has failed, also where it did so in the middle of a call.
+/// Releases the streams that wait for a schedule that has failed, also if it has failed during the call.
 void release_if_failed(const instance& runs) {
   if (runs.verdict.load() != status::ok) runs.gate->release(runs.called.load());
 }
@@ -134,7 +135,8 @@ lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memo
     if (world->process.gpu() == nullptr)
       return fail(status::state, "no device is attached: call lsched_cuda_attach first");
     void* const made = world->process.allocate_on_device(bytes);
-    if (made == nullptr) return fail(status::no_memory, "the device has not enough free memory for lsched_cuda_alloc");
+    if (made == nullptr)
+      return fail(status::no_memory, "the device does not have enough free memory for lsched_cuda_alloc");
     *memory = made;
     return LSCHED_OK;
   });

@@ -1,32 +1,37 @@
 /** @file
- * libsched over GPU memory, by CUDA. C11, also valid C++; needs no header and no library of CUDA's: the driver is found
- * when it is asked for. Every build of libsched has these functions; where CUDA cannot be used they answer
- * LSCHED_ERR_UNSUPPORTED, and the diagnostic says why.
+ * libsched over GPU memory, by CUDA. C11, and also valid C++. Programs need no header and no library of CUDA, because
+ * the driver is loaded at run time. Every build of libsched has these functions. If CUDA cannot be used, they return
+ * LSCHED_ERR_UNSUPPORTED, and the diagnostic has the reason.
  *
- * Once a rank has attached a device, buffers of its schedules may lie in device memory, which is recognised wherever a
- * pointer is given: at every create, lsched_rebind and lsched_start_with. Results have the bits that they have in host
- * memory. Some ranks of a schedule may have device memory and others none; but where an algorithm has segments, those
- * of device memory are 4 MiB long and others shorter: where a vector is cut at all, all such ranks have to say
- * segment_bytes (lsched_collective_desc, lsched_allreduce_desc), or the create answers MISMATCH. Ranks read device
- * memory of those that have attached before they create a schedule: so all best attach before any creates.
+ * Buffers. Once a rank has attached a device, buffers of its schedules may be in device memory. Every create,
+ * lsched_rebind and lsched_start_with recognise such pointers. Results have the same bits as in host memory. Some ranks
+ * of a schedule may use device memory while others do not. But segments are 4 MiB long in device memory, and shorter in
+ * host memory. If an algorithm cuts the vector, such ranks must all set the same segment_bytes (lsched_collective_desc,
+ * lsched_allreduce_desc), or the create returns MISMATCH. A rank reads the device memory of those peers that attached
+ * before it created the schedule, so all ranks should attach before any rank creates.
  *
- * Not in device memory: contributions and results of partial schedules, lists with a capacity, sparse vectors of the
- * application's own (lsched_coo_allreduce_create), vectors of a sparse allreduce with LSCHED_REUSED or only one of the
- * two, and buffers that the application's own arithmetic combines: LSCHED_ERR_UNSUPPORTED. Nor arrays of counts,
- * displacements, ranks, buckets and tensors, nor what lsched_convert is given: LSCHED_ERR_ARGUMENT.
+ * Limits. Device memory causes LSCHED_ERR_UNSUPPORTED for
+ *   - contributions and results of partial schedules,
+ *   - lists with a capacity, and sparse vectors of lsched_coo_allreduce_create,
+ *   - vectors of a sparse allreduce with LSCHED_REUSED, or only one of its two vectors,
+ *   - buffers that a user_op combines.
  *
- * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: it begins when the
- * stream comes there, and the stream goes on when it has ended. Neither call waits for a round, but as said below. A
- * `stream` is a CUstream or a cudaStream_t of the attached device; NULL is the legacy default stream, and
- * CU_STREAM_PER_THREAD that of the calling thread. On every rank rounds of several schedules that streams wait for are
- * to be asked for in the same order, as with blocking calls.
+ * Device memory causes LSCHED_ERR_ARGUMENT for buffers of lsched_convert, and for arrays of counts, displacements,
+ * ranks, buckets and tensors.
  *
- * A device that fails takes its schedules with it: DEVICE on this rank, in the driver's words, and CANCELLED, naming
- * it, on the others. Schedules over host memory go on. A peer's device memory that the driver does not let this rank
- * read takes its own schedule alone: one that is created anew has its messages copied, as long as that is so.
+ * Streams. lsched_start_on_stream and lsched_wait_on_stream put a round into the order of a stream: the round begins
+ * when the stream reaches it, and the stream continues when the round has ended. Neither call waits for a round, except
+ * as stated below. A `stream` is a CUstream or a cudaStream_t of the attached device. NULL is the legacy default
+ * stream, and CU_STREAM_PER_THREAD is the default stream of the calling thread. If streams wait for rounds of several
+ * schedules, all ranks must request these rounds in the same order, as with blocking calls.
  *
- * Memory that is freed while a schedule is bound to it is the same mistake as in host memory. A process that forks must
- * not use the device in the child.
+ * Failures. If a device fails, its schedules fail: with DEVICE and the driver's text on this rank, and with CANCELLED,
+ * which names this rank, on the others. Schedules over host memory are not affected. If the driver does not let this
+ * rank read the device memory of a peer, only the schedule that needed it fails. Schedules that are created later copy
+ * their messages as long as the driver refuses.
+ *
+ * No memory may be freed while a schedule is bound to it, as with host memory. A child process must not use the device
+ * after a fork.
  */
 #ifndef LSCHED_CUDA_H
 #define LSCHED_CUDA_H
@@ -37,79 +42,89 @@
 extern "C" {
 #endif
 
-/** Whose device memory ranks of a node read where it is, on the device that they share, instead of through pinned host
+/** The device memory that ranks of a node read in place, on the device that they share, instead of through pinned host
  * memory. */
 typedef enum lsched_cuda_peers {
-  LSCHED_CUDA_PEERS_AUTO = 0,   /* what lsched_cuda_alloc has given, and the library's own */
-  LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes: CUDA leaves open what
-                                   becomes of readers when its owner frees it, or dies, meanwhile. What the application
-                                   frees stays on the device until each rank that has read it has destroyed that
+  LSCHED_CUDA_PEERS_AUTO = 0,   /* memory of lsched_cuda_alloc, and memory that the library owns */
+  LSCHED_CUDA_PEERS_ALWAYS = 1, /* also other memory, if CUDA can share it between processes. CUDA does not define the
+                                   effect on a reader if the owner frees the memory or dies meanwhile. Memory that the
+                                   application frees stays on the device until each of its readers has destroyed that
                                    schedule, or has read other memory in its place in a later round */
-  LSCHED_CUDA_PEERS_NEVER = 2
+  LSCHED_CUDA_PEERS_NEVER = 2   /* none */
 } lsched_cuda_peers;
 
 typedef struct lsched_cuda_config {
   size_t struct_size;
-  int32_t device;         /* CUDA's number; -1: that of the caller's current context, or else the place among the ranks
-                             of the machine, modulo devices */
-  int32_t host_waits;     /* 1: lsched_wait_on_stream waits in the host, whatever streams can */
-  int32_t peers;          /* lsched_cuda_peers */
+  int32_t device;         /* CUDA's number of the device; -1: the device of the caller's current context, or else the
+                             place of the rank among the ranks of the machine, modulo the number of devices */
+  int32_t host_waits;     /* 1: lsched_wait_on_stream waits on the host, even if streams can wait */
+  int32_t peers;          /* an lsched_cuda_peers */
   uint64_t staging_bytes; /* pinned memory for messages that is reserved at a time; 0: 64 MiB */
 } lsched_cuda_config;
 
-/** Fills in the defaults, or what LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host) say. */
+/** Fills in the defaults, or the values of LSCHED_CUDA_DEVICE (a number) and LSCHED_CUDA_STREAMS (auto, host).
+ * Thread: any. Blocks: never. */
 #define lsched_cuda_config_init(config) lsched_cuda_config_init_sized((config), sizeof(lsched_cuda_config))
-/** What lsched_cuda_config_init calls, with the size that the struct has in the caller's header. */
+/** The function behind lsched_cuda_config_init. `bytes` is the size of the struct in the caller's header. */
 LSCHED_API void lsched_cuda_config_init_sized(lsched_cuda_config* config, size_t bytes);
 
-/** From now on buffers of this process's rank may lie in the memory of a device: in `world`, and in all worlds that
- * have come of the one that was opened. Uses the device's primary context, as CUDA's run time does; whatever context
- * the caller has stays current. NULL config: the defaults.
- * Thread: any, once for each world that was opened.  Blocks: while kernels are loaded (seconds, the first time).
- * Memory: until the last world is closed, which waits for the device, a few seconds at most. If any stream of the
- * device is busy for longer than two, the application's own included, what is the device's is not given back: close
- * answers OK, and memory, streams and kernels stay until the process ends.
- * Errors: UNSUPPORTED (a build without CUDA, no driver, too old a one, no device), ARGUMENT (no such device), STATE
- * (attached already), NOMEM, DEVICE. */
+/** Attaches a device, so that buffers of this rank may be in its memory from now on: in `world`, and in all worlds of
+ * the process that share its engine. Uses the device's primary context, as the CUDA run time does, and does not change
+ * the caller's current context. If `config` is NULL, the defaults apply.
+ * Thread: any, once for each world that was opened.
+ * Blocks: while kernels are loaded (seconds, the first time).
+ * Memory: the device stays attached until the last world is closed. That close waits for the device, a few seconds at
+ * most. If any stream of the device, also of the application, is busy for more than two seconds, the device's memory,
+ * streams and kernels are kept until the process ends. The close returns OK nevertheless.
+ * Errors: UNSUPPORTED (a build without CUDA, no driver, a driver that is too old, or no device); ARGUMENT (no such
+ * device); STATE (a device is already attached); NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_cuda_attach(lsched_world* world, const lsched_cuda_config* config,
                                                 lsched_diagnostic* diagnostic);
 
-/** Device memory that ranks of the node read where it is. Contents unspecified, 256-byte aligned.
- * Thread: any.  Blocks: while the engine does a step.  Memory: until lsched_cuda_free, or until the last world is
- * closed. Errors: STATE (no device was attached), NOMEM, ARGUMENT. */
+/** Allocates device memory that the ranks of the node can read in place. The memory is 256-byte aligned, and its
+ * contents are unspecified.
+ * Thread: any.
+ * Blocks: for at most one step of the engine.
+ * Memory: valid until lsched_cuda_free, or until the last world is closed.
+ * Errors: STATE (no device is attached); NOMEM; ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_alloc(lsched_world* world, uint64_t bytes, void** memory);
-/** NULL is OK. No schedule may be bound to the memory any more; none can be from then on (ARGUMENT).  Thread, blocks:
- * as above.
- * Errors: ARGUMENT (also memory that lsched_cuda_alloc has not given, or that was freed before). */
+/** Frees memory of lsched_cuda_alloc. NULL is OK. No schedule may still be bound to the memory. A later attempt to bind
+ * to it returns ARGUMENT.
+ * Thread, Blocks: as lsched_cuda_alloc.
+ * Errors: ARGUMENT (also for memory that is not from lsched_cuda_alloc, or was freed before). */
 LSCHED_CHECKED lsched_status lsched_cuda_free(lsched_world* world, void* memory);
 
-/** Asks for the next round: it begins on this rank when all that was put into `stream` so far has been done. Up to 16
- * rounds may be asked for ahead; they run one after the other. (lsched_start knows no streams: its buffers must be
- * ready, as for MPI.)
- * Thread: any, one call at a time for a schedule.  Blocks: the first call of a schedule, here or of
- * lsched_wait_on_stream, while the engine does a step; the others never.  Memory: from that place in the stream on the
- * bound buffers are the schedule's, until the round has ended.
- * Errors: BUSY (16 rounds are outstanding), STATE (no device was attached), UNSUPPORTED (a partial schedule, one whose
- * memory comes with each round, no progress thread, or a stream that is being captured), CONSTRAINT (a stream of
- * another device), ARGUMENT, NOMEM, DEVICE; nothing has changed. */
+/** Requests the next round, which begins on this rank when all earlier work in `stream` is done. Up to 16 rounds may be
+ * requested in advance. They run one after the other. (lsched_start ignores streams: its buffers must be ready when it
+ * is called, as for MPI.)
+ * Thread: any, one call at a time for a schedule.
+ * Blocks: the first stream call of a schedule for at most one step of the engine; later calls never.
+ * Memory: the bound buffers belong to the schedule from this place in the stream until the round has ended.
+ * Errors: BUSY (16 rounds are outstanding); STATE (no device is attached); UNSUPPORTED (a partial schedule, a schedule
+ * whose memory comes with each round, no progress thread, or a stream that is being captured); CONSTRAINT (a stream of
+ * another device); ARGUMENT; NOMEM; DEVICE. After an error nothing has changed. */
 LSCHED_CHECKED lsched_status lsched_start_on_stream(lsched_schedule* schedule, void* stream, lsched_ticket* ticket);
 
-/** Whatever is put into `stream` from now on is done after the round has ended on this rank; a round that was started
- * by lsched_start will do, too. If the round fails, the stream goes on, and outputs are unspecified:
- * lsched_test(ticket) says why; ask before relying on them.
- * Thread: any.  Blocks: as lsched_start_on_stream, except where streams of the device cannot wait, or as many wait as
- * may at a time, for all ranks of the process: then until the round has ended. lsched_world_describe says how many may.
- * Errors: STATE (the round was not asked for, or no device was attached), UNSUPPORTED (as above), CONSTRAINT, ARGUMENT,
- * NOMEM, DEVICE. */
+/** Makes later work in `stream` wait until the round has ended on this rank. The round may also have been started by
+ * lsched_start. If the round fails, the stream continues, and outputs are unspecified. So call lsched_test(ticket),
+ * which returns the error, before the outputs are used.
+ * Thread: any.
+ * Blocks: as lsched_start_on_stream. But if streams of the device cannot wait, or if the largest number of waiting
+ * streams of the process is reached, until the round has ended. lsched_world_describe shows that number.
+ * Errors: STATE (the round was not requested, or no device is attached); UNSUPPORTED (as lsched_start_on_stream);
+ * CONSTRAINT; ARGUMENT; NOMEM; DEVICE. */
 LSCHED_CHECKED lsched_status lsched_wait_on_stream(lsched_ticket ticket, void* stream);
 
 typedef struct lsched_cuda_stats {
   size_t struct_size;
   uint64_t jobs;           /* copies and kernels of schedules */
-  uint64_t messages_shown; /* messages sent whose receiver reads this rank's device memory itself */
+  uint64_t messages_shown; /* sent messages whose receivers read this rank's device memory themselves */
 } lsched_cuda_stats;
 
-/** Counters of this rank since open.  Thread: any. Blocks: for at most one step of the engine. Errors: ARGUMENT. */
+/** Returns the counters of this rank since the world was opened.
+ * Thread: any.
+ * Blocks: for at most one step of the engine.
+ * Errors: ARGUMENT. */
 LSCHED_CHECKED lsched_status lsched_cuda_get_stats(lsched_world* world, lsched_cuda_stats* stats);
 
 #ifdef __cplusplus

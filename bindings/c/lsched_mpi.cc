@@ -1,4 +1,4 @@
-// Opening a world over MPI: what libsched_mpi.so shows.
+// Opens a world over MPI: the exported function of libsched_mpi.so.
 #include "bindings/c/lsched_mpi.h"
 
 #include <cstring>
@@ -15,20 +15,21 @@ namespace {
 
 result<open_options> read_options(lsched_mpi_transport transport, const lsched_config* config, lsched_world** world) {
   if (std::strcmp(lsched_private_calls.build, LSCHED_BUILD) != 0)
-    return failure{status::version,
-                   std::string("libsched_mpi is of " LSCHED_BUILD ", libsched of ") + lsched_private_calls.build};
+    return failure{status::version, std::string("libsched_mpi is of " LSCHED_BUILD ", but libsched is of ") +
+                                        lsched_private_calls.build};
   if (world == nullptr || (transport != LSCHED_MPI_AUTO && transport != LSCHED_MPI_ONLY))
     return failure{status::argument, "world is null, or transport is not an lsched_mpi_transport"};
   return lsched_private_calls.read_config(config);
 }
 
-/// Whether MPI_COMM_WORLD has one rank: mpiexec started one process, or MPI and the launcher do not know each other.
+/// Returns whether MPI_COMM_WORLD has one rank. Either mpiexec started one process, or the launcher belongs to another
+/// MPI.
 bool is_alone_in_mpi() {
   int size = 0;
   return MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && size == 1;
 }
 
-/// UNSUPPORTED if a launcher started several processes and each of them is alone in MPI_COMM_WORLD.
+/// Returns UNSUPPORTED if a launcher started several processes and each of them is alone in MPI_COMM_WORLD.
 std::optional<failure> refuse_other_launcher() {
   const auto found = find_foreign_launch();
   if (!found) return found.error();
@@ -38,8 +39,8 @@ std::optional<failure> refuse_other_launcher() {
                                           "LSCHED_WORLD=alone"};
 }
 
-/// Whether this process is a rank of `lsched run` that MPI has made a world of its own. UNSUPPORTED for launchers of
-/// another MPI, and for LSCHED_MPI_ONLY, because these ranks do not reach each other through MPI.
+/// Returns whether this process is a rank of `lsched run` that is alone in MPI_COMM_WORLD. Returns UNSUPPORTED for
+/// launchers of another MPI, and for LSCHED_MPI_ONLY, because these ranks do not reach each other through MPI.
 result<bool> joins_local_world(lsched_mpi_transport transport) {
   const auto is_wanted_alone = wants_world_of_one();
   if (!is_wanted_alone) return is_wanted_alone.error();
@@ -74,7 +75,7 @@ lsched_status open_mpi(MPI_Comm comm, lsched_mpi_transport transport, const open
     around.remark += "; no progress thread below MPI_THREAD_MULTIPLE";
   }
   lsched_world* const opened = lsched_private_calls.open(std::move(*net), options, around);
-  runtime& process = opened->process;  // which outlives this world if others have come of it
+  runtime& process = opened->process;  // outlives this world if other worlds were derived from it
   if (!far->close_at_finalize(
           [&process](const std::function<void()>& job) { lsched_private_calls.with_engine(process, job); })) {
     (void)lsched_world_close(opened);

@@ -1,10 +1,12 @@
 /** @file
- * For programs that end when a call fails: each call is wrapped in lsched_must, and its diagnostic is lsched_why().
+ * Helpers for programs that end when a call fails. Wrap each call in lsched_must, and pass lsched_why() as its
+ * diagnostic:
  *
  *     lsched_must(lsched_world_open(NULL, &world, lsched_why()));
  *
- * Both are functions of the program, not of the library, which prints nothing and ends nothing. C11, also valid C++11;
- * C++ programs that throw have lsched::must of lsched.hpp. Brings <lsched.h>, <stdio.h> and <stdlib.h> along. */
+ * Both functions are compiled into the program. The library itself never ends a program. C11, and also valid C++11.
+ * C++ programs that throw exceptions use lsched::must of lsched.hpp. This header includes <lsched.h>, <stdio.h> and
+ * <stdlib.h>. */
 #ifndef LSCHED_MUST_H
 #define LSCHED_MUST_H
 
@@ -13,7 +15,7 @@
 
 #include "lsched.h"
 
-/* The calling thread's diagnostic, as the last call has left it. */
+/* Returns the diagnostic of the calling thread, unchanged since the last call that used it. */
 static inline lsched_diagnostic* lsched_why_kept(void) {
 #ifdef __cplusplus
   static thread_local lsched_diagnostic why;
@@ -23,21 +25,21 @@ static inline lsched_diagnostic* lsched_why_kept(void) {
   return &why;
 }
 
-/** The diagnostic of the calling thread, empty, to be passed to the next call.  Thread: any. Blocks: never.
- * Memory: the thread's, until it ends. */
+/** Returns the diagnostic of the calling thread, initialised for the next call.
+ * Thread: any. Blocks: never.
+ * Memory: owned by the thread, valid until the thread ends. */
 static inline lsched_diagnostic* lsched_why(void) {
   lsched_diagnostic* const why = lsched_why_kept();
   lsched_diagnostic_init(why);
   return why;
 }
 
-/** Goes on if the status is LSCHED_OK or LSCHED_PENDING. Otherwise prints one line to standard error, such as
+/** Returns if the status is LSCHED_OK or LSCHED_PENDING. Otherwise prints one line to standard error, such as
  *
  *     rank 2: LSCHED_ERR_TIMEOUT: allreduce/ring #0, round 1: unfired ops 1,3; waits for rank 1
  *
- * and ends the program by exit(1). The rank is the launcher's, if there is a launcher. The text is that of
- * lsched_why(), for a call without a diagnostic that of lsched_last_failure(), or else lsched_status_text() of the
- * status.
+ * and ends the program by exit(1). The launcher, if there is one, has set the rank. The text is that of lsched_why(),
+ * of lsched_last_failure() for a call without a diagnostic, or else lsched_status_text().
  * Thread: any. Blocks: never. */
 static inline void lsched_must(lsched_status status) {
   static const char* const ranks[] = {"LSCHED_RUN_RANK",      "PMI_RANK", "PMIX_RANK",

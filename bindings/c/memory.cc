@@ -1,14 +1,14 @@
-// The caller's memory: whether it is there, how it lies, and whose it is.
+// Checks of the caller's memory: presence, layout, and memory space.
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
 
 namespace lsched {
 namespace {
 
-/// Where one buffer's memory is.
+/// Returns the memory space of a buffer. Device memory without an attached device is ARGUMENT.
 result<memory_space> space_of(const lsched_world& world, const std::byte* memory, std::uint64_t bytes) {
   if (const device* const gpu = world.process.gpu()) return gpu->space_of(memory, bytes);
-  if (is_gpu_memory(memory, bytes)) return argument("it is device memory: call lsched_cuda_attach first");
+  if (is_gpu_memory(memory, bytes)) return argument("the buffer is in device memory: call lsched_cuda_attach first");
   return memory_space::host;
 }
 
@@ -59,7 +59,7 @@ result<caller_spaces> spaces_of(const lsched_world& world, const schedule& progr
   return all;
 }
 
-// A round may be about to start: nothing is asked of the system, and nothing of a driver that the process has not.
+// This may be on the path of a round, so it makes no system call, and uses a GPU driver only if one is loaded.
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs) {
   const lsched::schedule& program = *schedule.instance->program;
   auto memory = read_pointers(program, inputs, outputs);
@@ -82,7 +82,7 @@ result<binding> read_next_memory(const lsched_schedule& schedule, const void* co
 std::optional<failure> first_on_device(std::initializer_list<named_array> arrays) {
   for (const named_array& one : arrays)
     if (one.place != nullptr && is_gpu_memory(one.place, 1))
-      return argument(std::string(one.name) + ": device memory is given where the host reads");
+      return argument(std::string(one.name) + ": the host reads this array, so it cannot be in device memory");
   return std::nullopt;
 }
 

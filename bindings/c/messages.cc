@@ -1,4 +1,4 @@
-// Messages of the C interface.
+// Mailboxes and messages of the C interface.
 #include "bindings/c/sized.h"
 #include "bindings/c/words.h"
 #include "bindings/c/world.h"
@@ -6,7 +6,7 @@
 struct lsched_mailbox {
   lsched_world* world = nullptr;
   std::shared_ptr<lsched::mailbox_commit> commit{};
-  std::atomic<std::uint64_t> messages{0};  ///< whose end was not told
+  std::atomic<std::uint64_t> messages{0};  ///< messages whose end has not been reported
 };
 
 struct lsched_message {
@@ -47,7 +47,7 @@ lsched_status post(lsched_mailbox* mailbox, const posted_message& wanted, bool i
   });
 }
 
-/// Tells a message's end, after which there is none.
+/// Reports the end of a message to the caller, and destroys the message.
 void conclude(lsched_message** message, lsched_arrival* what) {
   const posted_message& ended = (*message)->what;
   if (is_there(what)) {
@@ -69,7 +69,7 @@ std::string words_for(const posted_message& one) {
 }
 
 failure timeout_of(const lsched_mailbox& in, const posted_message& one) {
-  failure why{status::timeout, words_for(one) + (one.is_sent ? " has not been taken" : " has not come"), one.peer};
+  failure why{status::timeout, words_for(one) + (one.is_sent ? " was not received" : " did not arrive"), one.peer};
   drives(in).with_engine([&] {
     if (!one.progress.has_ended()) why.text += in.commit->made().describe_wait(one, &why.peer);
   });
@@ -81,7 +81,7 @@ failure failure_of(const lsched_mailbox& in, const posted_message& one, status v
   const std::string words = words_for(one);
   const auto bytes = [](std::uint64_t number) { return std::to_string(number) + " bytes"; };
   if (verdict == status::bounds)
-    return {verdict, words + " has " + bytes(one.bytes_received) + ", and there is room for " + bytes(one.bytes),
+    return {verdict, words + " has " + bytes(one.bytes_received) + ", but there is room for " + bytes(one.bytes),
             one.source};
   if (verdict == status::peer)
     return {verdict, words + ": rank " + std::to_string(one.source) + " died, or has closed its world or mailbox",
@@ -139,7 +139,7 @@ lsched_status lsched_message_wait(lsched_message** message, uint64_t timeout_ns,
     const wait_note note = in.commit->made().note_of(one);
     (void)drives(in).wait(progress, deadline_after(timeout_ns), &note);
   }
-  // What the wait has answered does not count: the end may have come since.
+  // The result of the wait is ignored, because the message may have ended after the wait.
   if (progress.finished.load() != 0) return conclude(message, what), LSCHED_OK;
   return guarded(diagnostic, [&] {
     const status verdict = progress.verdict.load();

@@ -1,4 +1,4 @@
-// Opens a world: as a rank of `lsched run`, alone, or with ranks that are threads.
+// Opens a world: as a rank of `lsched run`, as a world of one rank, or with threads as ranks.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ failure not_a_rank(const launch& where, std::int32_t starter) {
                              ") and is not a rank; set LSCHED_WORLD=alone to open a world of its own"};
 }
 
-/// The launcher's descriptor is not here, or its number means another file.
+/// Returns the failure for a process in which the launcher's descriptor is closed, or refers to another file.
 failure lacks_segment(const launch& where) {
   if (const std::int32_t starter = find_user_above(0); starter != 0) return not_a_rank(where, starter);
   return {status::transport, std::string(k_run_descriptor) + "=" + std::to_string(where.descriptor) +
@@ -51,27 +51,28 @@ result<std::shared_ptr<shm_segment>> adopt_from_launcher(const launch& where) {
   return segment;
 }
 
-/// Makes the kernel kill this process when its launcher is gone, also if another process is its parent.
-/// The launcher has asked for that signal (F_SETSIG), which marks the descriptor as its own; this process becomes the
-/// one that gets it.
+/// Makes the kernel kill this process when its launcher ends, also if another process is its parent. The launcher has
+/// set the signal of the descriptor to SIGKILL (F_SETSIG), which identifies the descriptor. This function makes this
+/// process the receiver of the signal (F_SETOWN).
 std::optional<failure> end_with_launcher(int descriptor) {
   if (fcntl(descriptor, F_GETSIG) != SIGKILL)
     return failure{status::argument, std::string(k_run_launcher) + " names no descriptor of a launcher"};
   if (fcntl(descriptor, F_SETFD, FD_CLOEXEC) != 0 || fcntl(descriptor, F_SETOWN, getpid()) != 0)
     return failure{status::transport, std::string(k_run_launcher) + ": " + std::strerror(errno)};
   pollfd launcher{descriptor, 0, 0};
-  if (poll(&launcher, 1, 0) > 0)  // it was gone before the line above
+  if (poll(&launcher, 1, 0) > 0)  // the launcher ended before F_SETOWN
     return failure{status::transport, "the launcher of this process has ended"};
   return std::nullopt;
 }
 
-/// Returns OK. The diagnostic has a text if the regions are smaller than a user would expect.
+/// Returns OK. Writes a warning to the diagnostic if the regions are smaller than a user would expect.
 lsched_status report_opened(const shm_segment& segment, const open_options& options, lsched_diagnostic* diagnostic) {
   const std::string shortage = options.region_bytes == 0 ? segment.words_for_small_regions() : std::string();
   return shortage.empty() ? LSCHED_OK : report(diagnostic, {status::ok, shortage});
 }
 
-/// Takes the rank's place. A child that the rank has forked finds the place taken by a process above this one.
+/// Attaches this process to the segment as its rank. In a child that the rank has forked, an ancestor process already
+/// holds the rank: the failure then names that process.
 result<std::unique_ptr<shm_endpoint>> take_place(const std::shared_ptr<shm_segment>& segment, const launch& where,
                                                  const shm_options& options) {
   auto net = shm_endpoint::open(segment, where.self, options);
@@ -89,7 +90,7 @@ lsched_status open_launched(const launch& where, const open_options& options, ls
     return report(diagnostic, {status::argument, "LSCHED_RUN_SIZE does not fit the launcher's segment"});
   auto net = take_place(*segment, where, options.shm);
   if (!net) return report(diagnostic, net.error());
-  if (where.launcher)  // by now no other process can be this rank
+  if (where.launcher)  // after take_place(), so that no other process can be this rank
     if (const auto why = end_with_launcher(*where.launcher)) return report(diagnostic, *why);
   if (const auto why = (*segment)->wait_for_ranks(options.start_timeout)) return report(diagnostic, *why);
   *world = new lsched_world(std::move(*net), options, neighbourhood_of(**segment, options.ranks_per_node));

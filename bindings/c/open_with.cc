@@ -1,4 +1,4 @@
-// Opening a world whose ranks know each other by an exchange that the caller brings.
+// Opens a world whose ranks find each other by an exchange that the caller provides (lsched_world_open_with).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,19 +16,21 @@
 namespace lsched {
 namespace {
 
-/// What each rank tells the others. Plain bytes, of one build: that is checked first.
+/// The record that each rank sends to all others. The layout of its plain bytes is that of one build, so `build` is
+/// compared first.
 struct introduction {
-  std::array<char, 32> build;  ///< so much of LSCHED_BUILD
+  std::array<char, 32> build;  ///< LSCHED_BUILD, truncated
   std::int32_t size;
-  std::int32_t code;             ///< this rank's own status
-  std::array<char, 40> machine;  ///< since when it runs: its boot's number
-  std::uint64_t processes;       ///< their name space
+  std::int32_t code;             ///< status of this rank
+  std::array<char, 40> machine;  ///< boot id, which identifies the machine
+  std::uint64_t processes;       ///< inode of the process name space
   std::uint32_t user;
-  segment_source segment;     ///< rank 0's
-  std::array<char, 48> host;  ///< for people, as is:
-  std::array<char, 88> text;  ///< why, of a code
+  segment_source segment;     ///< set by rank 0 only
+  std::array<char, 48> host;  ///< host name, for error texts
+  std::array<char, 88> text;  ///< reason of `code`, for error texts
 };
-static_assert(sizeof(introduction) == LSCHED_EXCHANGE_BYTES);  // in every build: who differs is found by `build`
+// The size is the same in every build, so that ranks of different builds can exchange records and compare `build`.
+static_assert(sizeof(introduction) == LSCHED_EXCHANGE_BYTES);
 
 template <std::size_t N>
 void copy_text(std::array<char, N>& into, std::string_view text) {
@@ -60,20 +62,20 @@ introduction introduce(rank size, const std::optional<failure>& why) {
   return own;
 }
 
-/// The ranks of a world that is being opened, and how they exchange.
+/// The introductions of all ranks of a world that is being opened, and the exchange that gathers them.
 class acquaintance {
  public:
   acquaintance(const world& place, lsched_exchange by, void* context)
       : place_(place), exchange_(by), context_(context), all_(static_cast<std::size_t>(place.size)) {}
 
-  /// Each tells what it has to tell. TRANSPORT: the caller's exchange has failed.
+  /// Gathers the introductions of all ranks. Returns TRANSPORT if the caller's exchange has failed.
   std::optional<failure> exchange(const introduction& own) {
     const int answer = exchange_(&own, all_.data(), sizeof own, context_);
     if (answer == 0) return std::nullopt;
-    return failure{status::transport, "the exchange has failed: it answered " + std::to_string(answer)};
+    return failure{status::transport, "the exchange failed: it returned " + std::to_string(answer)};
   }
 
-  /// Why they cannot share a world: the same on all ranks.
+  /// Returns the reason why the ranks cannot share a world, or nothing. All ranks get the same result.
   std::optional<failure> find_obstacle() const {
     for (rank r = 0; r < place_.size; ++r) {
       const introduction& one = of(r);
@@ -97,12 +99,13 @@ class acquaintance {
     return find_failure();
   }
 
-  /// Of this rank alone.
+  /// Returns ARGUMENT if the exchange did not return this rank's own record. Other ranks may get another result.
   std::optional<failure> find_distortion(const introduction& own) const {
     if (std::memcmp(&of(place_.self), &own, sizeof own) == 0) return std::nullopt;
-    return failure{status::argument, "the exchange does not bring back this rank's bytes at its own place"};
+    return failure{status::argument, "the exchange did not return this rank's bytes at the rank's own place"};
   }
 
+  /// Returns the failure of the first rank that has failed, or nothing. All ranks get the same result.
   std::optional<failure> find_failure() const {
     for (rank r = 0; r < place_.size; ++r)
       if (of(r).code != 0)
@@ -119,7 +122,10 @@ class acquaintance {
   std::vector<introduction> all_;
 };
 
-/// Two exchanges: who is where, and where the segment is; and who has come into it. A rank that has failed takes part.
+/// Creates the segment on rank 0 and opens it on the other ranks. A rank that has failed still takes part in both
+/// exchanges, so that no rank waits for it:
+///   1. all introductions and rank 0's segment, from which each rank decides whether the ranks can share a world;
+///   2. the outcome of opening the segment on each rank.
 result<std::shared_ptr<shm_segment>> share_segment(const world& place, acquaintance& ranks,
                                                    const result<open_options>& options,
                                                    std::unique_ptr<shm_endpoint>& net) {
@@ -140,7 +146,7 @@ result<std::shared_ptr<shm_segment>> share_segment(const world& place, acquainta
   why = opened ? ranks.find_distortion(own) : std::optional(opened.error());
   if (auto failed = ranks.exchange(introduce(place.size, why))) return *failed;
   if (auto obstacle = ranks.find_failure()) return why ? *why : *obstacle;
-  if (!is_seen_by_all(**segment)) return failure{status::transport, "a rank maps a segment of its own"};
+  if (!is_seen_by_all(**segment)) return failure{status::transport, "a rank maps a different segment"};
   net = std::move(*opened);
   return segment;
 }
@@ -156,7 +162,7 @@ extern "C" lsched_status lsched_world_open_with_abi(int abi, int32_t rank, int32
   return guarded(diagnostic, [&] {
     if (abi != LSCHED_ABI) return report(diagnostic, wrong_abi(abi));
     if (exchange == nullptr || size < 1 || rank < 0 || rank >= size)
-      return report(diagnostic, {status::argument, "there is no exchange, or rank is not from 0 to size - 1"});
+      return report(diagnostic, {status::argument, "exchange is null, or rank is not from 0 to size - 1"});
     auto options = read_config(config);
     if (world == nullptr) options = failure{status::argument, "world is null"};
     acquaintance ranks({rank, size}, exchange, context);

@@ -1,4 +1,4 @@
-// Partial collectives of the C interface: creation, the two ends of a schedule, and what its ranks do together
+// Partial collectives of the C interface: creation, offers and collects, and the calls that all ranks make together
 // (libsched/session/session.h).
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 // --- creation ----------------------------------------------------------------------------------------------
 
-/// What a partial collective is without its activation.
+/// Returns the name of the collective, without its activation.
 std::string_view collective_of(const lsched_partial_desc& desc) {
   return desc.collective == nullptr ? k_allreduce.name : desc.collective;
 }
@@ -36,10 +36,10 @@ std::optional<failure> validate_lag(const lsched_partial_desc& desc) {
        {!is_within(desc.divisor, LSCHED_DIVIDE_BY_NONE, LSCHED_DIVIDE_BY_OFFERS), "divisor is not an lsched_divisor"},
        {is_divided(desc) && !is_sum, "only sums are divided: leave divisor 0"},
        {desc.divisor == LSCHED_DIVIDE_BY_CONTRIBUTORS && !is_latest,
-        "with another lag than LSCHED_LATEST a result may be of several rounds, which have contributors of their own: "
+        "with a lag other than LSCHED_LATEST, a result may be of several rounds with different contributors: "
         "divide by ranks or by offers"},
        {collective_of(desc) == k_allgather.name && !is_latest && !is_sum,
-        "results of an allgather, zero where a rank was absent, can only be added up: LSCHED_SUM, or LSCHED_LATEST"}});
+        "results of an allgather, zero for absent ranks, can only be added up: use LSCHED_SUM or LSCHED_LATEST"}});
 }
 
 result<activation> read_start(const lsched_world& world, const lsched_partial_desc& desc) {
@@ -49,8 +49,8 @@ result<activation> read_start(const lsched_world& world, const lsched_partial_de
   if (starts->is_woken() && world.process.wants_thread() && !world.process.has_thread())
     return failure{status::unsupported,
                    words_for(*starts) +
-                       " needs a progress thread, which has to call MPI, and that needs "
-                       "MPI_THREAD_MULTIPLE; or ask for LSCHED_PROGRESS_CALLER to drive them by your own calls"};
+                       " needs a progress thread that calls MPI, which requires MPI_THREAD_MULTIPLE; "
+                       "or set progress to LSCHED_PROGRESS_CALLER and drive the rounds by your own calls"};
   return starts;
 }
 
@@ -64,12 +64,12 @@ result<shape> read_partial_shape(const collective& kind, const lsched_partial_de
   const bool averages = desc.averages_weights != 0;
   const bool is_float_sum = (desc.dtype == LSCHED_F32 || desc.dtype == LSCHED_F64) && desc.reduction == LSCHED_SUM;
   if (auto why = first_broken(
-          {{(desc.tensors == nullptr) != (desc.tensor_count == 0), "tensors and tensor_count: one of them is missing"},
-           {(desc.buckets == nullptr) != (desc.bucket_count == 0), "buckets and bucket_count: one of them is missing"},
+          {{(desc.tensors == nullptr) != (desc.tensor_count == 0), "tensors and tensor_count: set both, or none"},
+           {(desc.buckets == nullptr) != (desc.bucket_count == 0), "buckets and bucket_count: set both, or none"},
            {averages && (desc.averages_weights != 1 || !is_float_sum),
-            "averages_weights is 0 or 1, and 1 for sums of f32 and f64 alone"},
-           {is_divided(desc) && kind.adapts, "an adaptive sum is not divided: leave divisor 0"},
-           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce averages"}}))
+            "averages_weights must be 0, or 1 for sums of f32 or f64"},
+           {is_divided(desc) && kind.adapts, "an adaptive sum cannot be divided: leave divisor 0"},
+           {averages && &kind != &k_partial_allreduce, "averages_weights: only an allreduce can average weights"}}))
     return *why;
   if (auto why = first_on_device({{"buckets", desc.buckets}, {"tensors", desc.tensors}})) return *why;
   for (const lsched_tensor& one : std::span(desc.tensors, desc.tensor_count))
@@ -85,8 +85,8 @@ std::string text_of_buckets(const shape& data) {
   return text;
 }
 
-/// Adds a schedule beside a partial one, which waits for every rank that has not left. What the ranks agree upon tells
-/// which.
+/// Adds a companion to a partial schedule: a schedule that waits for every rank that has not left. The agreement text
+/// names its purpose and its algorithm.
 std::optional<failure> add_companion(lsched_world& world, creation& to, const char* purpose, const shape& data) {
   const auto made = world.schedules_made.get("partial_allreduce", "auto", data, {.policy = activation_policy::full});
   if (!made) return made.error();
@@ -95,7 +95,8 @@ std::optional<failure> add_companion(lsched_world& world, creation& to, const ch
   return std::nullopt;
 }
 
-/// What a session needs beside the rounds: to agree on a round, and to average weights of that shape.
+/// Adds the companions of a session: a schedule by which ranks agree on a round, and, if `weights` is given, a schedule
+/// that averages weights of that shape.
 std::optional<failure> add_companions(lsched_world& world, creation& to, const std::optional<shape>& weights) {
   auto why = add_companion(world, to, "agreement", {.count = 1, .type = dtype::u64, .what = kernel::max});
   if (!why && weights) why = add_companion(world, to, "mean", *weights);
@@ -107,19 +108,19 @@ std::optional<shape> weights_of(const lsched_partial_desc& desc) {
   return *read_shape(desc.count, desc.dtype, desc.reduction);
 }
 
-/// A partial schedule that is not sparse, before it is known for which world.
+/// The request of a partial schedule that is not sparse, independent of a world.
 struct dense_request {
   const collective* kind;
   std::string algorithm;
   shape data;
   activation starts;
   lag_rule lag;
-  std::optional<shape> weights;  ///< that are averaged
+  std::optional<shape> weights;  ///< shape of the weights that lsched_model_sync averages; nothing: none
   std::string elements;          ///< as lsched_partial_desc::elements
 
   result<creation> make(lsched_world& world) const;
   result<creation> make_for_survivors(lsched_world& world) const;
-  /// Whether the result is the same on all ranks, and as long whatever their number.
+  /// Returns whether all ranks have the same result, whose length does not depend on the number of ranks.
   bool survives_ranks() const { return kind == &k_partial_allreduce || kind == &k_partial_adasum; }
 };
 
@@ -145,9 +146,10 @@ result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& 
   const std::string name = "partial_" + std::string(collective_of(desc));
   const collective* const kind = find_collective(name);
   if (kind == nullptr)
-    return argument("\"" + std::string(collective_of(desc)) +
-                    "\" is not partial: choose allreduce, reduce_scatter_block, allgather, adasum, or sparse_allreduce "
-                    "with a desc of its own");
+    return argument(
+        "\"" + std::string(collective_of(desc)) +
+        "\" has no partial form: choose allreduce, reduce_scatter_block, allgather, adasum, or sparse_allreduce "
+        "with a desc of its own");
   const auto data = read_partial_shape(*kind, desc);
   if (!data) return data.error();
   const auto starts = read_start(world, desc);
@@ -165,22 +167,23 @@ result<creation> describe_dense(lsched_world& world, const lsched_partial_desc& 
   return made;
 }
 
-/// Why the rest of the desc does not go with the sparse allreduce in it.
+/// Returns ARGUMENT if another member of the desc contradicts the sparse allreduce in it.
 std::optional<failure> validate_sparse(const lsched_partial_desc& desc, const lsched_sparse_desc& sparse) {
   if (desc.collective != nullptr && desc.collective != std::string_view("sparse_allreduce"))
-    return argument("sparse: \"" + std::string(desc.collective) + "\" is no sparse_allreduce");
-  return first_broken({{sparse.count != desc.count || sparse.dtype != desc.dtype, "of another count or dtype"},
-                       {sparse.gradient != nullptr || sparse.update != nullptr,
-                        "that is partial owns its memory: leave gradient and update NULL"},
-                       {desc.algorithm != nullptr, "has its algorithm in its own desc"},
-                       {desc.reduction != LSCHED_SUM, "is a sum: LSCHED_SUM"},
-                       {is_divided(desc), "divides by the ranks itself: leave divisor 0"},
-                       {desc.buckets != nullptr || desc.bucket_count != 0, "has no buckets"},
-                       {desc.tensors != nullptr || desc.tensor_count != 0, "has no tensors"},
-                       {sparse.nans == LSCHED_NAN_ERROR, "that is partial has no rounds to refuse: LSCHED_NAN_ERROR"},
-                       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"},
-                       {desc.elements != nullptr && *desc.elements != 0, "is of real numbers: leave elements NULL"}},
-                      "a sparse allreduce ");
+    return argument("sparse: \"" + std::string(desc.collective) + "\" is not sparse_allreduce");
+  return first_broken(
+      {{sparse.count != desc.count || sparse.dtype != desc.dtype, "needs the count and dtype of the partial desc"},
+       {sparse.gradient != nullptr || sparse.update != nullptr,
+        "that is partial owns its memory: leave gradient and update NULL"},
+       {desc.algorithm != nullptr, "takes its algorithm from its own desc: leave algorithm NULL"},
+       {desc.reduction != LSCHED_SUM, "is a sum: set reduction to LSCHED_SUM"},
+       {is_divided(desc), "divides by the ranks itself: leave divisor 0"},
+       {desc.buckets != nullptr || desc.bucket_count != 0, "has no buckets"},
+       {desc.tensors != nullptr || desc.tensor_count != 0, "has no tensors"},
+       {sparse.nans == LSCHED_NAN_ERROR, "that is partial cannot refuse rounds: do not set LSCHED_NAN_ERROR"},
+       {desc.averages_weights != 0, "averages no weights: leave averages_weights 0"},
+       {desc.elements != nullptr && *desc.elements != 0, "is of real numbers: leave elements NULL"}},
+      "a sparse allreduce ");
 }
 
 result<creation> describe_sparse(lsched_world& world, const lsched_partial_desc& desc) {
@@ -220,8 +223,8 @@ lsched_status create_partial(lsched_world* world, const result<lsched_partial_de
 
 bool is_partial(const lsched_schedule* schedule) { return schedule != nullptr && schedule->is_partial(); }
 
-constexpr const char k_no_ticket[] = "not a partial schedule's ticket";
-constexpr const char k_no_schedule[] = "not a partial schedule";
+constexpr const char k_no_ticket[] = "the ticket is not from a partial schedule";
+constexpr const char k_no_schedule[] = "the schedule is not partial";
 
 lsched_report report_of(const collect_report& report) {
   const delivered& result = report.what;
@@ -238,8 +241,8 @@ lsched_report report_of(const collect_report& report) {
           .has_result = result.null ? 0 : 1};
 }
 
-/// Makes a call of the schedule's session, waiting in between, and reports of it to a caller who wants that. `wanted`:
-/// what is told where the schedule is none of a session.
+/// Makes a call of the schedule's session, waits until it is done, and fills in the report if there is one. `wanted` is
+/// the error text if the schedule has no session.
 template <class Call>
 lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::uint64_t timeout_ns,
                            lsched_report* report_to, lsched_diagnostic* diagnostic, const Call& call) {
@@ -254,7 +257,7 @@ lsched_status call_session(lsched_schedule* schedule, const char* wanted, std::u
   });
 }
 
-/// A result in one piece; none: the data is dropped.
+/// The caller's memory for a result, in one part. Null means no part, so that the data is dropped.
 class whole_result {
  public:
   whole_result(const session& from, void* result)
@@ -282,13 +285,13 @@ lsched_status deposit(lsched_schedule& schedule, std::span<const source_part> co
   return explain_offer(schedule, answer);
 }
 
-/// An argument of a session's call that is wrong.
+/// Returns the progress of a session's call that has an invalid argument.
 call_progress wrong_argument(std::string_view reason) { return {.answer = status::argument, .reason = reason}; }
 
-/// Contributions and results are the host's to copy.
+/// The error text for device memory. The host copies contributions and results.
 constexpr const char k_on_device[] = "a partial schedule's data cannot be in device memory";
 
-/// Calls one with memory of the caller's, `parts` pointers of it, if that is the host's.
+/// Makes a session's call over `parts` pointers to the caller's memory. Returns UNSUPPORTED for device memory.
 template <class Call>
 lsched_status call_over(lsched_schedule* schedule, const char* wanted, void* const* memory, std::size_t parts,
                         std::uint64_t timeout_ns, lsched_report* report_to, lsched_diagnostic* diagnostic,
@@ -367,7 +370,8 @@ lsched_status lsched_pending_save(const lsched_schedule* schedule, void* image, 
     const std::vector<std::byte> whole = schedule->session->save_pending();
     if (needed != nullptr) *needed = whole.size();
     if (image == nullptr) return LSCHED_OK;
-    if (bytes < whole.size()) return fail(status::argument, "the image has too little room: *needed has the size");
+    if (bytes < whole.size())
+      return fail(status::argument, "the room for the image is too small: *needed has the size");
     std::memcpy(image, whole.data(), whole.size());
     return LSCHED_OK;
   });
@@ -396,7 +400,7 @@ lsched_status lsched_collect_buckets(lsched_ticket ticket, void* const* buckets,
                    [&](session& one, collect_report* into) {
                      std::span<const target_part> parts;
                      if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                       return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                       return wrong_argument("buckets is null, or the pointer to a bucket with elements is null");
                      return one.collect(ticket.round, parts, into);
                    });
 }
@@ -433,7 +437,7 @@ lsched_status lsched_flush_buckets(lsched_schedule* schedule, void* const* bucke
                    [&](session& one, collect_report* into) {
                      std::span<const target_part> parts;
                      if (buckets == nullptr || one.parts_of(buckets, &parts) != status::ok)
-                       return wrong_argument("buckets is null, or the pointer to one that is not empty");
+                       return wrong_argument("buckets is null, or the pointer to a bucket with elements is null");
                      return one.flush(parts, into);
                    });
 }

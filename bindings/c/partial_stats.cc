@@ -1,4 +1,4 @@
-// What a rank has seen of a partial schedule.
+// Statistics of a rank about a partial schedule.
 #include <algorithm>
 #include <span>
 #include <string>

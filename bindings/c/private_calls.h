@@ -1,5 +1,5 @@
-// What libsched_mpi.so calls of libsched.so. It is C++ on both sides, which only libraries of one build agree about: so
-// the first member says which build it is, and comes first in every build.
+// The functions of libsched.so that libsched_mpi.so calls. They are C++ functions, whose binary interface is the same
+// only in libraries of one build. So the first member, in every build, is the name of the build.
 #pragma once
 
 #include "bindings/c/world.h"
@@ -7,7 +7,7 @@
 namespace lsched {
 
 struct private_calls {
-  const char* build;  ///< LSCHED_BUILD of libsched.so; where the caller's is another, the rest is not to be touched
+  const char* build;  ///< LSCHED_BUILD of libsched.so. A caller of another build must not use the other members
   result<open_options> (*read_config)(const lsched_config* config);
   lsched_world* (*open)(std::unique_ptr<endpoint> net, const open_options& options, const neighbourhood& around);
   void (*with_engine)(runtime& of, const std::function<void()>& job);  ///< driver::with_engine

@@ -12,10 +12,10 @@
 namespace lsched {
 namespace {
 
-/// What runs a round of a ticket, and the round's number there.
+/// The instance that runs a round of a ticket, and the number of the round in that instance.
 struct round_of_flight {
   const instance& runs;
-  round_no round;  ///< k_last_round: none
+  round_no round;  ///< k_last_round: the flight has no instance any more
 };
 
 round_of_flight round_of(const lsched_ticket& ticket) {
@@ -23,18 +23,19 @@ round_of_flight round_of(const lsched_ticket& ticket) {
   const std::size_t depth = schedule.flights.size();
   if (depth == 1 || ticket.round == 0) return {*schedule.instance, uncounted(*schedule.instance, ticket.round)};
   const instance* const runs = schedule.flights[(ticket.round - 1) % depth].runs;
-  if (runs == nullptr) return {*schedule.instance, k_last_round};  // of a schedule that is being destroyed
+  if (runs == nullptr) return {*schedule.instance, k_last_round};  // the schedule is being destroyed
   return {*runs, (ticket.round - 1) / depth + 1};
 }
 
-/// Whether no start has returned this ticket. A wait would never end, because no rank would run the round.
+/// Returns whether no start has returned this ticket. A wait would never end, because no rank would run the round.
 bool is_unstarted(const lsched_ticket& ticket, const round_of_flight& asked) {
   return !ticket.schedule->is_partial() && (ticket.round == 0 || asked.round > asked.runs.called.load());
 }
 
 // --- rounds that were refused --------------------------------------------------------------------------------
 
-/// A round that has ended may have been refused: OK, BOUNDS or NOT_FINITE, the same on all ranks.
+/// Returns the outcome of a round that has ended: OK, or BOUNDS or NOT_FINITE if the round was refused. All ranks get
+/// the same outcome.
 lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   const auto& coo = schedule.extras.coo;
   const auto& sparse = schedule.extras.sparse;
@@ -43,15 +44,15 @@ lsched_status verdict_on(const lsched_schedule& schedule, round_no round) {
   return LSCHED_OK;
 }
 
-/// The reason why a round of a sum of sparse vectors was refused.
+/// Returns the reason why a round of a sum of sparse vectors was refused.
 failure failure_of(const coo_status& verdict, const coo_problem& problem) {
   const std::string culprit = "rank " + std::to_string(verdict.culprit);
   if (verdict.flaw == coo_flaw::many_items)
-    return {status::bounds, culprit + " brings more than " + counted(problem.room, "item"), verdict.culprit};
+    return {status::bounds, culprit + " contributes more than " + counted(problem.room, "item"), verdict.culprit};
   if (verdict.flaw == coo_flaw::large_index)
     return {status::bounds, culprit + " has an index that is not below " + std::to_string(problem.count),
             verdict.culprit};
-  return {status::bounds, "the result has " + counted(verdict.items, "item") + ", and there is room for " +
+  return {status::bounds, "the result has " + counted(verdict.items, "item") + ", but there is room for " +
                               std::to_string(problem.result_room)};
 }
 
@@ -70,7 +71,7 @@ lsched_status explain_refusal(const lsched_schedule& schedule, round_no round, l
   });
 }
 
-// --- waits that have not succeeded ------------------------------------------------------------------------------
+// --- failed waits -----------------------------------------------------------------------------------------------
 
 lsched_status explain_failure(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                               lsched_diagnostic* diagnostic) {
@@ -81,7 +82,7 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
       return report(diagnostic, with_advice(*runs.refusal));
     failure why{answer, runs.label, runs.culprit.load()};
     if (answer == status::peer) {
-      why.text += ": rank " + std::to_string(why.peer) + " died or closed without leaving";
+      why.text += ": rank " + std::to_string(why.peer) + " died or closed its world without leaving";
     } else if (answer == status::device) {
       why.text += ": " + runs.device_words;
     } else if (answer == status::cancelled) {
@@ -89,10 +90,9 @@ lsched_status explain_failure(const lsched_schedule& schedule, const awaited_rou
     } else if (answer == status::bounds && why.peer != k_no_rank) {
       why.text += ": the elements that rank " + std::to_string(why.peer) + " has sent do not fit into their block";
     } else if (answer == status::transport && why.peer != k_no_rank) {
-      why.text +=
-          ": a message of rank " + std::to_string(why.peer) +
-          " cannot be read; was its buffer unmapped, or its process closed to others? Memory from lsched_alloc, "
-          "or LSCHED_READ_PEERS=no, does without reading";
+      why.text += ": a message of rank " + std::to_string(why.peer) +
+                  " cannot be read: its buffer was unmapped, or its process does not permit reads. Use memory from "
+                  "lsched_alloc, or set LSCHED_READ_PEERS=no";
     } else {
       why.text += ": " + std::string(text_of(answer));
     }
@@ -131,13 +131,14 @@ lsched_status explain_timeout(const lsched_schedule& schedule, const awaited_rou
 
 // --- adaptive sums -------------------------------------------------------------------------------------------
 
-/// Between rounds, with one behind it that wrote to the memory which is bound now.
+/// Returns whether no round is outstanding, and a round has written to the memory that is bound now.
 bool has_result(const lsched_schedule& schedule) {
   const round_no finished = schedule.instance->finished.load();
   return finished > schedule.bound_after && finished == schedule.instance->called.load();
 }
 
-/// An adaptive sum has one output. A coefficient that is NaN makes a tensor NaN from its first element to its last.
+/// Finds the non-finite tensors in the result of an adaptive sum, which has one output. If tensors were combined, the
+/// first element of a tensor suffices, because a NaN coefficient makes all its elements NaN.
 std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_non_finite) {
   const auto buffers = schedule.instance->program->buffers();
   const auto output = std::ranges::find(buffers, buffer_role::output, &buffer::role);
@@ -147,7 +148,7 @@ std::uint64_t find_in_result(const lsched_schedule& schedule, std::uint8_t* is_n
                          output->type, schedule.extras.tensors, rule, is_non_finite);
 }
 
-/// The host cannot look at it there.
+/// Returns whether the result is in device memory, which the host cannot read.
 bool is_result_on_device(const lsched_schedule& schedule) {
   const auto is_there = [](const buffer& b) {
     return b.role == buffer_role::output && b.space == memory_space::device;
@@ -157,7 +158,7 @@ bool is_result_on_device(const lsched_schedule& schedule) {
 
 bool is_ordinary(const lsched_schedule* schedule) { return schedule != nullptr && !schedule->is_partial(); }
 
-/// Whose rounds start over the memory that is bound.
+/// Returns whether rounds of the schedule start over the bound memory.
 bool is_startable(const lsched_schedule* schedule) {
   return is_ordinary(schedule) && !schedule->is_started_with_memory();
 }
@@ -168,7 +169,7 @@ std::vector<instance**> instances_of(lsched_schedule& schedule) {
   if (!schedule.session) {
     std::vector<instance**> all;
     for (flight& one : schedule.flights) all.push_back(&one.runs);
-    std::ranges::reverse(all);  // the first is the schedule's own
+    std::ranges::reverse(all);  // remove the first one, lsched_schedule::instance, last
     return all;
   }
   const auto all = schedule.session->instances();
@@ -186,7 +187,7 @@ lsched_status explain(const lsched_schedule& schedule, const awaited_round& awai
 
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic) {
   if (made.reason.empty()) {
-    const bool is_end = made.round == k_last_round;  // which has no number
+    const bool is_end = made.round == k_last_round;  // the end of a schedule has no round number
     return explain(schedule, {*made.awaited, made.round, is_end ? 0 : counted(*made.awaited, made.round)}, made.answer,
                    diagnostic);
   }
@@ -228,7 +229,7 @@ using namespace lsched;
 
 namespace {
 
-/// Whether a round is outstanding.
+/// Returns whether a round is outstanding.
 bool is_under_way(const flight& one) {
   return one.runs != nullptr && one.runs->verdict.load() == status::ok &&
          one.runs->called.load() != one.runs->finished.load();
@@ -243,7 +244,7 @@ lsched_status refuse_run(const lsched_schedule* schedule, lsched_diagnostic* dia
                 diagnostic);
 }
 
-/// Waits until all ranks have agreed upon the schedule, or until it has failed. Its creation is no round.
+/// Waits until all ranks have agreed on the schedule, or until it has failed. The creation has no round number.
 lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::time_point deadline,
                               lsched_diagnostic* diagnostic) {
   const common_step& agreement = schedule.commit->progress();
@@ -256,7 +257,7 @@ lsched_status await_agreement(const lsched_schedule& schedule, driver::clock::ti
     };
     if (const lsched_status failed = guarded(diagnostic, describe); failed != LSCHED_OK) return failed;
   }
-  const bool is_agreed = agreement.finished.load() != 0;  // perhaps while the wait was described
+  const bool is_agreed = agreement.finished.load() != 0;  // the ranks may have agreed while the wait was described
   const status verdict = schedule.instance->verdict.load();
   if (verdict != status::ok) return explain_failure(schedule, creation, verdict, diagnostic);
   return is_agreed ? LSCHED_OK : report(diagnostic, why);
@@ -315,11 +316,11 @@ lsched_status lsched_rebind(lsched_schedule* schedule, const void* const* inputs
   return guarded(why, [&] {
     const std::string& label = schedule->instance->label;
     if (!is_startable(schedule))
-      return report(why,
-                    {status::unsupported,
-                     label + (schedule->is_partial() ? ": a partial schedule owns its memory, so no other can be bound"
-                                                     : ": each round has memory of its own: call "
-                                                       "lsched_start_with")});
+      return report(why, {status::unsupported,
+                          label + (schedule->is_partial()
+                                       ? ": a partial schedule owns its memory, so no other memory can be bound"
+                                       : ": each round has memory of its own: call "
+                                         "lsched_start_with")});
     if (const status failed = schedule->instance->verdict.load(); failed != status::ok)
       return explain_start(*schedule, *schedule->instance, failed);
     const auto memory = read_next_memory(*schedule, inputs, outputs);
@@ -398,8 +399,7 @@ lsched_status lsched_non_finite_tensors(const lsched_schedule* schedule, uint64_
   if (is_non_finite != nullptr && tensor_count != schedule->extras.tensors.size())
     return fail(status::argument, "tensor_count is not the number of tensors of the schedule");
   if (!has_result(*schedule))
-    return fail(status::state,
-                "there is no result: no round has ended over the bound memory, or a round is outstanding");
+    return fail(status::state, "there is no result: no round has ended in the bound memory, or a round is outstanding");
   const std::uint64_t found = find_in_result(*schedule, is_non_finite);
   if (number != nullptr) *number = found;
   return LSCHED_OK;

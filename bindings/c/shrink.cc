@@ -1,4 +1,4 @@
-// Going on after a death: the world of those who are left, and partial schedules in it (docs/reference/shrink.md).
+// Recovery after a death: the world of the survivors, and partial schedules in it (docs/reference/shrink.md).
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -10,23 +10,24 @@
 namespace lsched {
 namespace {
 
-/// What a caller alone is told: the other ranks, whose arguments are the same, find it, too, or wait for this one.
+/// Returns the errors in the arguments, without informing the other ranks. Ranks with the same arguments find the same
+/// error. Other ranks wait for this rank until their timeout.
 std::optional<failure> validate_carry(const lsched_schedule& schedule, const lsched_world& to) {
   const std::string& label = schedule.instance->label;
   if (!schedule.is_partial())
     return failure{status::unsupported, label + " is an ordinary schedule: create it anew in the other world"};
   if (schedule.extras.anew == nullptr)
-    return failure{status::unsupported, label + " cannot be carried: allreduce and adasum alone are"};
+    return failure{status::unsupported, label + " cannot be carried: only allreduce and adasum can"};
   if (&to.process != &schedule.world->process || &to == schedule.world)
-    return argument("the schedule's world and the other one are not two worlds of this process");
+    return argument("the other world and the schedule's world are not two worlds of this process");
   for (const rank home : to.joined.members().homes())
     if (schedule.world->joined.members().rank_of(home) == k_no_rank)
-      return argument("the other world has a rank that the schedule's world has not");
+      return argument("the other world has a rank that is not in the schedule's world");
   return std::nullopt;
 }
 
-/// Why this rank's end cannot be carried, of which the others have to hear; else it has failed, if it had not: of the
-/// first member that the other world has not.
+/// Makes the schedule fail with PEER, for the first member that is not in the other world, unless it has failed before.
+/// Returns the reason if the schedule cannot be carried. The other ranks must learn of that reason.
 std::optional<failure> fail_of_missing(const lsched_schedule& schedule, const lsched_world& to) {
   const membership& members = schedule.world->joined.members();
   const auto is_missing = [&](rank home) { return to.joined.members().rank_of(home) == k_no_rank; };
@@ -40,11 +41,11 @@ std::optional<failure> fail_of_missing(const lsched_schedule& schedule, const ls
       for (instance* const one : all) schedule.world->process.engine().lose(*one, members.rank_of(*missing));
     });
   else if (std::ranges::any_of(all, [](const instance* one) { return one->verdict.load() == status::ok; }))
-    return failure{status::state, schedule.instance->label + " has not failed: it goes on where it is"};
+    return failure{status::state, schedule.instance->label + " did not fail: use it in its present world"};
   return std::nullopt;
 }
 
-/// From then on no other rank reads this one's memory. As patient as a commit.
+/// Waits until no other rank reads this rank's memory, at most for the commit timeout.
 std::optional<failure> await_readers(lsched_world& world, std::span<instance** const> all) {
   const auto deadline = driver::clock::now() + world.commit_timeout;
   auto why = world.joined.cancel(all);
@@ -52,7 +53,7 @@ std::optional<failure> await_readers(lsched_world& world, std::span<instance** c
   return why;
 }
 
-/// The commit of what goes on. It is the schedule's once it stands.
+/// Commits the schedule's new instances in the other world. The schedule takes them over if the commit succeeds.
 std::optional<failure> commit_anew(lsched_schedule& schedule, lsched_world& to, commit_request& request) {
   const session_instances before = schedule.session->all();
   request.options.predecessor = before.rounds;

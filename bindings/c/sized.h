@@ -1,8 +1,9 @@
-// Structs of callers that may have been compiled against an older or a newer lsched.h: as much of one is there as its
-// `struct_size` says.
+// Access to structs of callers that may have been compiled with an older or a newer lsched.h. `struct_size` is the
+// number of bytes that the caller's struct has.
 //
-// What must hold in lsched.h: `struct_size` comes first; a struct grows at its end alone, and never into padding, which
-// older callers do not set; zero, or what read_struct is told, is what a new member was before there was one.
+// lsched.h must keep these rules: `struct_size` is the first member. A struct grows only at its end, and never into
+// padding, because older callers do not set padding. The value zero, or the default that is passed to read_struct,
+// gives a new member the behaviour from before the member existed.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@
 
 namespace lsched {
 
-/// A struct's name, and its size when it was published first: no caller has a smaller one.
+/// The name of a struct, and its size when it was first published, which is the smallest valid size.
 struct published {
   std::string_view name;
   std::size_t least;
@@ -45,20 +46,20 @@ constexpr published published_as(const lsched_cuda_config*) { return {"lsched_cu
 constexpr published published_as(const lsched_cuda_stats*) { return {"lsched_cuda_stats", 24}; }
 constexpr published published_as(const lsched_simulation*) { return {"lsched_simulation", 56}; }
 
-/// More is no size of any version: the member was not set.
+/// The largest valid struct_size. A larger value means that the caller did not set the member.
 inline constexpr std::size_t k_most_struct_bytes = 4096;
 
 constexpr bool is_size_of(const published& what, std::size_t bytes) {
   return bytes >= what.least && bytes <= k_most_struct_bytes;
 }
 
-/// Whether there is a struct that can be filled in.
+/// Returns whether the struct exists and has a valid struct_size.
 template <class Struct>
 bool is_there(const Struct* to) {
   return to != nullptr && is_size_of(published_as(to), to->struct_size);
 }
 
-/// Why it is not there.
+/// Returns ARGUMENT with the reason why is_there() is false.
 template <class Struct>
 failure refusal_of(const Struct* to) {
   const auto [name, least] = published_as(to);
@@ -67,22 +68,23 @@ failure refusal_of(const Struct* to) {
                                 ": set it to sizeof(" + std::string(name) + "), at least " + std::to_string(least)};
 }
 
-/// What a caller asks for. Members that it lacks stay as in `known`. ARGUMENT if there is no such struct, VERSION if it
-/// sets members that are not known.
+/// Copies a caller's struct. Members that the caller's struct lacks keep the values of `known`. Returns ARGUMENT if
+/// is_there() is false, and VERSION if members that this library does not know are not zero.
 template <class Struct>
 result<Struct> read_struct(const Struct* caller, Struct known = {}) {
   if (!is_there(caller)) return refusal_of(caller);
   const std::span bytes(reinterpret_cast<const std::byte*>(caller), caller->struct_size);
   const auto is_set = [](std::byte one) { return one != std::byte{0}; };
   if (bytes.size() > sizeof known && std::ranges::any_of(bytes.subspan(sizeof known), is_set))
-    return failure{status::version, std::string(published_as(caller).name) +
-                                        " has members that this library does not know, and they are not zero"};
+    return failure{status::version,
+                   std::string(published_as(caller).name) + " has non-zero members that this library does not know"};
   std::memcpy(&known, caller, std::min(caller->struct_size, sizeof known));
   known.struct_size = sizeof known;
   return known;
 }
 
-/// Fills a caller's struct in, which is there: as much as it has of `from`, and the rest with zeros.
+/// Fills in a caller's struct: the members of `from` that it has, and zeros for the members that this library does not
+/// know. is_there(to) must hold.
 template <class Struct>
 void write_struct(Struct* to, Struct from) {
   const std::size_t theirs = from.struct_size = to->struct_size;
@@ -90,7 +92,8 @@ void write_struct(Struct* to, Struct from) {
   if (theirs > sizeof from) std::memset(reinterpret_cast<std::byte*>(to) + sizeof from, 0, theirs - sizeof from);
 }
 
-/// Of a caller that was compiled against a header in which the struct has so many bytes.
+/// Sets struct_size to `bytes`, the size of the struct in the caller's header, and fills in the struct. Does nothing if
+/// `to` is null or the size is invalid.
 template <class Struct>
 void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
   if (to == nullptr || !is_size_of(published_as(to), bytes)) return;
@@ -98,7 +101,7 @@ void init_struct(Struct* to, std::size_t bytes, const Struct& from) {
   write_struct(to, from);
 }
 
-/// Writes a failure where the caller wants it, and answers its code.
+/// Writes a failure to the diagnostic if there is one, and returns the failure's code.
 inline lsched_status report(lsched_diagnostic* diagnostic, const failure& why, round_no round = 0) {
   if (is_there(diagnostic)) {
     lsched_diagnostic told{

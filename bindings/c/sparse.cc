@@ -1,5 +1,5 @@
-// Sparse allreduces of the C interface, and sums of users' sparse vectors (coo): check, describe, commit; and the state
-// that lives from round to round.
+// Sparse allreduces of the C interface, sums of users' sparse vectors (coo), and access to the state that persists
+// between rounds.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,7 +21,7 @@ std::optional<failure> validate_words(const lsched_sparse_desc& desc) {
        {!is_within(desc.boundaries, LSCHED_POOLED, LSCHED_AVERAGED), "boundaries is not an lsched_boundaries"},
        {!is_within(desc.balance, LSCHED_BALANCE_BY_COST, LSCHED_BALANCE_NEVER), "balance is not an lsched_balance"},
        {!is_within(desc.selection, LSCHED_EXACT, LSCHED_REUSED), "selection is not an lsched_selection"},
-       {desc.selection != LSCHED_REUSED && desc.reuse != 0, "reuse is of LSCHED_REUSED: leave it 0"},
+       {desc.selection != LSCHED_REUSED && desc.reuse != 0, "only LSCHED_REUSED uses reuse: leave it 0"},
        {!is_within(desc.nans, LSCHED_NAN_PROPAGATE, LSCHED_NAN_ERROR), "nans is not an lsched_nan_policy"}});
 }
 
@@ -58,8 +58,8 @@ result<const sparse_algorithm*> read_algorithm(const lsched_sparse_desc& desc, c
                         desc.balance == LSCHED_BALANCE_BY_COST && desc.selection == LSCHED_EXACT && desc.bucket == 0;
   if (!is_plain && wanted != "oktopk")
     return argument(
-        "capacity, period, boundaries, balance, selection and bucket are of \"oktopk\", which has to be asked for: "
-        "leave them 0");
+        "capacity, period, boundaries, balance, selection and bucket need algorithm \"oktopk\": set algorithm, "
+        "or leave them 0");
   return found;
 }
 
@@ -79,7 +79,7 @@ std::string agreement_of(const sparse_problem& problem, std::string_view algorit
   return text + ", bucket " + std::to_string(problem.bucket);
 }
 
-/// What functions use lives as long as they do.
+/// The state of a sparse allreduce and the functions that use it, in one object so that they have the same lifetime.
 struct local_part {
   explicit local_part(const sparse_problem& problem) : state(problem) {}
   sparse_state state;
@@ -131,13 +131,13 @@ result<creation> describe(lsched_world& world, const result<lsched_coo_desc>& de
   try {
     made->extras.coo = std::make_shared<coo_functions>(problem);
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "there is no memory for so much room"};
+    return failure{status::no_memory, "out of memory for the items of room and out_room"};
   }
   made->request.options.local = made->extras.coo;
   return made;
 }
 
-// --- what lives from round to round ------------------------------------------------------------------------
+// --- state between rounds ----------------------------------------------------------------------------------
 
 round_no rounds_of(const instance& inst) {
   const round_no finished = inst.finished.load();
@@ -157,15 +157,15 @@ lsched_sparse_stats stats_of(const lsched_schedule& schedule) {
   return all;
 }
 
-/// From a device, if it is there, to where the state has it.
+/// Copies the residual from the device to the host memory of the state. Does nothing if the residual is on the host.
 status fetch_residual(const lsched_schedule& schedule, sparse_state& state) {
   if (state.residual_on_device() == nullptr) return status::ok;
   return schedule.world->process.copy_at_once(static_cast<std::byte*>(state.residual()), state.residual_on_device(),
                                               state.residual_bytes());
 }
 
-/// Between rounds the state is the caller's. Any rank may start a round of a partial schedule: none does while the
-/// caller looks.
+/// Calls `look` with the state if no round is outstanding, else returns STATE. For a partial schedule this thread owns
+/// the engine during the call, because any rank may start a round.
 template <class Look>
 lsched_status between_rounds(const lsched_schedule* schedule, Look&& look) {
   if (schedule == nullptr || schedule->extras.residual == nullptr)
@@ -208,7 +208,7 @@ result<sparse_request> read_request(world place, const lsched_sparse_desc& desc)
     }
     local->steps = how->functions(problem, local->state);
   } catch (const std::bad_alloc&) {
-    return failure{status::no_memory, "there is no memory for a residual of " + std::to_string(problem.count) +
+    return failure{status::no_memory, "out of memory for a residual of " + std::to_string(problem.count) +
                                           " elements and lists of " + std::to_string(problem.k)};
   }
   return sparse_request{{problem, how},
@@ -258,7 +258,7 @@ lsched_status lsched_sparse_save(const lsched_schedule* schedule, void* image, s
     const std::vector<std::byte> all = state.save();
     if (needed != nullptr) *needed = all.size();
     if (image == nullptr) return needed != nullptr ? LSCHED_OK : fail(status::argument, "image and needed are null");
-    if (bytes < all.size()) return fail(status::argument, "the image has too little room: *needed has the size");
+    if (bytes < all.size()) return fail(status::argument, "the room for the image is too small: *needed has the size");
     std::memcpy(image, all.data(), all.size());
     return LSCHED_OK;
   });

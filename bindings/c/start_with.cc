@@ -1,4 +1,4 @@
-// Rounds that have memory of their own, and rounds whose counts come with them.
+// Rounds that start over memory of their own, and rounds that bring their counts (lsched_start_with).
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -16,7 +16,7 @@ namespace {
 
 using numbers = std::span<const std::uint64_t>;
 
-/// One side of a caller's counts. `side` is the prefix of the members of lsched_counts.
+/// The send or the receive side of a caller's counts. `side` is the prefix of the members of lsched_counts.
 struct caller_lists {
   std::string_view side;
   const std::uint64_t* counts;
@@ -24,13 +24,13 @@ struct caller_lists {
   std::uint64_t* received;
 };
 
-/// The first buffer of the role; a collective has no other.
+/// Returns the first buffer of the role, or null. A collective has at most one.
 const buffer* find_buffer(const schedule& program, buffer_role role) {
   const auto found = std::ranges::find(program.buffers(), role, &buffer::role);
   return found == program.buffers().end() ? nullptr : &*found;
 }
 
-/// Reads the lists of one side. `begins` is memory for displacements, which are computed if the caller gives none.
+/// Reads the lists of one side. If the caller gives no displacements, they are computed into `begins`.
 result<list_binding> read_lists(const buffer* under, const caller_lists& given, const void* memory,
                                 std::vector<std::uint64_t>& begins) {
   const std::string side(given.side);
@@ -58,7 +58,7 @@ result<list_binding> read_lists(const buffer* under, const caller_lists& given, 
   return made;
 }
 
-/// So many elements from a place on.
+/// The addresses [begin, end).
 struct interval {
   std::uintptr_t begin, end;
 };
@@ -68,11 +68,12 @@ interval interval_of(const void* memory, const list_binding& lists, std::size_t 
   return {begin, begin + lists.counts[i] * width};
 }
 
-/// Of nothing with anything: never.
+/// Returns whether two intervals share an address. An empty interval never does.
 bool overlap(const interval& x, const interval& y) { return std::max(x.begin, y.begin) < std::min(x.end, y.end); }
 
-/// What a rank sends may be what it receives from itself, where nothing else is written: a block that is alone on one
-/// side. Else a block could be written before it has been sent.
+/// Returns whether input and output permit that no block is written before it has been sent. If both sides have several
+/// blocks, the ranges around them must be disjoint. If one side has a single block, the blocks must be disjoint, except
+/// that a rank's block for itself may be at the same place on both sides.
 bool lie_apart(const schedule& program, const binding& memory) {
   const list_binding &sent = memory.input_lists.front(), &received = memory.output_lists.front();
   const buffer &from = *find_buffer(program, buffer_role::input), &to = *find_buffer(program, buffer_role::output);
@@ -109,10 +110,11 @@ std::optional<failure> validate_own_block(const schedule& program, const binding
   const std::uint64_t room = own(buffer_role::output, memory.output_lists.front());
   if (sent <= room) return std::nullopt;
   return failure{status::bounds, "the block of this rank for itself has " + counted(sent, "element") +
-                                     ", and recv_counts gives the block room for " + std::to_string(room)};
+                                     ", but recv_counts gives the block room for " + std::to_string(room)};
 }
 
-/// Of a schedule with a capacity: reads it into next.memory. Answers why it cannot be.
+/// Reads the memory and counts of a round of a schedule with a capacity into next.memory. Returns the reason if they
+/// are invalid.
 std::optional<failure> read_round_of_lists(const schedule& program, flight& next, const void* const* inputs,
                                            void* const* outputs, const lsched_counts* counts) {
   const auto known = read_struct(counts);
@@ -120,8 +122,7 @@ std::optional<failure> read_round_of_lists(const schedule& program, flight& next
   const std::array<const void*, 5> arrays{known->send_counts, known->send_displacements, known->recv_counts,
                                           known->recv_displacements, known->received};
   if (is_any_on_device(arrays.data(), arrays.size()))
-    return argument(
-        "device memory is given where the host reads counts and displacements, or writes what was received");
+    return argument("counts, displacements and received must be in host memory");
   const buffer* const from = find_buffer(program, buffer_role::input);
   const buffer* const to = find_buffer(program, buffer_role::output);
   const void* const input = inputs == nullptr ? nullptr : inputs[0];

@@ -12,7 +12,7 @@ namespace {
 static_assert(static_cast<int>(kernel::sum) == LSCHED_SUM && static_cast<int>(kernel::bxor) == LSCHED_BXOR &&
               static_cast<int>(kernel::user) > LSCHED_BXOR);
 
-/// By number of the C interface, from LSCHED_I8 on.
+/// The dtypes in the order of their numbers in the C interface, from LSCHED_I8 on.
 constexpr auto& k_dtypes = k_all_dtypes;
 static_assert(k_dtypes.front() == dtype::i8 && LSCHED_I8 == 1 && k_dtypes.back() == dtype::f64 &&
               LSCHED_F64 == k_dtypes.size());
@@ -91,7 +91,7 @@ result<shape> read_shape(std::uint64_t count, lsched_dtype type, const lsched_us
 result<shape> read_shape(const collective& kind, std::uint64_t count, lsched_dtype type, lsched_reduction reduction) {
   const bool is_zero = static_cast<int>(reduction) == 0;
   if (!kind.reduces && !is_zero)
-    return argument(std::string(kind.name) + " combines nothing by a reduction: leave it 0");
+    return argument(std::string(kind.name) + " does not use a reduction: leave reduction 0");
   if (kind.reduces && !(kind.adapts && is_zero)) return read_shape(count, type, reduction);
   auto data = read_shape(count, type);
   if (data && kind.reduces) data->what = kernel::adasum;
@@ -105,13 +105,13 @@ result<activation> read_activation(const char* words, std::uint64_t seed) {
   return starts;
 }
 
-// --- what ranks have to agree about ----------------------------------------------------------------------------
+// --- agreement texts -------------------------------------------------------------------------------------------
 
 namespace {
 
 constexpr std::string_view k_segment = " segment ";
 
-/// A number that tells long lists apart.
+/// Returns a hash that represents a long list in an agreement text.
 std::string digest_of(std::span<const std::uint64_t> numbers) {
   std::uint64_t hash = 0;
   for (const std::uint64_t number : numbers) hash = (hash ^ number) * 0x9e3779b97f4a7c15u;
@@ -155,7 +155,7 @@ std::string agreement_of(const collective& kind, const shape& data, std::string_
 failure with_advice(failure why) {
   const std::size_t first = why.code == status::mismatch ? why.text.find(k_segment) : std::string::npos;
   if (first != std::string::npos && why.text.find(k_segment, first + 1) == std::string::npos)
-    why.text += ": give segment_bytes on all ranks (vectors in device memory have segments of their own)";
+    why.text += ": set segment_bytes on all ranks (vectors in device memory have other segments by default)";
   return why;
 }
 

@@ -32,14 +32,15 @@ using namespace std::chrono_literals;
   LSCHED_TEXT_OF(major) "." LSCHED_TEXT_OF(minor) "." LSCHED_TEXT_OF(patch)
 constexpr char k_version[] = LSCHED_VERSION_TEXT(LSCHED_VERSION_MAJOR, LSCHED_VERSION_MINOR, LSCHED_VERSION_PATCH);
 
-/// Of a member whose environment variable is misspelt. lsched_config_init cannot fail; opening does.
+/// Values of members whose environment variables are invalid. lsched_config_init cannot fail, but opening a world can.
 constexpr int k_misspelt = 99;
 constexpr int k_misspelt_lane = INT32_MIN;
 constexpr std::uint64_t k_misspelt_region = UINT64_MAX;
 
 constexpr std::uint64_t k_commit_timeout_ns = 60'000'000'000;
 
-/// Of the process, once: its environment, by rank 0, because all ranks have the same as a rule.
+/// Logs unknown environment variables once per process. Only rank 0 logs them, because the environment is usually the
+/// same on all ranks.
 void warn_about_environment(rank self) {
   static std::once_flag told;
   if (self != 0) return;
@@ -91,9 +92,9 @@ lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule
   if (schedule == nullptr) made = failure{status::argument, "schedule is null"};
   if (made && made->request.program)
     made->request.program = placed_in_memory(*world, *made->request.program, made->request);
-  if (!made) made = creation{{"arguments that were refused", made.error()}};
+  if (!made) made = creation{{"refused arguments", made.error()}};
   made->request.proof = proof_of(*world, *made);
-  auto handle = std::make_unique<lsched_schedule>();  // while a lack of memory can still be told to all
+  auto handle = std::make_unique<lsched_schedule>();  // before the commit: all ranks still learn of a lack of memory
   const bool waits = world->creates_wait.load();
   auto queued = world->joined.queue(made->request);
   const auto& instances = queued.instances;
@@ -121,7 +122,7 @@ static_assert(k_lane_auto == LSCHED_LANE_AUTO && k_lane_inline == LSCHED_LANE_IN
 
 std::optional<failure> validate_arithmetic(lane_choice choice) {
   if (choice < LSCHED_LANE_TBB || choice > k_most_lane_workers)
-    return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is none of auto, inline, tbb, tbb:1 … tbb:" +
+    return failure{status::argument, "lane (lsched_config or LSCHED_LANE) is not auto, inline, tbb or tbb:1 … tbb:" +
                                          std::to_string(k_most_lane_workers)};
   if (const status why = validate_lane(choice); why != status::ok)
     return failure{why, "lane (lsched_config or LSCHED_LANE) is tbb, but oneTBB is not in this build"};
@@ -158,7 +159,7 @@ result<open_options> read_config(const lsched_config* config) {
           {{known->progress != LSCHED_PROGRESS_THREAD && known->progress != LSCHED_PROGRESS_CALLER,
             "progress (lsched_config or LSCHED_PROGRESS) is neither thread nor caller"},
            {known->idle < LSCHED_IDLE_AUTO || known->idle > LSCHED_IDLE_PARK,
-            "idle (lsched_config or LSCHED_IDLE) is none of auto, spin, yield, park"},
+            "idle (lsched_config or LSCHED_IDLE) is not auto, spin, yield or park"},
            {known->region_bytes != 0 && known->region_bytes < k_least_region_bytes,
             "region_bytes is less than the smallest region, 1 MiB: set for example 67108864 (64 MiB), or 0"},
            {known->progress_core < -1 || (has_core && !std::ranges::binary_search(allowed_cores(), core)), no_core}}))
@@ -208,7 +209,7 @@ using namespace lsched;
 
 namespace {
 
-/// How the parent chooses, on those of its nodes that the new world is on.
+/// Returns the parent's selection, restricted to the nodes of the new world.
 selection chosen_as_in(const lsched_world& parent, const membership& made) {
   selection by = parent.schedules_made.by();
   std::vector<rank> nodes;
@@ -220,20 +221,20 @@ selection chosen_as_in(const lsched_world& parent, const membership& made) {
   return by;
 }
 
-/// Why a world cannot be made of them.
+/// Returns ARGUMENT if the list names a rank that does not exist, names a rank twice, or lacks this rank.
 std::optional<failure> validate_ranks(const world& place, std::span<const rank> listed) {
   std::vector<rank> sorted(listed.begin(), listed.end());
   std::ranges::sort(sorted);
   if (!sorted.empty() && (sorted.front() < 0 || sorted.back() >= place.size))
-    return failure{status::argument, "ranks: there is a rank that is not 0 to " + std::to_string(place.size - 1)};
+    return failure{status::argument, "ranks: a rank is not from 0 to " + std::to_string(place.size - 1)};
   if (const auto twin = std::ranges::adjacent_find(sorted); twin != sorted.end())
-    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is there more than once", *twin};
+    return failure{status::argument, "ranks: rank " + std::to_string(*twin) + " is listed more than once", *twin};
   if (!std::ranges::binary_search(sorted, place.self))
-    return failure{status::argument, "ranks: this one, " + std::to_string(place.self) + ", is not among them"};
+    return failure{status::argument, "ranks: this rank, " + std::to_string(place.self) + ", is not listed"};
   return std::nullopt;
 }
 
-/// The topology, with what the tuning table knows better.
+/// Returns the selection of the options with the topology of the transport. The tuning table's wire costs are kept.
 selection chosen_by(const open_options& options, const neighbourhood& around) {
   selection by = options.choose_by;
   by.around.ranks_per_core = around.ranks_per_core;
@@ -241,7 +242,7 @@ selection chosen_by(const open_options& options, const neighbourhood& around) {
   return by;
 }
 
-/// Events that LSCHED_TRACE records: 48 MiB of address space, used as the recording fills.
+/// Number of events that LSCHED_TRACE records: 48 MiB of address space, whose pages are used as the recording fills.
 constexpr std::uint64_t k_traced_events = 1 << 20;
 
 /// Writes the trace that LSCHED_TRACE asks for. Closing a world returns no diagnostic, so a failure is logged.
@@ -256,7 +257,8 @@ void write_trace_at_close(runtime& recorded, const std::string& prefix) noexcept
   }
 }
 
-/// The runtime ends with the last world of the process. That world's close writes the trace of LSCHED_TRACE.
+/// Starts the runtime, which ends with the last world of the process. That world's close writes the trace of
+/// LSCHED_TRACE.
 std::shared_ptr<runtime> open_runtime(std::unique_ptr<endpoint> net, const open_options& options,
                                       const neighbourhood& around) {
   auto opened = std::make_unique<runtime>(std::move(net), options.process, around);
@@ -374,11 +376,12 @@ lsched_status lsched_world_close(lsched_world* world) {
   return guarded(kept_diagnostic(), [&] {
     if (const auto open = world->joined.open_labels(); !open.empty())
       return report(kept_diagnostic(),
-                    {status::busy, "destroy what was created in the world before you close it: " + listed_words(open)});
+                    {status::busy, "destroy the objects of the world before you close it: " + listed_words(open)});
     const bool has_outlived_mpi = world->process.health() == status::state;
     delete world;
-    return has_outlived_mpi ? fail(status::state, "the world was closed after MPI_Finalize: close worlds before")
-                            : LSCHED_OK;
+    return has_outlived_mpi
+               ? fail(status::state, "the world was closed after MPI_Finalize: close worlds before that call")
+               : LSCHED_OK;
   });
 }
 

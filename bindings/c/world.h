@@ -1,5 +1,5 @@
-// What stands behind the C handles. The C functions check arguments, call C++ and translate failures; they hold no
-// logic of their own.
+// The objects behind the C handles, and the helpers of the C functions. The C functions check arguments, call C++ and
+// translate failures. They have no logic of their own.
 #pragma once
 
 #include <algorithm>
@@ -29,139 +29,143 @@
 
 namespace lsched {
 
-/// Options after defaults, environment and checks.
+/// The options of a world, after defaults, environment variables and checks have been applied.
 struct open_options {
   runtime_options process;
   std::string trace_prefix{};  ///< LSCHED_TRACE; empty: no trace is recorded
   std::uint64_t region_bytes = 0;
-  std::string recorder{};  ///< the file for the recording; empty: none
+  std::string recorder{};  ///< file for `lsched postmortem`; empty: none
   std::chrono::nanoseconds commit_timeout{};
-  std::chrono::nanoseconds start_timeout{};  ///< of the wait for ranks that have not opened
+  std::chrono::nanoseconds start_timeout{};  ///< timeout of the wait for all ranks to open the world
   shm_options shm;
   bool proves_at_commit = false;  ///< LSCHED_VERIFY
-  selection choose_by;            ///< all but the topology
-  rank ranks_per_node = 0;        ///< so many neighbours play a node; 0: real nodes
+  selection choose_by;            ///< everything except the topology
+  rank ranks_per_node = 0;        ///< size of the groups of neighbouring ranks that act as nodes; 0: real nodes
 };
 
-/// Reads a caller's config (null: defaults and environment). ARGUMENT names the field that is wrong.
+/// Reads a caller's config. Null means the defaults and the environment. ARGUMENT names the invalid field.
 result<open_options> read_config(const lsched_config* config);
 
 failure wrong_abi(int abi);
 
-/// A deadline that far from now; LSCHED_FOREVER is never.
+/// Returns the deadline after a timeout from now. LSCHED_FOREVER, and timeouts above 100 years, never expire.
 driver::clock::time_point deadline_after(std::uint64_t timeout_ns);
 
 struct creation;
 
-/// What a schedule keeps besides its instance.
+/// Data of a schedule besides its instance.
 struct schedule_extras {
-  /// Of a partial one that can go on in a world of less ranks: makes it anew there, of the same desc.
+  /// Creates a partial schedule again from the same desc, in a world of its survivors. Empty: it cannot be carried.
   std::function<result<creation>(lsched_world&)> anew{};
   memory_layout layout{};
-  std::vector<tensor> tensors{};  ///< of an ordinary adasum, at least one; of all others none
-  bool looks_at_tensors = true;   ///< of an ordinary adasum: false where there is nothing to combine, or a mean to take
-  std::shared_ptr<sparse_state> residual{};    ///< of a sparse allreduce: what lives from round to round
-  std::shared_ptr<sparse_functions> sparse{};  ///< likewise: what judges its rounds
-  std::shared_ptr<coo_functions> coo{};        ///< of a sum of users' sparse vectors: what judges its rounds
-  bool has_lists = false;                      ///< whose places and lengths come with each round
+  std::vector<tensor> tensors{};               ///< ordinary adaptive sums: at least one tensor; others: empty
+  bool looks_at_tensors = true;                ///< false if an adaptive sum combines no tensors: one rank, or a mean
+  std::shared_ptr<sparse_state> residual{};    ///< sparse allreduces: the state that persists between rounds
+  std::shared_ptr<sparse_functions> sparse{};  ///< sparse allreduces: records refused rounds
+  std::shared_ptr<coo_functions> coo{};        ///< sums of users' sparse vectors: records refused rounds
+  bool has_lists = false;                      ///< the blocks are lists whose places and lengths come with each round
 };
 
-/// What runs every so many-th of a schedule's rounds: rounds that may be outstanding at once have an instance each.
+/// One instance of a schedule of depth d, which runs every d-th round. Outstanding rounds need separate instances.
 struct flight {
   instance* runs = nullptr;
-  binding memory{};  ///< of the last round that had its own; kept, like these, so that rounds of lists allocate nothing
-  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< of lists that lie one after the other
+  // Kept between rounds, so that rounds of lists do not allocate.
+  binding memory{};                                            ///< the memory of the last round that brought its own
+  std::vector<std::uint64_t> input_begins{}, output_begins{};  ///< displacements of contiguous lists
 };
 
-/// What a partial schedule's session is told.
+/// Options of a partial schedule's session.
 struct session_choice {
   divisor by = divisor::none;
   std::vector<std::uint64_t> buckets{};
 };
 
-/// What a create function makes of its arguments.
+/// A create request: the result of reading the arguments of a create function.
 struct creation {
   commit_request request;
   schedule_extras extras{};
-  std::optional<session_choice> session{};  ///< of a partial schedule, whose companions are its session's
-  std::string remark{};                     ///< for the caller, although all is well
+  std::optional<session_choice> session{};  ///< partial schedules; the companions in `request` belong to the session
+  std::string remark{};                     ///< a warning for the caller of a create that succeeds
 };
 
-/// The caller's memory for a program's buffers, one pointer per input and per output in their order. ARGUMENT: a buffer
-/// that is not empty has none.
+/// Reads the caller's memory for a program's buffers: one pointer per input and per output, in their order. Returns
+/// ARGUMENT if a buffer that is not empty has no memory.
 result<binding> read_pointers(const schedule& program, const void* const* inputs, void* const* outputs);
 
-/// A creation from a program, if there is one, and the caller's memory for it. ARGUMENT: a buffer that is not empty has
-/// none, or an output overlaps with other memory and not as in place (libsched/session/memory_layout.h).
+/// Makes a creation from a program and the caller's memory. Returns the failure of the program if there is one. Returns
+/// ARGUMENT if a buffer that is not empty has no memory, or if an output overlaps with other memory except in place
+/// (libsched/session/memory_layout.h).
 result<creation> bind_program(std::string agreement, result<schedule_ptr> program, const void* const* inputs,
                               void* const* outputs);
 
-/// Memory for another round of a schedule: there, lying as that of its create does, and in the same spaces. ARGUMENT,
-/// or as spaces_of().
+/// Reads the memory for another round of a schedule, which must have the layout and the memory spaces of the memory at
+/// create. Fails with ARGUMENT, or as spaces_of().
 result<binding> read_next_memory(const lsched_schedule& schedule, const void* const* inputs, void* const* outputs);
 
-/// Where that memory is: host or device. The failure names the buffer: ARGUMENT (device memory, and no device was
-/// attached), or as device::space_of.
+/// Returns the space of each buffer's memory: host or device. The failure names the buffer: ARGUMENT for device memory
+/// if no device is attached, or the failure of device::space_of.
 result<caller_spaces> spaces_of(const lsched_world& world, const schedule& program, const binding& memory);
 
-/// Whether the host cannot touch what lies there, for calls whose memory it does touch: UNSUPPORTED, or ARGUMENT where
-/// such memory makes no sense. In a process that has no driver, or had none when what is called was created, costs a
-/// load.
+/// Returns whether `memory` is in device memory, for calls that access it on the host. They return UNSUPPORTED, or
+/// ARGUMENT if such memory makes no sense. The check costs one load if the process has no GPU driver, or had none when
+/// the called object was created.
 inline bool is_on_device(const void* memory) { return is_known_gpu_memory({&memory, 1}); }
-/// The same of any of them, for the same load; null: there are none.
+/// Returns whether any of the pointers is in device memory, for the same cost. Null means no pointers.
 inline bool is_any_on_device(const void* const* memory, std::size_t number) {
   return memory != nullptr && is_known_gpu_memory({memory, number});
 }
 
-/// An array that a create reads: its name, and where it is.
+/// An array that a create function reads on the host.
 struct named_array {
   std::string_view name;
   const void* place;
 };
 
-/// ARGUMENT with the first of them that the host cannot read. Looks for a driver if there is any array.
+/// Returns ARGUMENT with the name of the first array that is in device memory. Looks for a GPU driver if any array
+/// is given.
 std::optional<failure> first_on_device(std::initializer_list<named_array> arrays);
 
-/// A request's program for memory that is where the request's is (libsched/place).
+/// Returns the program placed for the memory spaces of the request's buffers (libsched/place).
 result<schedule_ptr> placed_in_memory(const lsched_world& world, const schedule_ptr& program,
                                       const commit_request& request);
 
 /// Returns the proof of a creation, which takes place if any rank asks for the proof.
 commit_proof proof_of(const lsched_world& world, const creation& made);
 
-/// How every create ends: commits, makes the handle, and waits for the other ranks where creates wait. A rank whose
-/// arguments are bad commits its failure, since the others have to learn of it.
+/// Completes a create: commits, waits for the other ranks if creates of the world wait, and makes the handle. A rank
+/// with invalid arguments commits its failure, because the other ranks must learn of it.
 lsched_status commit(lsched_world* world, result<creation> made, lsched_schedule** schedule,
                      lsched_diagnostic* diagnostic);
 
-/// Adds the rank's number in the world that was opened to the text, if that number is another one.
+/// Adds to the text the number that the failure's rank has in the world that was opened, if it is different there.
 failure in_both_numberings(const lsched_world& world, failure why);
 
 /// A round that a caller waits for.
 struct awaited_round {
   const instance& runs;
-  round_no round;  ///< of the instance
+  round_no round;  ///< as the instance counts rounds
   round_no shown;  ///< as the caller counts rounds; 0: the caller waits for the creation or the end of the schedule
 };
 
-/// Turns the answer of a wait into the status of the caller, and reports why the wait has not succeeded. The caller is
-/// told of `awaited` only. OK if the round has ended although its wait had answered TIMEOUT.
+/// Turns the result of a wait into the caller's status, and reports why the wait failed. The diagnostic covers
+/// `awaited` only. Returns OK if the round has ended after its wait had returned TIMEOUT.
 lsched_status explain(const lsched_schedule& schedule, const awaited_round& awaited, status answer,
                       lsched_diagnostic* diagnostic);
 
-/// The same for the answer of a session's call. After OK the call has to be made again.
+/// Does the same for the result of a session's call. After OK the call must be repeated.
 lsched_status explain(const lsched_schedule& schedule, const call_progress& made, lsched_diagnostic* diagnostic);
 
-/// Makes a call of a partial schedule's session until the call is done, has failed, or the time is over; reports
+/// Repeats a call of a partial schedule's session until it is done, has failed, or the timeout has expired. Reports
 /// failures.
 template <class Call>
 lsched_status complete(const lsched_schedule& schedule, std::uint64_t timeout_ns, lsched_diagnostic* diagnostic,
                        const Call& call);
 
-/// Copies as much of a text as there is room for, terminated; *needed (optional) = the room for all of it.
+/// Copies as much of a text as fits into `bytes` bytes, with a terminator. *needed (optional) receives the size of the
+/// whole text with its terminator.
 void copy_out(const std::string& whole, char* text, std::size_t bytes, std::size_t* needed);
 
-/// The schedule's instances, in the order in which they are removed.
+/// Returns the schedule's instances in the order of their removal.
 std::vector<instance**> instances_of(lsched_schedule& schedule);
 
 /// Returns ARGUMENT for a missing schedule, and STATE for a schedule of the other kind (ordinary or partial).
@@ -172,9 +176,9 @@ lsched_status refuse(const lsched_schedule* schedule, const char* reason, lsched
 /// Reports a failed start, offer or rebind of an instance to lsched_last_failure(), and returns its status.
 lsched_status explain_start(const lsched_schedule& schedule, const instance& started, status answer);
 
-/// Runs a cold call, in the default floating-point mode: what ranks choose or convert must be the same on all of them.
-/// Only the standard library throws exceptions, and none of them crosses the C interface. The call is no cancellation
-/// point.
+/// Runs a call that is not on the path of a round, and reports exceptions as failures. Only the standard library
+/// throws, and no exception crosses the C interface. The call runs in the default floating-point mode, because choices
+/// and conversions must be equal on all ranks. The call is not a cancellation point of the thread.
 template <class Call>
 lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   const default_float_mode here;
@@ -192,7 +196,7 @@ lsched_status guarded(lsched_diagnostic* diagnostic, Call&& call) {
   }
 }
 
-/// A create function: `describe` makes a result<creation> of its arguments in the world.
+/// Runs a create function. `describe` reads the arguments and returns a result<creation> for the world.
 template <class Describe>
 lsched_status create(lsched_world* world, lsched_schedule** schedule, lsched_diagnostic* diagnostic,
                      const Describe& describe) {
@@ -205,15 +209,15 @@ lsched_status create(lsched_world* world, lsched_schedule** schedule, lsched_dia
 }  // namespace lsched
 
 struct lsched_world {
-  /// The world of all ranks of the transport.
+  /// Opens the world of all ranks of the transport.
   lsched_world(std::unique_ptr<lsched::endpoint> net, const lsched::open_options& options,
                const lsched::neighbourhood& around);
 
-  /// One that has come of `parent`.
+  /// Makes a world that was derived from `parent` by a split or a shrink.
   lsched_world(const lsched_world& parent, lsched::new_world made);
 
  private:
-  const std::shared_ptr<lsched::runtime> runtime_;  ///< of all worlds of the process; ends with the last one
+  const std::shared_ptr<lsched::runtime> runtime_;  ///< shared by all worlds of the process; ends with the last world
 
  public:
   lsched::runtime& process;
@@ -224,21 +228,21 @@ struct lsched_world {
   std::atomic<bool> proves_at_commit{false};  ///< this rank asks for proofs of its schedules
 
   lsched::world place() const { return joined.place(); }
-  /// As in shape::nodes.
+  /// The node of each rank, as in shape::nodes.
   const std::vector<lsched::rank>& nodes() const { return schedules_made.by().around.nodes; }
 };
 
 struct lsched_schedule {
   lsched_world* world;
-  lsched::instance* instance;             ///< that of the first flight
-  std::vector<lsched::flight> flights{};  ///< round t is that of number (t - 1) modulo so many
-  std::size_t next_flight = 0;            ///< which runs the next round
+  lsched::instance* instance;             ///< the instance of the first flight
+  std::vector<lsched::flight> flights{};  ///< round t runs in flight (t - 1) mod flights.size()
+  std::size_t next_flight = 0;            ///< the flight of the next round
   std::shared_ptr<const lsched::schedule_commit> commit{};
   lsched::schedule_extras extras{};
-  lsched::round_no bound_after = 0;          ///< rounds that wrote to memory that was bound earlier
-  std::optional<lsched::session> session{};  ///< of a partial one
+  lsched::round_no bound_after = 0;          ///< number of rounds before the present memory was bound
+  std::optional<lsched::session> session{};  ///< only in partial schedules
   bool is_partial() const { return instance->program->is_partial(); }
-  /// Whether every round has memory of its own.
+  /// Returns whether every round has memory of its own.
   bool is_started_with_memory() const { return flights.size() > 1 || extras.has_lists; }
 };
 

@@ -1,20 +1,20 @@
 // libsched for C++20: owners for the handles of <lsched.h>, spans for buffers, exceptions for errors.
 //
-// Header only; it calls nothing but <lsched.h>, so it works with every library of the same LSCHED_ABI. What
-// each function does, who may call it and how long it blocks is said there; here is only what differs:
+// This header calls only functions of <lsched.h>, and works with every library of the same LSCHED_ABI. The comments
+// there state threads, blocking, memory and errors of each function. The comments here state the differences:
 //  - A failure throws lsched::error in the caller's own translation unit. LSCHED_PENDING is not a failure.
-//  - Objects own their handle and can be moved, not copied. A moved-from object may only be destroyed or
-//    assigned to.
-//  - Destructors never throw. That of a schedule which cannot end now, because a round is outstanding or other ranks
-//    have not left, gives it up on all ranks (lsched_cancel: at most 100 ms): no thread writes to its buffers
-//    afterwards. A partial schedule ends together with the other ranks', so end it with close(). A world whose
-//    schedules still exist stays open.
-//  - Buffers are spans, and stay the caller's: they outlive the schedule, as in C.
+//  - Objects own their handle, and can be moved but not copied. A moved-from object may only be destroyed or assigned
+//    to.
+//  - Destructors never throw. If a round is outstanding, or other ranks still use a partial schedule, the destructor
+//    cancels the schedule on all ranks (lsched_cancel, at most 100 ms). No thread writes to its buffers afterwards. A
+//    partial schedule ends on all ranks together, so end it with close(). A world whose schedules still exist stays
+//    open.
+//  - Buffers are spans. As in C, the caller owns them, and they must outlive the schedule.
 #ifndef LSCHED_HPP
 #define LSCHED_HPP
 
 #if __cplusplus < 202002L
-#error "lsched.hpp needs C++20 (-std=c++20); lsched.h serves C11 and older C++"
+#error "lsched.hpp needs C++20 (-std=c++20); use lsched.h with C11 and older C++"
 #endif
 
 #include <lsched.h>
@@ -37,18 +37,19 @@
 #include <vector>
 
 namespace lsched {
-// Inline, so that its symbols are not those of a program that has this namespace for itself.
+// An inline namespace, so that the symbols differ from those of a program with its own namespace lsched.
 inline namespace cpp {
 
 // --- errors ------------------------------------------------------------------------------------------------
 
+/// The exception that a failed call throws. what() has the name of the status and the text of the diagnostic.
 class error : public std::runtime_error {
  public:
   error(lsched_status status, const lsched_diagnostic& detail)
       : std::runtime_error(text_of(status, detail)), status_(status), detail_(detail) {}
 
   lsched_status status() const noexcept { return status_; }
-  /// Rank, op and round to blame, as far as they are known.
+  /// Returns the details: rank, op and round that caused the failure, as far as they are known.
   const lsched_diagnostic& diagnostic() const noexcept { return detail_; }
 
  private:
@@ -71,7 +72,7 @@ inline void must(lsched_status status, const lsched_diagnostic* why = nullptr) {
 
 namespace detail {
 
-/// A diagnostic to be filled in by one call, and judged after it.
+/// The diagnostic of one call. operator() takes the status of that call, and throws lsched::error if it is an error.
 class call {
  public:
   call() { lsched_diagnostic_init(&detail_); }
@@ -79,14 +80,14 @@ class call {
   void operator()(lsched_status status) const {
     if (status < 0) throw error(status, detail_);
   }
-  /// What a call that has succeeded has to say all the same; else empty.
+  /// Returns the warning of a call that has succeeded. Empty: no warning.
   std::string remark() const { return detail_.text; }
 
  private:
   lsched_diagnostic detail_{};
 };
 
-/// Judges a call that has no diagnostic.
+/// Throws lsched::error if a call without a diagnostic has failed.
 inline void expect(lsched_status status) {
   if (status >= 0) return;
   const lsched_diagnostic kept = *lsched_last_failure();
@@ -98,8 +99,8 @@ inline bool is_freed(lsched_status ended) {
   return ended == LSCHED_OK || ended == LSCHED_ERR_UNSUPPORTED || ended == LSCHED_ERR_DEVICE;
 }
 
-/// Ends what a handle names. A schedule that cannot end now is given up; one whose memory a peer still reads stays with
-/// its world.
+/// Closes or destroys a handle. A schedule that cannot end now is cancelled. If a peer still reads its memory, it stays
+/// with its world.
 struct handle_end {
   void operator()(lsched_world* world) const { static_cast<void>(lsched_world_close(world)); }
   void operator()(lsched_schedule* schedule) const {
@@ -112,13 +113,13 @@ struct handle_end {
 template <class Handle>
 using owner = std::unique_ptr<Handle, handle_end>;
 
-/// A schedule, and what the call that made it had to say all the same.
+/// A schedule, and the warning of the call that created it.
 struct made_schedule {
   owner<lsched_schedule> handle{};
   std::string remark{};
 };
 
-/// What `create`, a function of <lsched.h>, makes of `arguments`.
+/// Calls `create`, a function of <lsched.h> that creates a schedule. Throws lsched::error if it fails.
 template <class Create, class... Arguments>
 made_schedule created(Create create, Arguments... arguments) {
   lsched_schedule* handle = nullptr;
@@ -127,7 +128,7 @@ made_schedule created(Create create, Arguments... arguments) {
   return {owner<lsched_schedule>(handle), call.remark()};
 }
 
-/// The struct with a struct_size that `fill`, a function of <lsched.h>, fills in.
+/// Returns the struct that `fill`, a function of <lsched.h>, fills in. Sets its struct_size.
 template <class Struct, class Fill, class... Arguments>
 Struct sized(Fill fill, Arguments... arguments) {
   Struct filled{};
@@ -136,7 +137,7 @@ Struct sized(Fill fill, Arguments... arguments) {
   return filled;
 }
 
-/// What a function prints, however long that has become since it said so.
+/// Returns the text of a print function. Calls it again if the text has become longer since the last call.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text;
@@ -149,9 +150,9 @@ std::string printed(Print&& print) {
 
 }  // namespace detail
 
-// --- words -------------------------------------------------------------------------------------------------
+// --- element types and timeouts -----------------------------------------------------------------------------
 
-/// The lsched_dtype of an element type. The 16-bit floating types have none in C++20: use the C interface.
+/// The lsched_dtype of an element type. C++20 has no 16-bit floating types. The C interface supports them.
 template <class T>
 struct dtype_of;
 template <>
@@ -174,13 +175,13 @@ concept element = requires {
   { dtype_of<T>::value } -> std::convertible_to<lsched_dtype>;
 };
 
-/// lsched_convert: also from and to the 16-bit floating types, in whatever the program keeps them.
+/// Converts between floating types (lsched_convert). Elements of 16 bits may have any C++ type.
 inline void convert(lsched_dtype from, const void* input, std::uint64_t count, double factor, lsched_dtype to,
                     void* output) {
   detail::expect(lsched_convert(from, input, count, factor, to, output));
 }
 
-/// A timeout. `forever` never passes; a negative time is none at all.
+/// A timeout. `forever` never expires. A negative time counts as 0, which makes one attempt.
 class timeout {
  public:
   template <class Rep, class Period>
@@ -197,12 +198,12 @@ class timeout {
   std::uint64_t ns_ = LSCHED_FOREVER;
 };
 
-/// What a collect delivered.
+/// The report of a collect.
 using report = lsched_report;
 
 // --- ticket and schedule -----------------------------------------------------------------------------------
 
-/// Names a round of a schedule, which must live as long as the ticket is used.
+/// The name of a round. Its schedule must outlive the ticket.
 class ticket {
  public:
   ticket() = default;
@@ -211,7 +212,7 @@ class ticket {
   std::uint64_t round() const { return handle_.round; }
   lsched_ticket handle() const { return handle_; }
 
-  /// Whether the round has ended.
+  /// Returns true if the round has ended.
   [[nodiscard]] bool test() const {
     const lsched_status answer = lsched_test(handle_);
     detail::expect(answer);
@@ -226,7 +227,7 @@ class ticket {
   lsched_ticket handle_{};
 };
 
-/// What schedules of all kinds have in common.
+/// The base of all schedules.
 class [[nodiscard]] schedule_base {
  public:
   explicit operator bool() const { return handle_ != nullptr; }
@@ -238,13 +239,13 @@ class [[nodiscard]] schedule_base {
     });
   }
 
-  /// Waits until all ranks have made the create; throws what it has failed of, or TIMEOUT.
+  /// Waits until all ranks have made the create. Throws the error with which the create has failed, or TIMEOUT.
   void create_wait(timeout limit = timeout::forever()) {
     detail::call call;
     call(lsched_create_wait(handle(), limit.ns(), call.diagnostic()));
   }
 
-  /// Gives the schedule up on all ranks. Throws BUSY while a peer still reads this rank's buffers.
+  /// Cancels the schedule on all ranks. Throws BUSY while a peer still reads this rank's buffers.
   void cancel() {
     detail::call call;
     call(lsched_cancel(handle(), call.diagnostic()));
@@ -264,7 +265,7 @@ class [[nodiscard]] schedule_base {
   detail::owner<lsched_schedule> handle_{};
 };
 
-/// An ordinary schedule: an allreduce, a barrier, or one made by hand.
+/// An ordinary schedule, such as an allreduce, a barrier or a schedule of a builder.
 class [[nodiscard]] schedule : public schedule_base {
  public:
   schedule() = default;
@@ -277,8 +278,8 @@ class [[nodiscard]] schedule : public schedule_base {
     detail::expect(lsched_start(handle(), &started));
     return ticket(started);
   }
-  /// The next round over memory of its own, one pointer per slot in the order of declaration; `counts` of schedules
-  /// with a capacity. All of it belongs to the round until that has ended.
+  /// Starts the next round over memory of its own, with one pointer per slot in the order of declaration. `counts` is
+  /// for schedules with a capacity. Memory and counts belong to the round until it has ended.
   [[nodiscard]] ticket start_with(std::span<const void* const> inputs, std::span<void* const> outputs,
                                   const lsched_counts* counts = nullptr) {
     lsched_ticket started{};
@@ -290,17 +291,17 @@ class [[nodiscard]] schedule : public schedule_base {
     call(lsched_run(handle(), limit.ns(), call.diagnostic()));
   }
 
-  /// One pointer per slot, in the order of declaration.
+  /// Binds the schedule to other memory, with one pointer per slot in the order of declaration.
   void rebind(std::span<const void* const> inputs, std::span<void* const> outputs) {
     detail::expect(lsched_rebind(handle(), inputs.data(), outputs.data()));
   }
 
-  /// What the call that made the schedule had to say though it succeeded, as that an adaptive sum is only a mean here;
-  /// mostly nothing.
+  /// Returns the warning of the call that created the schedule, for example that an adaptive sum is only a mean here.
+  /// Empty: no warning.
   const std::string& remark() const { return remark_; }
 
-  /// Of an adasum that has run: how many tensors are non-finite, and by `is_non_finite`, one for each tensor, which.
-  /// Empty: only how many.
+  /// Returns the number of non-finite tensors in the result of an adasum that has run. is_non_finite[i] becomes 1 if
+  /// tensor i is non-finite, else 0. The span has one element per tensor, or is empty.
   std::uint64_t non_finite_tensors(std::span<std::uint8_t> is_non_finite = {}) const {
     std::uint64_t number = 0;
     detail::expect(lsched_non_finite_tensors(handle(), is_non_finite.size(),
@@ -308,7 +309,7 @@ class [[nodiscard]] schedule : public schedule_base {
     return number;
   }
 
-  /// The destructor, but it tells: BUSY while a round runs.
+  /// Destroys the schedule like the destructor, but throws BUSY if a round is outstanding.
   void close() { end(0); }
 
  private:
@@ -317,13 +318,14 @@ class [[nodiscard]] schedule : public schedule_base {
 
 class world;
 
-/// What partial schedules of all element types have in common.
+/// The base of partial schedules of all element types.
 class [[nodiscard]] partial_base : public schedule_base {
  public:
   partial_base() = default;
   explicit partial_base(lsched_schedule* handle) : schedule_base(handle) {}
 
-  /// What is pending, for a checkpoint; and what was pending when an image was made, beside what is.
+  /// Returns an image of the pending offers, for a checkpoint. load_pending adds the offers of an image to those that
+  /// are pending.
   std::vector<std::byte> save_pending() const {
     std::size_t bytes = 0;
     detail::expect(lsched_pending_save(handle(), nullptr, 0, &bytes));
@@ -338,13 +340,13 @@ class [[nodiscard]] partial_base : public schedule_base {
     detail::expect(lsched_pending_load(handle(), image.data(), image.size()));
   }
 
-  /// Answers how many offers were taken back.
+  /// Discards the pending offers. Returns their number.
   std::uint64_t withdraw() {
     std::uint64_t offers = 0;
     detail::expect(lsched_withdraw(handle(), &offers));
     return offers;
   }
-  /// The rounds up to `last` that are over count as called for. Returns the number of these rounds.
+  /// Counts the rounds up to `last` that are over as called for. Returns the number of these rounds.
   std::uint64_t skip(std::uint64_t last) {
     std::uint64_t rounds = 0;
     detail::expect(lsched_skip(handle(), last, &rounds));
@@ -352,20 +354,21 @@ class [[nodiscard]] partial_base : public schedule_base {
   }
   void leave() { detail::expect(lsched_leave(handle())); }
 
-  /// Goes on in a world of some of its ranks, as after world::shrink. Collective there.
+  /// Moves the schedule into a world of some of its ranks, after world::shrink. Collective over `survivors`.
   void carry(const world& survivors);
 
   [[nodiscard]] lsched_partial_stats stats() const {
     return detail::sized<lsched_partial_stats>(lsched_schedule_stats, handle());
   }
-  /// One JSON object.
+  /// Returns the statistics as one JSON object.
   [[nodiscard]] std::string print_stats() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_schedule_stats_print(handle(), text, bytes, needed);
     });
   }
 
-  /// Serves until every rank has left, then ends the schedule. Collective. May be repeated after a timeout.
+  /// Serves the other ranks until every rank has left, then ends the schedule. Collective. May be repeated after a
+  /// timeout.
   void close(timeout limit = timeout::forever()) { end(limit.ns()); }
 };
 
@@ -378,8 +381,9 @@ class [[nodiscard]] partial_collective : public partial_base {
                      std::vector<std::uint64_t> buckets)
       : partial_base(handle), contribution_(contribution), result_(result), buckets_(std::move(buckets)) {}
 
-  /// Elements of what a rank offers, and of what it collects.
+  /// Returns the number of elements that a rank offers.
   std::uint64_t contribution_count() const { return contribution_; }
+  /// Returns the number of elements that a rank collects.
   std::uint64_t result_count() const { return result_; }
 
   ticket offer(std::span<const T> contribution) {
@@ -389,21 +393,21 @@ class [[nodiscard]] partial_collective : public partial_base {
     return ticket(offered);
   }
 
-  /// Of buckets in memory of their own, as many and as long as the schedule was made with.
+  /// Offers a contribution whose buckets lie in separate memory. Number and sizes are those given at create.
   ticket offer_buckets(std::span<const std::span<const T>> buckets) {
     lsched_ticket offered{};
     detail::expect(lsched_offer_buckets(this->handle(), pointers_to<const void>(buckets).data(), &offered));
     return ticket(offered);
   }
 
-  /// A call without a contribution.
+  /// Calls for the next round without a contribution.
   ticket offer_nothing() {
     lsched_ticket offered{};
     detail::expect(lsched_offer(this->handle(), nullptr, &offered));
     return ticket(offered);
   }
 
-  /// One of the buckets, while others are still computed; offer_end() calls when all are there.
+  /// Copies one bucket while others are still computed. offer_end() deposits the contribution once all are copied.
   void offer_bucket(std::uint32_t index, std::span<const T> bucket) {
     if (index < buckets_.size()) expect_count(bucket.size(), buckets_[index]);
     detail::expect(lsched_offer_bucket(this->handle(), index, bucket.data()));
@@ -414,7 +418,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     return ticket(offered);
   }
 
-  /// `result` is untouched where the report has no result.
+  /// Waits for the round, and copies its result. `result` is unchanged if the report has no result.
   report collect(ticket which, std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
@@ -429,7 +433,8 @@ class [[nodiscard]] partial_collective : public partial_base {
     });
   }
 
-  /// Without a copy: `result` becomes where it lies, or empty, until the next that is collected.
+  /// Acts as collect without a copy. `result` points to the result until the next collect, or is empty if no
+  /// result exists.
   report collect_view(ticket which, std::span<const T>& result, timeout limit = timeout::forever()) {
     const void* lies_at = nullptr;
     const report told = reported([&](lsched_report* filled, lsched_diagnostic* why) {
@@ -439,7 +444,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     return told;
   }
 
-  /// With all other ranks. May be repeated after a timeout.
+  /// Runs a round that contains all earlier offers. Collective. May be repeated after a timeout.
   report flush(std::span<T> result, timeout limit = timeout::forever()) {
     expect_count(result.size(), result_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
@@ -447,7 +452,7 @@ class [[nodiscard]] partial_collective : public partial_base {
     });
   }
 
-  /// With all other ranks: the weights become their mean. May be repeated after a timeout.
+  /// Replaces the weights by their mean over all ranks. Collective. May be repeated after a timeout.
   report model_sync(std::span<T> weights, timeout limit = timeout::forever()) {
     expect_count(weights.size(), contribution_);
     return reported([&](lsched_report* filled, lsched_diagnostic* why) {
@@ -465,11 +470,13 @@ class [[nodiscard]] partial_collective : public partial_base {
     return filled;
   }
   static void expect_count(std::size_t size, std::uint64_t count) {
-    if (size != count) throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
+    if (size != count)
+      throw std::invalid_argument("lsched: the size of the buffer differs from the count of the schedule");
   }
   template <class Untyped, class Buckets>
   std::vector<Untyped*> pointers_to(const Buckets& buckets) const {
-    if (buckets.size() != buckets_.size()) throw std::invalid_argument("lsched: not the schedule's number of buckets");
+    if (buckets.size() != buckets_.size())
+      throw std::invalid_argument("lsched: the number of buckets differs from that of the schedule");
     std::vector<Untyped*> pointers;
     for (std::size_t i = 0; i < buckets.size(); ++i) {
       expect_count(buckets[i].size(), buckets_[i]);
@@ -482,12 +489,13 @@ class [[nodiscard]] partial_collective : public partial_base {
   std::vector<std::uint64_t> buckets_{};
 };
 
-/// What sparse allreduces, partial or not, have in common: what lives from round to round, and what has been moved.
+/// The common part of sparse allreduces, ordinary and partial: the residual and the statistics.
 template <element T, class Base>
 requires std::floating_point<T>
 class [[nodiscard]] sparse_schedule : public Base {
  public:
-  /// Between rounds: what this rank keeps for later. It may be written. Lies where it is as long as the schedule lives.
+  /// Returns the residual of this rank, which the caller may read and write between rounds. The schedule owns its
+  /// memory.
   [[nodiscard]] std::span<T> residual() const {
     void* memory = nullptr;
     lsched_dtype type{};
@@ -499,7 +507,7 @@ class [[nodiscard]] sparse_schedule : public Base {
     return detail::sized<lsched_sparse_stats>(lsched_sparse_get_stats, this->handle());
   }
 
-  /// Between rounds: all that lives on, for a checkpoint of this rank.
+  /// Saves the state that the schedule keeps between rounds, for a checkpoint of this rank. Call between rounds.
   [[nodiscard]] std::vector<std::byte> save() const {
     std::size_t needed = 0;
     detail::expect(lsched_sparse_save(this->handle(), nullptr, 0, &needed));
@@ -514,7 +522,7 @@ class [[nodiscard]] sparse_schedule : public Base {
   std::uint64_t count_ = 0;
 };
 
-/// A sparse allreduce of vectors of type T (world::sparse). What a round does, lsched_sparse_create says.
+/// A sparse allreduce of vectors of type T (world::sparse). lsched_sparse_create describes a round.
 template <element T>
 class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
  public:
@@ -522,10 +530,10 @@ class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
   sparse_allreduce(lsched_schedule* handle, std::uint64_t count)
       : sparse_schedule<T, schedule>(schedule(handle), count) {}
 
-  /// Other memory, from the next round on: that one writes all of the update.
+  /// Binds the schedule to other memory. The next round writes the whole update.
   void rebind(std::span<const T> gradient, std::span<T> update) {
     if (gradient.size() != this->count_ || update.size() != this->count_)
-      throw std::invalid_argument("lsched: the buffer's size is not the schedule's count");
+      throw std::invalid_argument("lsched: the size of the buffer differs from the count of the schedule");
     const void* const input = gradient.data();
     void* const output = update.data();
     schedule::rebind({&input, 1}, {&output, 1});
@@ -534,8 +542,8 @@ class [[nodiscard]] sparse_allreduce : public sparse_schedule<T, schedule> {
   [[nodiscard]] lsched_sparse_stats stats() const { return this->traffic(); }
 };
 
-/// A sparse allreduce in which nobody waits for the slowest (world::partial_sparse): gradients are offered, updates
-/// collected. What lives on is the caller's while no round is under way on any rank (lsched_sparse_residual).
+/// A sparse allreduce in which no rank waits for the slowest (world::partial_sparse). Ranks offer gradients and collect
+/// updates. The caller may use the residual only while no round runs on any rank (lsched_sparse_residual).
 template <element T>
 class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial_collective<T>> {
  public:
@@ -544,10 +552,11 @@ class [[nodiscard]] partial_sparse_allreduce : public sparse_schedule<T, partial
       : sparse_schedule<T, partial_collective<T>>(partial_collective<T>(handle, count, count, {count}), count) {}
 };
 
-// --- arithmetic of the program's own -----------------------------------------------------------------------
+// --- user-defined reductions ---------------------------------------------------------------------------------
 
-/// `combine(lower, higher)` answers a V; memory holds Vs as elements of type T, some of which make up one. `combine` is
-/// not copied: it must outlive the schedules, and must not throw. lsched_combine in lsched.h says who calls it.
+/// Returns a reduction that calls `combine(lower, higher)`, which returns a V. Memory holds each V as sizeof(V) /
+/// sizeof(T) elements of type T. `combine` is not copied. It must outlive the schedules, and must not throw.
+/// lsched_combine in lsched.h states the calling threads.
 template <element T, class V, class Combine>
 requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
     std::is_nothrow_invocable_r_v<V, const Combine&, const V&, const V&> lsched_user_op
@@ -557,7 +566,7 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
   made.struct_size = sizeof made;
   made.combine = [](const void* lower, const void* higher, void* target, std::uint64_t count, void* context) {
     for (std::uint64_t at = 0; at < count / k_unit * sizeof(V); at += sizeof(V)) {
-      V x, y;  // memory is not aligned for them
+      V x, y;  // copies, because memory is not aligned to V
       std::memcpy(&x, static_cast<const std::byte*>(lower) + at, sizeof x);
       std::memcpy(&y, static_cast<const std::byte*>(higher) + at, sizeof y);
       const V both = (*static_cast<const Combine*>(context))(x, y);
@@ -576,46 +585,48 @@ requires(std::is_trivially_copyable_v<V> && sizeof(V) % sizeof(T) == 0) &&
 /// Options of a partial collective.
 struct partial_options {
   std::string collective = "allreduce";  ///< as lsched_partial_desc
-  std::vector<std::uint64_t> buckets{};  ///< likewise; empty: the vector is one
+  std::vector<std::uint64_t> buckets{};  ///< as lsched_partial_desc; empty: one bucket
   std::string activation = "solo";       ///< as lsched_partial_desc
   lsched_reduction reduction = LSCHED_SUM;
   lsched_lag lag = LSCHED_LATEST;
-  std::uint32_t history = 0;  ///< of LSCHED_HISTORY
+  std::uint32_t history = 0;  ///< for LSCHED_HISTORY
   lsched_divisor divisor = LSCHED_DIVIDE_BY_NONE;
   bool averages_weights = false;  ///< for model_sync
   std::uint64_t seed = 0;
   const char* algorithm = nullptr;
 };
 
-/// Options of a sparse allreduce, each as in lsched_sparse_desc. All but `scale` and `image` are the same on all ranks.
+/// Options of a sparse allreduce, as in lsched_sparse_desc. All except `scale` and `image` are the same on all ranks.
 struct sparse_options {
   const char* algorithm = nullptr;
   double scale = 1;
   lsched_nan_policy nans = LSCHED_NAN_PROPAGATE;
-  lsched_capacity capacity = LSCHED_STRICT;  ///< this and what follows: only of "oktopk"
-  std::uint32_t period = 0;                  ///< 0: as many rounds as the library thinks right
+  lsched_capacity capacity = LSCHED_STRICT;  ///< capacity, and the options up to `bucket`, are for "oktopk" only
+  std::uint32_t period = 0;                  ///< 0: chosen by the library
   lsched_boundaries boundaries = LSCHED_POOLED;
   lsched_balance balance = LSCHED_BALANCE_BY_COST;
   lsched_selection selection = LSCHED_EXACT;
-  std::uint32_t reuse = 0;  ///< of LSCHED_REUSED; 0: as many rounds as published
+  std::uint32_t reuse = 0;  ///< for LSCHED_REUSED; 0: as published
   std::uint32_t bucket = 0;
-  std::span<const std::byte> image{};  ///< of this rank, of whatever algorithm: to go on from
+  std::span<const std::byte> image{};  ///< the image of this rank to continue from, saved by any algorithm
 };
 
+/// A world, which is an ordered set of ranks. An object that was moved from, or that names no world, is false.
 class [[nodiscard]] world {
  public:
-  /// lsched_world_open with defaults, or with a configuration from default_config().
+  /// Opens the world of this process (lsched_world_open) with the default configuration.
   world() : world(default_config()) {}
+  /// Opens the world with a configuration, which begins as default_config().
   explicit world(const lsched_config& config) {
     lsched_world* opened = nullptr;
     detail::call call;
     call(lsched_world_open(&config, &opened, call.diagnostic()));
     handle_.reset(opened);
   }
-  /// Takes a handle over, for example from lsched_world_open_mpi.
+  /// Takes ownership of a handle, for example from lsched_world_open_mpi.
   explicit world(lsched_world* handle) : handle_(handle) {}
 
-  /// A world of threads of this process: element r is rank r's.
+  /// Opens a world of threads in this process. Element r is rank r.
   static std::vector<world> open_threads(std::int32_t ranks, const lsched_config& config = default_config()) {
     std::vector<lsched_world*> handles(ranks > 0 ? static_cast<std::size_t>(ranks) : 0);
     std::vector<world> opened;
@@ -626,7 +637,8 @@ class [[nodiscard]] world {
     return opened;
   }
 
-  /// lsched_world_open_with. `exchange(mine, all)` brings each rank's bytes to all, and throws where it cannot.
+  /// Opens a world by an exchange (lsched_world_open_with). `exchange(mine, all)` gathers the bytes of all ranks in
+  /// `all`, or throws.
   template <class Exchange>
   static world open_with(std::int32_t rank, std::int32_t size, Exchange exchange,
                          const lsched_config& config = default_config()) {
@@ -654,14 +666,14 @@ class [[nodiscard]] world {
     return world(opened);
   }
 
-  /// The world of this rank's colour; none (false) of a negative one. Collective.
+  /// Returns the world of the ranks with this color, or an empty world if the color is negative. Collective.
   [[nodiscard]] world split(std::int32_t color, std::int32_t key = 0) {
     lsched_world* made = nullptr;
     detail::call call;
     call(lsched_split(handle(), color, key, &made, call.diagnostic()));
     return world(made);
   }
-  /// A world of these ranks, in this order; called by them alone.
+  /// Creates a world of these ranks, in this order. Only these ranks call.
   [[nodiscard]] world split_ranks(std::span<const std::int32_t> ranks, std::int32_t tag = 0) {
     lsched_world* made = nullptr;
     detail::call call;
@@ -669,14 +681,14 @@ class [[nodiscard]] world {
                             call.diagnostic()));
     return world(made);
   }
-  /// The world of those who are left after a death (docs/reference/shrink.md). Called by all of them.
+  /// Creates a world of the survivors after a death (docs/reference/shrink.md). Collective over the survivors.
   [[nodiscard]] world shrink(timeout limit = timeout::forever()) {
     lsched_world* survivors = nullptr;
     detail::call call;
     call(lsched_shrink(handle(), limit.ns(), &survivors, call.diagnostic()));
     return world(survivors);
   }
-  /// The ranks that are known to be lost, in the order in which the losses were noticed (lsched_world_lost).
+  /// Returns the ranks that are known to be lost, in the order in which the losses were noticed (lsched_world_lost).
   [[nodiscard]] std::vector<std::int32_t> lost() const {
     std::vector<std::int32_t> ranks(static_cast<std::size_t>(size()));
     auto count = static_cast<std::int32_t>(ranks.size());
@@ -684,17 +696,17 @@ class [[nodiscard]] world {
     ranks.resize(static_cast<std::size_t>(count));
     return ranks;
   }
-  /// Whether creates return at once; their schedules then have create_wait().
+  /// Sets whether creates return at once. Schedules then have create_wait().
   void set_nonblocking(bool on) { detail::expect(lsched_set_nonblocking(handle(), on ? 1 : 0)); }
 
-  /// Refuses the collective call that the other ranks make next, because of this rank's arguments: the others get an
-  /// error that names this rank and the reason (lsched_refuse). For classes that check arguments of their own.
+  /// Refuses the collective call that the other ranks make next, because of this rank's arguments (lsched_refuse). The
+  /// other ranks get an error with this rank and the reason. A class calls this function if its own checks fail.
   [[noreturn]] void refuse(const std::string& text) {
     static_cast<void>(lsched_refuse(handle(), LSCHED_ERR_ARGUMENT, text.c_str(), nullptr));
     throw std::invalid_argument("lsched: " + text);
   }
 
-  /// Asks for proofs of schedules on all ranks before they stand (lsched_set_verify). One rank that asks is enough.
+  /// Asks for a proof of each schedule before it is committed (lsched_set_verify). If one rank asks, all ranks prove.
   void set_verify(bool on) { detail::expect(lsched_set_verify(handle(), on ? 1 : 0)); }
 
   static lsched_config default_config() {
@@ -708,8 +720,9 @@ class [[nodiscard]] world {
   std::int32_t rank() const { return lsched_rank(handle()); }
   std::int32_t size() const { return lsched_size(handle()); }
 
-  /// Where this rank is, or another.
+  /// Returns the node of this rank.
   lsched_node node() const { return node_of(rank()); }
+  /// Returns the node of a rank.
   lsched_node node_of(std::int32_t rank) const { return detail::sized<lsched_node>(lsched_node_of, handle(), rank); }
 
   bool progress() {
@@ -724,31 +737,31 @@ class [[nodiscard]] world {
     return text.data();
   }
 
-  /// What this rank waits for, or has failed of, now; empty if there is nothing.
+  /// Returns a description of this rank's schedules that wait or have failed. Empty: no such schedule.
   std::string diagnose() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       return lsched_diagnose(handle(), nullptr, text, bytes, needed);
     });
   }
 
-  /// Records what this rank's schedules do, up to so many events; write_trace ends that and makes it a file.
+  /// Records up to `events` events of this rank's schedules. write_trace ends the recording and writes the file.
   void start_trace(std::uint64_t events) { detail::expect(lsched_trace_start(handle(), events)); }
   void write_trace(const std::string& path) {
     detail::call call;
     call(lsched_trace_write(handle(), path.c_str(), call.diagnostic()));
   }
 
-  /// The destructor, but it tells: BUSY while schedules exist.
+  /// Closes the world like the destructor, but throws BUSY if schedules exist.
   void close() {
     detail::expect(lsched_world_close(handle()));
     static_cast<void>(handle_.release());
   }
 
-  /// Memory that local ranks read directly; freed when `count` elements are no longer needed, or with the
-  /// world.
+  /// Allocates memory that local ranks read directly. The memory is valid until `free`, or until the process closes its
+  /// last world.
   template <element T>
   std::span<T> allocate(std::uint64_t count) {
-    if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: more bytes than 64 bits can count");
+    if (count > UINT64_MAX / sizeof(T)) throw std::length_error("lsched: the size in bytes exceeds 64 bits");
     void* memory = nullptr;
     detail::expect(lsched_alloc(handle(), count * sizeof(T), &memory));
     return {static_cast<T*>(memory), count};
@@ -760,7 +773,8 @@ class [[nodiscard]] world {
 
   schedule barrier() { return schedule(detail::created(lsched_barrier_create, handle())); }
 
-  /// output = reduction of all ranks' inputs. Both spans have the same size; the same memory means in place.
+  /// Creates output = reduction of all ranks' inputs. Both spans have the same size. Equal memory means in place.
+  /// Collective.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, lsched_reduction reduction = LSCHED_SUM,
                      const char* algorithm = nullptr) {
@@ -773,7 +787,7 @@ class [[nodiscard]] world {
     return allreduce(std::span<const T>(in_place), in_place, reduction, algorithm);
   }
 
-  /// The same by arithmetic of the program's own (user_op).
+  /// Creates an allreduce with a reduction of the caller (user_op). Collective.
   template <element T>
   schedule allreduce(std::span<const T> input, std::span<T> output, const lsched_user_op& how,
                      const char* algorithm = nullptr) {
@@ -782,8 +796,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Every rank's `output` becomes the adaptive sum of all ranks' `input`, tensor by tensor (lsched.h says what that
-  /// is); without any, the vector is one. Not of integers. Collective.
+  /// Creates an adaptive sum of all ranks' inputs, tensor by tensor (lsched_collective_desc). Without `tensors` the
+  /// vector is one tensor. T is a floating type. Collective.
   template <element T>
   schedule adasum(std::span<const T> input, std::span<T> output, std::span<const lsched_tensor> tensors = {},
                   const char* algorithm = nullptr) {
@@ -793,8 +807,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// On every node, the `output` of the rank at place `owner` becomes the mean of the node's inputs; the output of
-  /// others is not looked at. Not of integers. Collective.
+  /// Creates a mean over each node: the rank at place `owner` receives the mean of the node's inputs. The library
+  /// ignores the output of other ranks. T is a floating type. Collective.
   template <element T>
   schedule node_mean(std::span<const T> input, std::span<T> output, std::int32_t owner) {
     lsched_collective_desc desc = desc_of<T>("node_mean", input, output);
@@ -803,8 +817,8 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Every rank's `output` becomes the adaptive sum of the `input` of every node's rank at place `owner`; the input of
-  /// others is not looked at. Collective.
+  /// Creates an adaptive sum of the inputs of all owners, the ranks at place `owner` of each node. All ranks receive
+  /// the result. The library ignores the input of other ranks. Collective.
   template <element T>
   schedule node_adasum(std::span<const T> input, std::span<T> output, std::int32_t owner,
                        std::span<const lsched_tensor> tensors = {}) {
@@ -815,7 +829,7 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// Any collective of lsched.h's table. struct_size need not be set. Collective.
+  /// Creates any collective in the table of lsched_collective_desc. struct_size need not be set. Collective.
   schedule collective(lsched_collective_desc desc) {
     desc.struct_size = sizeof desc;
     return schedule(detail::created(lsched_collective_create, handle(), &desc));
@@ -828,7 +842,7 @@ class [[nodiscard]] world {
     call(lsched_once(handle(), &desc, limit.ns(), call.diagnostic()));
   }
 
-  /// Everybody's `buffer` becomes the root's. Collective.
+  /// Creates a broadcast of the root's buffer to all ranks. Collective.
   template <element T>
   schedule bcast(std::span<T> buffer, std::int32_t root, const char* algorithm = nullptr) {
     lsched_collective_desc desc = desc_of<T>("bcast", {}, buffer, algorithm);
@@ -836,14 +850,15 @@ class [[nodiscard]] world {
     return collective(desc);
   }
 
-  /// A schedule file, of this rank or of the whole world. One pointer per input and output buffer. Collective.
+  /// Loads a schedule file of this rank or of the whole world. One pointer per input and output buffer. Collective.
   schedule load(std::string_view text, std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(
         detail::created(lsched_schedule_load, handle(), text.data(), text.size(), inputs.data(), outputs.data()));
   }
 
-  /// `update` becomes the k elements that matter most of all ranks' gradients, and of what earlier rounds have left of
-  /// them, divided by the number of ranks. Both spans have the same size, and do not overlap. Collective.
+  /// Creates a sparse allreduce of all ranks' gradients (lsched_sparse_create). The update has at most k sums
+  /// ("oktopk") or all sums ("topka"), divided by the number of ranks. Both spans have the same size, and do not
+  /// overlap. Collective.
   template <element T>
   requires std::floating_point<T> sparse_allreduce<T> sparse(std::span<const T> gradient, std::span<T> update,
                                                              std::uint64_t k, const sparse_options& options = {}) {
@@ -864,8 +879,8 @@ class [[nodiscard]] world {
             options.buckets.empty() ? std::vector{count} : options.buckets};
   }
 
-  /// A sparse allreduce of gradients of `count` elements, k of them in a round, whose rounds start by an activation. Of
-  /// `options`, activation, seed, lag and history may be other than they are by default. Collective.
+  /// Creates a sparse allreduce of gradients of `count` elements, k of them per round, with an activation. Of
+  /// `options`, only activation, seed, lag and history may differ from their defaults. Collective.
   template <element T>
   requires std::floating_point<T> partial_sparse_allreduce<T> partial_sparse(std::uint64_t count, std::uint64_t k,
                                                                              const partial_options& options = {},
@@ -920,7 +935,7 @@ class [[nodiscard]] world {
     return desc;
   }
 
-  /// Points into the options.
+  /// Returns a desc that points into the options.
   template <element T>
   static lsched_partial_desc desc_of(std::uint64_t count, const partial_options& options) {
     lsched_partial_desc desc{};
@@ -951,9 +966,8 @@ inline void partial_base::carry(const world& survivors) {
 
 // --- schedules by hand -------------------------------------------------------------------------------------
 
-/// Appends ops; the first mistake throws where it is made. (Commit is collective: a rank that throws before
-/// it must not leave the others waiting there. Catch the error and commit() all the same: every rank then
-/// learns of it.)
+/// A schedule under construction. A function that appends an op throws at the first mistake. Commit is collective, so a
+/// rank that has caught such an error must still call commit(). Every rank then gets the error.
 class [[nodiscard]] builder {
  public:
   explicit builder(world& place, const char* name = nullptr) {
@@ -962,7 +976,7 @@ class [[nodiscard]] builder {
     handle_.reset(made);
   }
 
-  /// Of any rank of a world that need not exist: for its text.
+  /// Creates a schedule of any rank of a world that need not exist, to get its text.
   builder(std::int32_t rank, std::int32_t ranks, const char* name = nullptr) {
     lsched_builder* made = nullptr;
     detail::expect(lsched_builder_create_at(rank, ranks, name, &made));
@@ -971,7 +985,7 @@ class [[nodiscard]] builder {
 
   lsched_builder* handle() const { return handle_.get(); }
 
-  /// What commit would run, as a schedule file. The builder stays.
+  /// Returns the schedule that commit would run as a schedule file. The builder stays valid.
   [[nodiscard]] std::string text() const {
     return detail::printed([this](char* text, std::size_t bytes, std::size_t* needed) {
       detail::call call;
@@ -1012,7 +1026,8 @@ class [[nodiscard]] builder {
   void need(lsched_op op, std::uint32_t tokens) { detail::expect(lsched_set_need(handle(), op, tokens)); }
   void any(lsched_op op) { need(op, 1); }
 
-  /// One pointer per slot, in the order of declaration. Consumes the builder, also on failure. Collective.
+  /// Commits the schedule, with one pointer per slot in the order of declaration. Consumes the builder, also if it
+  /// fails. Collective.
   schedule commit(std::span<const void* const> inputs, std::span<void* const> outputs) {
     return schedule(detail::created(lsched_builder_commit, handle_.release(), inputs.data(), outputs.data()));
   }
@@ -1042,21 +1057,21 @@ inline void load_algorithm(std::string_view text) {
 
 // --- proofs ------------------------------------------------------------------------------------------------
 
-/// A verdict. A world that does not hold is an answer, not an error: ask holds().
+/// The outcome of a proof. A world that does not hold is no error, so check holds().
 struct [[nodiscard]] verification {
   lsched_verification figures{};
-  std::vector<lsched_finding> findings{};  ///< why it does not hold, the first 16
+  std::vector<lsched_finding> findings{};  ///< reasons why the world does not hold, at most 16
   std::vector<lsched_finding> notes{};     ///< legal, but fragile
 
   bool holds() const { return figures.holds != 0; }
 };
 
-/// What a registered collective is asked for, where it is not the default.
+/// The request of a proof of a registered collective.
 struct verify_options {
   const char* algorithm = nullptr;
   lsched_dtype dtype = LSCHED_F32;
   lsched_reduction reduction = LSCHED_SUM;
-  std::string activation{};  ///< of a partial collective
+  std::string activation{};  ///< for a partial collective
   bool in_place = false;
 };
 
@@ -1077,23 +1092,23 @@ inline verification verify(const lsched_verify_desc& desc) {
 
 }  // namespace detail
 
-/// What the outputs of a text are held against; what is left open is read off it.
+/// The expected contents of the outputs of a text. Members that are not set are taken from the text.
 struct text_promise {
-  const char* collective = nullptr;  ///< nullptr: the one that the schedules are named after
+  const char* collective = nullptr;  ///< nullptr: the collective after which the schedules are named
   std::optional<lsched_reduction> reduction{};
   std::optional<lsched_dtype> dtype{};
   std::optional<std::uint64_t> count{};
   std::optional<std::int32_t> root{};
-  bool is_required = false;  ///< something has to be promised
+  bool is_required = false;  ///< true: contents must be checked, otherwise ARGUMENT
 };
 
-/// What messages may count on (docs/reference/verify.md). The default: sends wait for their receives.
+/// The buffers that messages may rely on (docs/reference/verify.md). By default sends wait for their receives.
 struct message_buffers {
   std::uint64_t eager_bytes = 0;
   std::uint32_t slots = 0;
 };
 
-/// The schedule files of all ranks, one after the other.
+/// Proves the schedules of a text, which has the schedule files of all ranks.
 inline verification verify_text(std::string_view text, const text_promise& promise = {}, bool in_place = false,
                                 const message_buffers& buffers = {}) {
   lsched_verify_desc desc{};
@@ -1117,7 +1132,8 @@ inline verification verify_text(std::string_view text, const text_promise& promi
   return detail::verify(desc);
 }
 
-/// What the library would run on so many ranks, each with so many elements (0 for a barrier).
+/// Proves the schedule that the library would run for this collective on `ranks` ranks. `count` is the number of
+/// elements of a rank, 0 for a barrier.
 inline verification verify_collective(const char* collective, std::int32_t ranks, std::uint64_t count,
                                       const verify_options& options = {}) {
   lsched_verify_desc desc{};
@@ -1135,7 +1151,7 @@ inline verification verify_collective(const char* collective, std::int32_t ranks
 
 // --- simulations -------------------------------------------------------------------------------------------
 
-/// What is simulated; begins as lsched_simulate_desc_init leaves it, with sums of f32.
+/// The request of a simulation, with the defaults of lsched_simulate_desc_init and sums of f32.
 struct simulate_desc : lsched_simulate_desc {
   simulate_desc() : lsched_simulate_desc{} {
     lsched_simulate_desc_init(static_cast<lsched_simulate_desc*>(this));
@@ -1144,12 +1160,13 @@ struct simulate_desc : lsched_simulate_desc {
   }
 };
 
+/// The outcome of a simulation.
 struct simulation {
   lsched_simulation figures{};
   std::vector<std::uint64_t> finish_ps{};  ///< by rank
 };
 
-/// Times one round of what `desc` names.
+/// Times one round of the schedules that `desc` requests.
 inline simulation simulate(const lsched_simulate_desc& desc) {
   constexpr std::uint64_t k_least_bytes_of_a_schedule = 32;
   simulation made;
@@ -1162,7 +1179,7 @@ inline simulation simulate(const lsched_simulate_desc& desc) {
   return made;
 }
 
-/// The schedule files of all ranks, one after the other, on the machine of `desc`.
+/// Times one round of a text, which has the schedule files of all ranks, on the machine of `desc`.
 inline simulation simulate_text(std::string_view text, simulate_desc desc = {}) {
   desc.text = text.data();
   desc.bytes = text.size();

@@ -39,7 +39,7 @@ result<std::unique_ptr<mpi_endpoint>> mpi_endpoint::open(MPI_Comm comm, const mp
   std::unique_ptr<mpi_endpoint> made(new mpi_endpoint(ours, {self, size}, bounded, level == MPI_THREAD_MULTIPLE));
 
   std::optional<failure> why;
-  if (!answers) why = failure{status::transport, "MPI does not answer questions about a communicator"};
+  if (!answers) why = failure{status::transport, "MPI cannot query a communicator"};
   if (limits.chunk_bytes == 0 || limits.chunk_bytes > static_cast<std::uint64_t>(std::numeric_limits<int>::max()))
     why = failure{status::argument, "MPI messages have between 1 and 2^31-1 bytes"};
   if (auto agreed = agree(ours, why)) return *agreed;

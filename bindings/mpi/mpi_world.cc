@@ -32,7 +32,7 @@ class owned_comm {
 /// Validates the options, and compares them with those of rank 0. All ranks return the same status.
 std::optional<failure> validate(MPI_Comm all, const mpi_options& options) {
   constexpr std::array<const char*, 4> names{"the transport", "the region size", "the ranks per node",
-                                             "whether there is a recorder"};
+                                             "the use of a recorder"};
   const std::array<std::int64_t, names.size()> own{options.uses_mpi_alone,
                                                    static_cast<std::int64_t>(options.region_bytes),
                                                    options.ranks_per_node, !options.recorder.empty()};
@@ -136,7 +136,7 @@ result<std::unique_ptr<shm_endpoint>> share_segment(MPI_Comm node, const std::ve
     why = opened.error();
   }
   if (auto agreed = agree(node, why)) return *agreed;
-  if (!is_seen_by_all(**segment)) why = failure{status::transport, "a rank maps a segment of its own"};
+  if (!is_seen_by_all(**segment)) why = failure{status::transport, "a rank maps a different segment"};
   if (auto agreed = agree(node, why)) return *agreed;
   return near;
 }
@@ -153,21 +153,21 @@ opened_endpoint open_suitable(std::unique_ptr<mpi_endpoint> far, const mpi_optio
   auto why = find_candidates(far->communicator(), self, options.ranks_per_node, node, found);
   if (why) return *why;
   if (options.uses_mpi_alone) {
-    found.remark = "MPI with everybody, as asked for";
+    found.remark = "MPI with all ranks, as requested";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto members = members_of(node.comm, self);
   if (!members) return mpi_failure("MPI_Iallgather");
   if (members->size() == 1) {
-    found.remark = "MPI with everybody: no other rank on this node";
+    found.remark = "MPI with all ranks: no other rank on this node";
     return std::unique_ptr<endpoint>(std::move(far));
   }
   auto near = share_segment(node.comm, *members, size, options);
   if (!near) {
     found.is_reduced = true;
-    found.remark = "MPI with everybody: " + counted(members->size(), "rank") + " cannot share memory, rank " +
-                   std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) +
-                   " says: " + near.error().text;
+    found.remark =
+        "MPI with all ranks: " + counted(members->size(), "rank") + " cannot share memory, because of rank " +
+        std::to_string((*members)[static_cast<std::size_t>(std::max(near.error().peer, 0))]) + ": " + near.error().text;
     return std::unique_ptr<endpoint>(std::move(far));
   }
   lowest = std::ranges::min(*members);
@@ -196,10 +196,11 @@ result<std::unique_ptr<endpoint>> open_mpi_endpoint(MPI_Comm comm, const mpi_opt
   if (!opened) return opened;  // MPI has failed
   if (!options.recorder.empty()) {
     const bool has_recording = (*opened)->name() != "mpi";
-    if (auto why = agree(all, has_recording ? std::nullopt
-                                            : std::optional(failure{status::unsupported,
-                                                                    "the recorder needs shared memory, but there is " +
-                                                                        discovered.remark})))
+    if (auto why =
+            agree(all, has_recording ? std::nullopt
+                                     : std::optional(failure{status::unsupported,
+                                                             "the recorder needs shared memory, but the transport is " +
+                                                                 discovered.remark})))
       return *why;
   }
   if (auto why = find_nodes(all, place.size, lowest, discovered)) return *why;

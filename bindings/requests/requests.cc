@@ -7,7 +7,7 @@
 namespace lsched {
 namespace {
 
-/// count - 1, count, count + 1, count - 1, … and never below 0.
+/// Returns count - 1, count, count + 1, count - 1, … for number 0, 1, 2, 3, …, but at least 0.
 std::uint64_t uneven(std::uint64_t count, rank number) {
   const std::uint64_t more = count + static_cast<std::uint64_t>(number % 3);
   return more == 0 ? 0 : more - 1;
@@ -24,12 +24,13 @@ std::vector<exchanged_block> typical_blocks(rank size, std::uint64_t count, bool
   return blocks;
 }
 
-/// A vector of up to so many elements is cut into tensors of one element, a block into messages of one; longer ones are
-/// cut into so many pieces. The number of ops grows with that of pieces times that of ranks, or of blocks, and what
-/// many ranks add to many pieces is nothing new.
+/// Returns the largest number of pieces into which a vector is cut into tensors, or a block into segments. Shorter
+/// vectors and blocks are cut into single elements. The number of ops grows with the product of pieces and ranks, or of
+/// pieces and blocks. Many pieces on many ranks would not test anything new.
 constexpr std::uint64_t most_pieces(rank size) { return size <= 17 ? 65 : 5; }
 
-/// Nodes of three neighbours each, and ranks dealt out to three nodes: one of the last has fewer ranks.
+/// Returns the node of each rank: nodes of three neighbouring ranks, or three nodes to which the ranks are dealt in
+/// turn. One of the last nodes may have fewer ranks.
 std::vector<rank> nodes_of_three(rank size, bool is_dealt) {
   std::vector<rank> nodes;
   for (rank r = 0; r < size; ++r) nodes.push_back(is_dealt ? r % 3 : r / 3);

@@ -1,4 +1,4 @@
-// Requests to try algorithms with: what the command proves and simulates, and what tests and benchmarks run.
+// Sample requests for algorithms. The command proves and simulates them, and tests and benchmarks run them.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@
 
 namespace lsched {
 
-/// A request that the collective can be asked for, with everything in it that it takes: `count` elements a block, or as
-/// many on average where blocks differ (some have one more and some one less, some ranks of a neighbor_exchange have
-/// nothing to say to each other). The root is neither the first nor the last rank where there is another. Late
-/// contributions to an adaptive sum are merged by sum if that is `what`, else by adasum.
+/// Returns a complete request for the collective. Each block has `count` elements, or `count` on average if blocks may
+/// differ. Then some blocks have one element more or less, and some pairs of ranks of a neighbor_exchange have no
+/// block. The root is neither the first nor the last rank if there are at least three. Late contributions to an
+/// adaptive sum are merged by sum if `what` is sum, else by adasum.
 shape typical_shape(const collective& of, rank size, std::uint64_t count, dtype type, kernel what);
 
-/// A vector cut into that many tensors. The first ones have an element more where it cannot be divided; no gaps.
+/// Returns `number` tensors without gaps that cover a vector. If the count is not divisible, the first tensors have one
+/// more element.
 std::vector<tensor> equal_tensors(std::uint64_t count, std::uint64_t number);
 
-/// Variants of the request over the algorithm's tunables, one changed at a time; the first is the request itself.
+/// Returns the request itself, followed by variants that each change one tunable of the algorithm.
 std::vector<shape> variants_of(const algorithm& how, rank size, const shape& data);
 
-/// choose, then generate.
+/// Chooses the algorithm, and generates the schedule of `place`.
 result<schedule_ptr> generate(std::string_view collective, std::string_view wanted, world place, const shape& data,
                               const activation& starts = {});
 

@@ -1,4 +1,4 @@
-// What schedules of sparse allreduces are held against.
+// Postconditions of sparse allreduces, against which their schedules are proved.
 #pragma once
 
 #include "collectives/sparse/coo_allreduce.h"
@@ -7,14 +7,16 @@
 
 namespace lsched {
 
-/// Every rank's output is made of every rank's contribution, once, in rank order, and the same everywhere.
+/// Returns the postcondition of a sparse allreduce: every output contains every rank's contribution once, in rank
+/// order, and is the same on all ranks.
 postcondition promise_of_sparse(const sparse_problem& problem);
 
-/// The same behind an activation.
+/// Returns the postcondition of a sparse allreduce with an activation.
 postcondition promise_of_partial_sparse(const sparse_problem& problem, const activation& starts);
 
-/// Every output of every rank is made of every rank's contribution, for which the number of its items stands, once, in
-/// rank order, and the same everywhere. All ranks have a vector, or none.
+/// Returns the postcondition of a sum of users' sparse vectors: every output contains every rank's contribution once,
+/// in rank order, and is the same on all ranks. The input with the number of items represents a contribution. Either
+/// all ranks have the dense output, or no rank.
 postcondition promise_of_coo(const coo_problem& problem);
 
 }  // namespace lsched

@@ -1,4 +1,4 @@
-// A tuning table as the text that the library reads.
+// The text form of a tuning table.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lsched {
 
-/// What parse_tuning makes that table of.
+/// Returns the text from which parse_tuning reads this table.
 std::string to_text(const tuning_table& table);
 
 }  // namespace lsched

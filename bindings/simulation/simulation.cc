@@ -8,7 +8,7 @@ namespace {
 
 std::uint64_t nanoseconds(picoseconds time) { return static_cast<std::uint64_t>(time / 1000); }
 
-/// Lives no longer than `what`.
+/// Returns the disturbances of a simulation. They refer to `what`, which must outlive them.
 disturbances drawn_from(const simulation& what) {
   const cpu_noise& noise = what.noise;
   const round_no instance = what.instance;

@@ -1,6 +1,6 @@
-// A simulated round whose starts, noise and jitter are drawn, and what can be said of its report.
+// Simulated rounds with drawn starts, noise and jitter, and functions on their reports.
 //
-// For the command, benchmarks and tests; libsched.so takes its starts from the caller and knows no noise.
+// The command, benchmarks and tests use them. libsched.so takes starts from the caller, and has no noise.
 #pragma once
 
 #include <functional>
@@ -20,27 +20,28 @@ struct simulation {
   machine where{};
   start_skew skew{};
   cpu_noise noise{};
-  round_no instance = 1;  ///< another one draws other skews and noise
-  rank initiator = 0;     ///< whose call counts with majority
-  /// Called now and then with the number of messages so far; may be empty.
+  round_no instance = 1;  ///< number of the round; each number draws its own skew and noise
+  rank initiator = 0;     ///< the rank whose call counts with majority
+  /// Called occasionally with the number of messages so far; may be empty.
   std::function<void(std::uint64_t)> progress{};
 };
 
-/// As simulate_round (libsched/simulate/simulated_round.h).
+/// Simulates a round as simulate_round does (libsched/simulate/simulated_round.h), with drawn starts and noise.
 result<simulation_report> simulate_schedules(const packed_world& ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 
-/// The same of schedules that are not packed yet.
+/// Packs the schedules, and simulates the round as above.
 result<simulation_report> simulate_schedules(std::span<const schedule_ptr> ranks, const simulation& what,
                                              simulation_record* record = nullptr, bool trace = false);
 
-/// A simulated run as the events of a trace, as real runs have them: an event for each op of the record and one for the
-/// round of each rank, of the ranks below record.ranks, as schedule 0. Simulated times are rounded down to whole
-/// nanoseconds. `report` is of the run that filled the record, `what` what was simulated there.
+/// Returns a simulated round as the events of a trace, like those of a real run: one event for each op of the record,
+/// and one for the round of each rank below record.ranks. The schedule has number 0. Simulated times are rounded down
+/// to whole nanoseconds. `report` and `what` must belong to the run that filled the record.
 std::vector<trace_event> trace_of(const simulation_record& record, const simulation_report& report,
                                   const simulation& what);
 
-/// Mean over ranks of the time between a rank's call and its result; 0 for those who call when it is there.
+/// Returns the mean over ranks of the time between a rank's call and its result. The time of a rank that calls after
+/// its result exists is 0.
 picoseconds mean_latency(const simulation_report& report, const start_times& calls);
 
 }  // namespace lsched

@@ -12,18 +12,18 @@
 namespace lsched {
 namespace {
 
-// Different questions get unrelated answers.
+// A salt for each kind of draw, so that draws of different kinds are independent.
 constexpr std::uint64_t k_start_salt = 0x7374617274, k_cpu_salt = 0x637075, k_wire_salt = 0x77697265,
                         k_pace_salt = 0x70616365, k_slow_salt = 0x736c6f77;
 
 constexpr std::uint64_t bits_of(std::uint64_t stream, std::uint64_t i) { return mix(mix(stream) ^ i); }
 
-/// In (0, 1]: a logarithm of it exists.
+/// Returns a number in (0, 1]. It is not 0, so that its logarithm exists.
 double uniform(std::uint64_t bits) { return static_cast<double>((bits >> 11) + 1) * 0x1p-53; }
 
 double exponential(std::uint64_t bits) { return -std::log(uniform(bits)); }
 
-/// Box and Muller (1958).
+/// Returns a standard normal number (Box and Muller, 1958).
 double normal(std::uint64_t bits) {
   return std::sqrt(2 * exponential(bits)) * std::cos(2 * std::numbers::pi * uniform(mix(bits)));
 }
@@ -32,18 +32,18 @@ std::uint64_t charge_bits(const cpu_noise& noise, std::uint64_t salt, rank r, ro
   return bits_of(bits_of(bits_of(noise.seed ^ salt, instance), static_cast<std::uint64_t>(r)), op);
 }
 
-/// How long the CPU is away while it works off `cost` from `begin` on: it leaves at phase + k * period.
+/// Returns how long the CPU is away while it does `cost` of work from `begin` on. The CPU leaves at phase + k * period.
 picoseconds away(const cpu_noise& noise, std::uint64_t phase_bits, picoseconds begin, picoseconds cost) {
   const picoseconds period = noise.period, works = period - noise.scale;
   const auto phase = static_cast<picoseconds>(phase_bits % static_cast<std::uint64_t>(period));
-  const picoseconds into = (begin + phase) % period;  // [0, works): there; [works, period): away
+  const picoseconds into = (begin + phase) % period;  // [0, works): the CPU works; [works, period): it is away
   const picoseconds wait = into >= works ? period - into : 0;
   const picoseconds left = wait > 0 ? works : works - into;
   if (cost <= left) return wait;
   return sum(wait, product((cost - left + works - 1) / works, noise.scale));
 }
 
-/// "start<blanks>duration", ns; fractions are rounded to picoseconds.
+/// Parses "start<blanks>duration" in ns. Fractions are rounded to picoseconds. Returns false for any other line.
 bool read_gap(const std::string& line, noise_trace::gap& read) {
   double begin = 0, length = 0;
   int end = 0;
@@ -54,7 +54,7 @@ bool read_gap(const std::string& line, noise_trace::gap& read) {
   return true;
 }
 
-/// Where in the trace a rank's time 0 is.
+/// Returns the position in the trace at a rank's time 0.
 picoseconds phase_of(const cpu_noise& noise, rank r) {
   const std::uint64_t bits = bits_of(noise.seed ^ k_cpu_salt, static_cast<std::uint64_t>(noise.is_cosched ? 0 : r));
   return static_cast<picoseconds>(bits % static_cast<std::uint64_t>(noise.trace.period));
@@ -66,19 +66,20 @@ result<noise_trace> noise_trace::from(std::vector<gap> gaps) {
   noise_trace trace;
   for (std::size_t i = 0; i < gaps.size(); ++i) {
     const bool is_early = gaps[i].begin < trace.period || gaps[i].length < 0;
-    if (is_early) return failure{status::argument, "gap " + std::to_string(i + 1) + " begins before its time"};
+    if (is_early)
+      return failure{status::argument, "gap " + std::to_string(i + 1) + " begins before the previous gap ends"};
     trace.work += gaps[i].begin - trace.period;
     trace.worked.push_back(trace.work);
     trace.period = gaps[i].begin + gaps[i].length;
   }
-  if (gaps.empty()) return failure{status::argument, "holds no gaps"};
-  if (trace.work <= 0) return failure{status::argument, "there is no time to work between the gaps"};
+  if (gaps.empty()) return failure{status::argument, "contains no gaps"};
+  if (trace.work <= 0) return failure{status::argument, "there is no time between the gaps"};
   trace.gaps = std::move(gaps);
   return trace;
 }
 
-// The work done before the last moment is what was done before `begin`, and the cost: where that lies in the trace is
-// where it ends.
+// Computes the work that a CPU has done at the end: the work before `begin` plus the cost. The position in the trace at
+// which the CPU has done that much work is the end.
 picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds into = begin % period;
   const auto after = std::upper_bound(gaps.begin(), gaps.end(), into,
@@ -87,7 +88,7 @@ picoseconds noise_trace::away(picoseconds begin, picoseconds cost) const {
   const picoseconds last_work = after == gaps.begin() ? 0 : worked[static_cast<std::size_t>(after - gaps.begin()) - 1];
   const picoseconds target = last_work + std::max<picoseconds>(0, into - last_end) + std::max<picoseconds>(cost, 1);
   const picoseconds passes = (target - 1) / work, rest = target - passes * work;  // rest in (0, work]
-  // The first gap that begins only after the rest is done; all before it have passed.
+  // Find the first gap that begins after the rest is done. All gaps before it have passed.
   const auto later = std::lower_bound(worked.begin(), worked.end(), rest);
   const auto passed = later - worked.begin();
   const picoseconds gone = passed == 0 ? 0
@@ -107,7 +108,7 @@ result<noise_trace> parse_noise_trace(std::string_view text) {
     if (words.empty() || words.front() == '#') continue;
     noise_trace::gap next;
     if (!read_gap(words, next))
-      return failure{status::argument, "line " + std::to_string(line) + ": is not \"start duration\" in ns"};
+      return failure{status::argument, "line " + std::to_string(line) + ": expected \"start duration\" in ns"};
     gaps.push_back(next);
   }
   return noise_trace::from(std::move(gaps));
@@ -135,7 +136,7 @@ start_times::start_times(start_skew skew, rank size, round_no instance)
   if (skew_.kind == skew_kind::stragglers) draw_stragglers();
 }
 
-// Floyd's sampling without repetition.
+// Uses Floyd's sampling without repetition.
 void start_times::draw_stragglers() {
   for (rank last = std::max(size_ - skew_.count, 0); last < size_; ++last) {
     const std::uint64_t bits = bits_of(stream_, static_cast<std::uint64_t>(last));
@@ -144,7 +145,7 @@ void start_times::draw_stragglers() {
     if (place == stragglers_.end() || *place != drawn)
       stragglers_.insert(place, drawn);
     else
-      stragglers_.push_back(last);  // larger than all before
+      stragglers_.push_back(last);  // keeps the order, because `last` is larger than all earlier ranks
   }
 }
 

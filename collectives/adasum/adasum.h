@@ -1,4 +1,4 @@
-// Adaptive sums, and the mean inside nodes. What each algorithm does stands at the head of its file.
+// Adaptive sums, and means inside nodes. The head of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"

@@ -1,24 +1,25 @@
 // Adasum between nodes, by recursive vector halving and distance doubling, for any number of nodes by a fold (Maleki
 // and others, "Scaling distributed training with adaptive summation", MLSys 2021, Algorithm 1).
 //
-// Of every node some ranks take part, each the owner of a block of the vector: as many blocks as owners. The owners of
-// one block, one on each node, are peers:
+// On every node some ranks take part. Each of them owns one block of the vector, so that there are as many blocks as
+// owners on a node. The owners of one block, one on each node, are peers:
 //
-//   fold       a proxy and its extra exchange halves of the block, each combines one, the extra hands its half over
-//   halve      step j: peers across dimension j exchange halves of what they hold and combine the half they keep
-//   double     the same steps backwards: partners exchange the finished parts
+//   fold       a proxy and its extra exchange halves of the block and combine one half each; the extra returns its half
+//   halve      step j: peers across dimension j exchange halves of their parts and combine the half that they keep
+//   double     the same steps in reverse order, in which partners exchange finished parts
 //   unfold     a proxy sends the result to its extra
 //
-// What moves is what an allreduce moves (rabenseifner, allreduce/halving.cc). But a tensor is combined by the dot
-// product and the norms of all of it, and after step j the two vectors that are combined are scattered over the 2^(j+1)
-// nodes of a subcube, and in each of them over its owners. Each takes the sums of its own part; peers add them up by
-// exchanges across dimension j, j-1, …, 0, and then the owners on a node those of their blocks, each sending its own to
-// those who combine a part of the tensor. Across dimension i go only the tensors that neither of the two halves holds
-// all of: three at most, 24 bytes each. Two owners have at most one tensor in common. A fused vector of many small
-// tensors thus costs hardly more than one of one.
+// The vectors move as in an allreduce (rabenseifner, allreduce/halving.cc). But the coefficients of a tensor depend on
+// the dot product and the norms of the whole tensor. After step j, the two vectors to combine are scattered over the
+// 2^(j+1) nodes of a subcube, and on each node over the owners. Each owner computes the sums of its own part. Peers add
+// up these sums by exchanges across dimensions j, j-1, …, 0. Then the owners of a node add up the sums of their blocks.
+// For that, each owner sends its sums to the owners that combine a part of the tensor. An exchange across dimension i
+// carries only tensors that are in neither half completely: three at most, 24 bytes each. Two owners have at most one
+// tensor in common. So a fused vector of many small tensors costs hardly more than a vector of one tensor.
 //
-// All who combine a part of a tensor add in the same order up to exchanged operands, so they have the same bits and the
-// same coefficients; every element of the result is computed once. Nodes are combined as hypercube_tree says.
+// All owners that combine a part of a tensor add its sums in the same order, up to exchanged operands. So they have the
+// same bits and the same coefficients. Every element of the result is computed once. Nodes are combined in the order of
+// hypercube_tree.
 #pragma once
 
 #include <utility>
@@ -30,32 +31,34 @@
 
 namespace lsched {
 
-/// Where the parts of the vector begin, those of all blocks one after the other, and the end: `owners` blocks, each of
-/// as many parts as the core of so many nodes has.
+/// Returns the offset of each part of the vector, and the end. The vector has `owners` blocks, and each block has one
+/// part for each member of the core of `nodes` nodes.
 std::vector<std::uint64_t> part_begins(const shape& data, rank nodes, rank owners);
 
-/// Which owner a rank is.
+/// The role of a rank that is an owner.
 struct ownership {
   rank block = 0;
-  rank node = 0;               ///< its place among the peers
-  std::vector<rank> peers{};   ///< the block's owner on each node
-  std::vector<rank> owners{};  ///< on this node, of each block
+  rank node = 0;               ///< place among the peers
+  std::vector<rank> peers{};   ///< owner of this block on each node
+  std::vector<rank> owners{};  ///< owner of each block on this node
 };
 
-/// The ops of one owner while they are being written.
+/// Writes the ops of one owner.
 class adasum_exchange {
  public:
-  /// The map has part_begins. `part` outlives the object.
+  /// The map of `part` must have the offsets of part_begins. `part` must outlive the object.
   adasum_exchange(adasum_part& part, ownership own);
 
-  /// The adaptive sum of what the peers have in `source`, in every peer's output. Nothing is sent before `after`.
+  /// Appends the adaptive sum over the `source` of all peers, which goes to the output of every peer. No message is
+  /// sent before `after` completes.
   void write(adasum_part::place source, op_id after = k_no_op);
 
  private:
   using place = adasum_part::place;
-  /// One exchange of sums: this rank has those of `own`, half of `both`, and the partner those of the other half.
+  /// One exchange of sums. This rank has the sums of `own`, one half of `both`, and the partner has those of the other
+  /// half.
   struct sums_exchange {
-    rank partner = 0;  ///< its node
+    rank partner = 0;  ///< number of its node
     std::uint32_t tag = 0;
     block_range both{};
     block_range own{};
@@ -83,13 +86,13 @@ class adasum_exchange {
   const ownership own_;
   const fold folded_;
   const block_range all_;
-  op_id received_ = k_no_op;  ///< the half that came last
+  op_id received_ = k_no_op;  ///< receive of the last half
 };
 
-/// The first tag that its messages leave free.
+/// Returns the first tag that an exchange does not use.
 std::uint32_t tags_of_exchange(rank nodes);
 
-/// What it takes all owners of so many nodes.
+/// Returns the cost of an exchange for all owners of `nodes` nodes.
 cost cost_of_exchange(rank nodes, rank owners, const shape& data);
 
 }  // namespace lsched

@@ -1,7 +1,7 @@
-// What the algorithms of adaptive sums share: a vector with tensors in it, and the ops on parts of it.
+// The common base of adaptive sums: a vector that contains tensors, and ops on parts of the vector.
 //
-// A cell of such a vector (ordered_ops.h) begins where a tensor, a gap between tensors or a block begins.
-// So what is done to one tensor never waits for another.
+// A cell of such a vector (ordered_ops.h) begins where a tensor, a gap between tensors or a block begins. So an op on
+// one tensor never waits for another tensor.
 #pragma once
 
 #include <cstdint>
@@ -23,44 +23,45 @@ struct element_range {
   element_range common(const tensor& t) const;
 };
 
-/// Where a vector's cells begin.
+/// The division of a vector into cells.
 class tensor_map {
  public:
-  /// `blocks`: where the blocks of the vector begin, ascending, and its end; each has a cell even if it is empty.
+  /// `blocks` has the offset of each block of the vector, ascending, and the end. A block has a cell even if it is
+  /// empty.
   tensor_map(const shape& data, std::vector<std::uint64_t> blocks);
 
   std::span<const tensor> tensors() const { return tensors_; }
-  /// Those with an element in the range.
+  /// Returns the tensors with an element in the range.
   std::span<const tensor> tensors_in(element_range part) const;
-  /// The elements of the range that are in no tensor.
+  /// Returns the elements of the range that are in no tensor.
   std::vector<element_range> gaps_in(element_range part) const;
-  /// All others, in runs as long as can be.
+  /// Returns all other elements of the range, in runs of maximal length.
   std::vector<element_range> runs_in(element_range part) const;
 
   std::uint64_t cells() const { return starts_.size(); }
-  /// Blocks [first, end) of a vector whose first cell is `cell`.
+  /// Returns blocks [first, end) of a vector whose first cell is `cell`.
   stretch blocks(buffer_id in, std::uint32_t cell, std::uint64_t first, std::uint64_t end) const;
   element_range range(std::uint64_t first, std::uint64_t end) const { return {blocks_[first], blocks_[end]}; }
-  /// Elements of it, which begin and end where tensors, gaps or blocks do.
+  /// Returns the elements `part`, which must begin and end where a tensor, a gap or a block does.
   stretch elements(buffer_id in, std::uint32_t cell, element_range part) const;
 
  private:
   std::vector<tensor> tensors_;
   std::vector<std::uint64_t> blocks_;
-  std::vector<std::uint64_t> starts_;      ///< by cell: its first element
-  std::vector<std::uint32_t> first_cell_;  ///< by block, and the end
+  std::vector<std::uint64_t> starts_;      ///< first element of each cell
+  std::vector<std::uint32_t> first_cell_;  ///< first cell of each block, and the end
 };
 
 /// One rank's part of an adaptive sum: its vectors and the ops on their tensors.
 class adasum_part : public ordered_part {
  public:
-  /// A vector of the map's layout: a buffer and the cells that say who uses it.
+  /// A vector with the layout of the map: a buffer, and the cells that order its users.
   struct place {
     buffer_id buffer = k_no_buffer;
     std::uint32_t cell = 0;
   };
 
-  /// `begins`: of the blocks, as in the map.
+  /// `begins` has the offsets of the blocks, and the end.
   adasum_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry,
               std::vector<std::uint64_t> begins)
       : ordered_part(to, data, input, output, entry), map_(data, std::move(begins)) {
@@ -78,22 +79,22 @@ class adasum_part : public ordered_part {
   }
   stretch elements(place in, element_range part) const { return map_.elements(in.buffer, in.cell, part); }
 
-  /// Three sums for each of so many tensors.
+  /// Returns memory for the three sums of each of `tensors` tensors.
   stretch new_sums(std::uint64_t tensors) { return scratch(dtype::f64, tensors * k_dot_sums, tensors); }
   static stretch sums_of(const stretch& all, std::uint64_t number);
 
-  /// Elements in no tensor, where they have to be copied at all.
+  /// Copies the elements that are in no tensor, unless `from` and `to` are the same memory.
   void copy_gaps(place from, place to, element_range part);
 
  private:
   const tensor_map map_;
 };
 
-/// The part of a payload that lies at `from` of the vector, of its elements `part`.
+/// Returns elements `part` of the vector in a payload that begins at element `from` of the vector.
 stretch part_of_payload(const stretch& payload, std::uint64_t from, element_range part);
 
-/// The expression of a tensor (postcondition.h) where neighbours on the hypercube are combined first, and
-/// before them the proxies and their extras: of these leaves, or of the contributions of so many ranks.
+/// Returns the expression of a tensor (postcondition.h) in which proxies are first combined with their extras, and then
+/// neighbours on the hypercube. The leaves are given, or are the contributions of `size` ranks.
 std::uint64_t hypercube_tree(const std::vector<std::uint64_t>& leaves, const tensor& part);
 std::uint64_t hypercube_expression(rank size, const shape& data, const tensor& part);
 

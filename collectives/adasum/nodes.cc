@@ -1,23 +1,22 @@
-// Adaptive sums and means by nodes. Of a node some ranks are owners, each of a block of the vector.
+// Adaptive sums and means by nodes. Some ranks of a node are owners, and each owns a block of the vector.
 //
-//   gather    every rank sends block b to its node's owner of it, which makes the mean of what the node has: the sum in
-//             the order of ranks, divided by their number
+//   gather    every rank sends block b to the owner of block b on its node, which computes the mean over the node: the
+//             sum in the order of ranks, divided by their number
 //   exchange  the owners of a block combine it (adasum_exchange.h)
 //   spread    every owner sends its block of the result to all others of its node
 //
 //   two_level     adasum: all three (hierarchical Adasum: Maleki and others, "Scaling distributed training with
-//                 adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, m the ranks of the
-//                 smallest node. A node sends and receives about two vectors, and m ranks share that; what has to be
-//                 multiplied and combined is the nodes', not the ranks'. Any partition of the ranks into nodes
-//                 (shape::nodes), neighbours or not: a node weighs as much as another, however many ranks it has. With
-//                 one node the result is the mean, and the schedule's name says so. Never chosen by "auto", since its
-//                 results are other results: parallel to the mean inside a node, where the others would add what is
-//                 orthogonal.
-//   node_mean     gather alone, to one owner of each node, whose place there is the root. With node_adasum it is what
-//                 partition-parallel training does for a layer (section 4.3): the owner alone has the optimizer's state
-//                 of it.
-//   node_adasum   exchange and spread: the adaptive sum of what these owners have, to all ranks. On one node that is
-//                 its owner's contribution, and the schedule's name says so.
+//                 adaptive summation", arXiv:2006.02924, section 4.2.2). The vector has m blocks, where m is the number
+//                 of ranks of the smallest node. A node sends and receives about two vectors, which m ranks share. Only
+//                 vectors of nodes are multiplied and combined, not those of ranks. The nodes can be any partition of
+//                 the ranks (shape::nodes), and all nodes have the same weight. With one node the result is the mean,
+//                 and the schedule's name shows that. "auto" never chooses two_level, because its results differ from
+//                 those of the others: inside a node it takes means, where the others add orthogonal parts.
+//   node_mean     gather alone, to one owner of each node, whose place on the node is the root. With node_adasum it
+//                 serves partition-parallel training (section 4.3), in which only a layer's owner has the layer's
+//                 optimizer state.
+//   node_adasum   exchange and spread: the adaptive sum over the owners, to all ranks. On one node the result is the
+//                 contribution of its owner, and the schedule's name shows that.
 #include <vector>
 
 #include "collectives/adasum/adasum.h"
@@ -27,7 +26,7 @@
 namespace lsched {
 namespace {
 
-/// Which ranks of a node are owners: of block b the one at place first + b.
+/// The owners of a node. The owner of block b is at place first + b.
 struct owner_places {
   std::size_t first = 0;
   std::size_t count = 1;
@@ -36,7 +35,7 @@ struct owner_places {
 
 class adasum_nodes : adasum_part {
  public:
-  /// `input` or `output` is k_no_buffer where this rank has none, and is then not touched.
+  /// An `input` or `output` that this rank does not have is k_no_buffer, and is not used.
   adasum_nodes(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, owner_places owners)
       : adasum_part(to, data, input, output, entry,
                     part_begins(data, static_cast<rank>(nodes_of(data, to.place().size).size()),
@@ -46,7 +45,8 @@ class adasum_nodes : adasum_part {
         owners_(owners),
         now_(given()) {}
 
-  /// Of a node of one rank, its contribution as it is. Elements of no tensor are those of the node's first rank.
+  /// Computes the mean over the node. A node of one rank keeps its contribution unchanged. Elements in no tensor are
+  /// those of the first rank of the node.
   void gather() {
     for (std::size_t distance = 1; distance < here().size(); ++distance)
       if (const std::size_t to = (own_.place + distance) % here().size(); owners_.holds(to))
@@ -54,7 +54,7 @@ class adasum_nodes : adasum_part {
     if (is_owner() && here().size() > 1) take_mean();
   }
 
-  /// Of what has been gathered, or else of what owners brought.
+  /// Combines the means of the nodes, or the contributions of the owners if there was no gather.
   void exchange() {
     if (is_owner()) adasum_exchange(*this, owned()).write(now_, gathered_);
   }
@@ -69,7 +69,7 @@ class adasum_nodes : adasum_part {
         recv(here()[from], spread_tag(), block_of(result(), from - owners_.first));
   }
 
-  /// Without an exchange: a contribution that needed no mean, in the output.
+  /// Replaces an exchange: copies a contribution that needed no mean to the output.
   void keep() {
     if (is_owner() && here().size() == 1 && !is_same(now_, result()))
       copy(block_of(now_, own_block()), block_of(result(), own_block()));
@@ -92,7 +92,7 @@ class adasum_nodes : adasum_part {
     return blocks(where, block * parts, (block + 1) * parts);
   }
 
-  // The sum is made elsewhere: in place, the own contribution may come in the middle of it.
+  // The sum uses separate memory. In place, the owner's contribution may be an operand in the middle of the sum.
   void take_mean() {
     const stretch own = block_of(given(), own_block());
     std::vector<stretch> operands(here().size(), own);
@@ -110,7 +110,7 @@ class adasum_nodes : adasum_part {
     if (own_.place == 0) copy_gaps(given(), result(), all);
     for (const element_range& gap : map().gaps_in(all))
       if (own_.place != 0) copy(part_of_payload(operands[0], all.begin, gap), elements(result(), gap));
-    if (!runs.empty()) gathered_ = k_no_op;  // what is sent has waited for it
+    if (!runs.empty()) gathered_ = k_no_op;  // sends wait for the divisions, which wait for the sum
     now_ = result();
   }
 
@@ -124,8 +124,8 @@ class adasum_nodes : adasum_part {
   const std::vector<node> nodes_;
   const node_place own_;
   const owner_places owners_;
-  place now_;                 ///< where an owner has its block
-  op_id gathered_ = k_no_op;  ///< of a block without tensors: what waits for the whole node
+  place now_;                 ///< memory of an owner's block
+  op_id gathered_ = k_no_op;  ///< for a block without tensors: the op that waits for the whole node
 };
 
 fragment add_two_level(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
@@ -158,7 +158,8 @@ cost cost_of_node_mean(rank size, const shape& data) {
   return cost_of_messages(others, data.count, data, others == 0 ? 0 : 1);
 }
 
-/// Of an exchange and messages inside nodes: `inside` of each of the blocks, on chains of `hops`.
+/// Returns the cost of an exchange between nodes and of messages inside nodes. Each block takes `inside` messages
+/// inside nodes, in chains of `hops`.
 cost cost_by_nodes(rank size, const shape& data, std::uint64_t owners, std::uint64_t inside, std::uint64_t hops) {
   cost all = cost_of_exchange(static_cast<rank>(nodes_of(data, size).size()), static_cast<rank>(owners), data);
   all.messages += owners * inside;
@@ -199,7 +200,7 @@ constinit const algorithm k_adasum_two_level{
     .needs = {.needs_commutative = true,
               .by_name_only = true,
               .needs_everybody = true,
-              .summary = "several nodes: the mean inside each, halving between them; one node: the mean"},
+              .summary = "several nodes: the mean inside each node, halving between nodes; one node: the mean"},
     .cost_of = cost_of_two_level,
     .looks_at = {.nodes = true, .tensors = true},
     .expression_of = means_expression,
@@ -219,7 +220,7 @@ constinit const algorithm k_node_adasum_halving{
     .name = "halving",
     .add = add_node_adasum,
     .needs = {.needs_commutative = true,
-              .summary = "owners: halving then doubling between nodes; then each to its node"},
+              .summary = "owners: halving then doubling between nodes; then each owner to its node"},
     .cost_of = cost_of_node_adasum,
     .looks_at = {.nodes = true, .tensors = true},
     .expression_of = owners_expression,

@@ -1,12 +1,12 @@
 // Adasum by recursive doubling of entire vectors, for every P by a fold.
 //
-//   fold      an extra sends its vector to its proxy, which combines the two
-//   step j    core ranks across dimension j exchange what they have and combine it     j = 0 … L-1
+//   fold      an extra sends its vector to its proxy, which combines both vectors
+//   step j    core ranks across dimension j exchange their vectors and combine them     j = 0 … L-1
 //   unfold    a proxy sends the result to its extra
 //
-// Whoever combines two vectors has all of both, so no sums travel: L + 2 steps at most, and the choice for short
-// vectors. Each rank moves L times the vector and takes all its dot products. All ranks combine the same operands in
-// the same order, so they hold the same bits; and what they combine is what the halving algorithm does
+// A rank that combines two vectors has all elements of both, so that no sums are exchanged. There are at most L + 2
+// steps, which suits short vectors. Each rank moves L times the vector and computes all dot products. All ranks combine
+// the same operands in the same order, so that they hold the same bits. The order is that of the halving algorithm
 // (hypercube_expression).
 #include <array>
 #include <utility>
@@ -20,14 +20,14 @@ namespace {
 constexpr std::uint32_t k_fold_tag = 0;
 constexpr std::uint32_t tag_of_step(int j) { return 1 + static_cast<std::uint32_t>(j); }
 
-/// The ops of one rank while they are being written.
+/// Writes the ops of one rank.
 class doubling : adasum_part {
  public:
   doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : adasum_part(to, data, input, output, entry, {0, data.count}) {}
 
-  // As in the allreduce: a payload is held for the reader of step j, which waits for the sends of earlier steps only;
-  // but in place with one dimension step 0 waits for its own send.
+  // Payloads may be held, as in the allreduce: the reader of a payload waits only for sends of earlier steps. In place
+  // with one dimension, step 0 waits for its own send, and payloads must not be held.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(all_of(given()), all_of(result()));
@@ -65,12 +65,12 @@ class doubling : adasum_part {
     wait_for(received_);
   }
 
-  /// target = the adaptive sum of what is in `held` and what the partner sends.
+  /// Appends the adaptive sum of the vector in `held` and the partner's vector, into `target`.
   void combine(rank partner, std::uint32_t tag, place held, place target) {
     const stretch payload = scratch(whole_.count());
     const auto tensors = map().tensors();
     const op_id before = std::exchange(received_, recv(partner, tag, payload));
-    if (tensors.empty()) wait_for(before);  // since no sum does
+    if (tensors.empty()) wait_for(before);  // without tensors, no sum waits for it
     const stretch sums = new_sums(tensors.size());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const element_range part = whole_.common(tensors[i]);
@@ -81,11 +81,12 @@ class doubling : adasum_part {
       adasum(lower, higher, adasum_part::sums_of(sums, i), elements(target, part));
     }
     if (self() < partner) return copy_gaps(held, target, whole_);
-    for (const element_range gap : map().gaps_in(whole_))  // all ranks end up with those of the first
+    for (const element_range gap : map().gaps_in(whole_))  // all ranks get those of the first rank
       copy(part_of_payload(payload, 0, gap), elements(target, gap));
   }
 
-  // The two take turns; a small world needs one or none.
+  // Returns one of two accumulators, which alternate. They are allocated on demand, because a small world needs at most
+  // one.
   place accumulator(int j) {
     place& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
     if (chosen.buffer == k_no_buffer) chosen = new_vector();
@@ -95,7 +96,7 @@ class doubling : adasum_part {
   const fold folded_{size()};
   const element_range whole_{0, count()};
   std::array<place, 2> accumulators_{};
-  op_id received_ = k_no_op;  ///< the vector that came last
+  op_id received_ = k_no_op;  ///< receive of the last vector
 };
 
 }  // namespace

@@ -26,17 +26,17 @@ std::optional<failure> validate_place(world place) {
 std::optional<failure> validate_user(const algorithm& how, const shape& data) {
   if (data.what != kernel::user) {
     if (data.unit == 1 && !data.commutes) return std::nullopt;
-    return argument("only user-defined arithmetic has a unit, and may say that it commutes");
+    return argument("only user-defined arithmetic can have a unit, or be declared commutative");
   }
-  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit of " + counted(data.unit, "element"));
+  if (data.unit == 0 || data.unit > k_max_count) return argument("a unit cannot have " + counted(data.unit, "element"));
   const auto is_cut = [&](std::uint64_t count) { return count % data.unit != 0; };
   if (is_cut(data.count) || std::ranges::any_of(data.counts, is_cut))
-    return argument("a count is no multiple of the unit of " + std::to_string(data.unit) + " elements");
+    return argument("a count is not a multiple of the unit of " + std::to_string(data.unit) + " elements");
   if (how.of->activates)
     return constraint(name(how.of->name) + " merges late contributions in any order: choose a built-in reduction");
   if (how.needs.needs_commutative && !data.commutes)
     return constraint("algorithm " + name(how.name) +
-                      " combines operands in any order, and the user_op does not commute: choose another algorithm, or "
+                      " combines operands in any order, but the user_op does not commute: choose another algorithm, or "
                       "\"auto\"");
   return std::nullopt;
 }
@@ -47,7 +47,7 @@ std::optional<failure> validate_kernel(const collective& of, const shape& data) 
                     "\"");
   if (data.is_mean && (!of.has_means || data.what != kernel::sum))
     return argument(of.has_means ? "only sums are divided, not the results of \"" + name(name_of(data.what)) + "\""
-                                 : name(of.name) + " is not divided: choose no divisor");
+                                 : name(of.name) + " cannot be divided: choose no divisor");
   if (!of.reduces) return std::nullopt;
   if (of.adapts) {
     if (data.what == kernel::adasum || data.what == kernel::sum) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<failure> validate_blocks(const collective& of, world place, const 
   for (const auto& [from, to, count] : data.blocks)
     if (std::min(from, to) < 0 || std::max(from, to) >= place.size)
       return argument("a block from rank " + std::to_string(from) + " to rank " + std::to_string(to) +
-                      " leaves a world of " + std::to_string(place.size));
+                      " is outside a world of " + std::to_string(place.size));
   return std::nullopt;
 }
 
@@ -92,7 +92,7 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
     return argument(name(of.name) + " combines floating types only, not " + name(name_of(data.type)));
   if (data.tensors.empty()) return std::nullopt;
   if (!of.adapts) return argument(name(of.name) + " has no tensors");
-  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // it would be of one rank, who may be absent
+  const auto gap = [&](std::uint64_t from, std::uint64_t to) {  // a gap has one source, which may be absent
     return argument("elements " + std::to_string(from) + " to " + std::to_string(to) + " of a " + name(of.name) +
                     " are in no tensor");
   };
@@ -100,7 +100,7 @@ std::optional<failure> validate_tensors(const collective& of, const shape& data)
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
     const tensor& part = data.tensors[i];
     const std::string which = "tensor " + std::to_string(i);
-    if (part.begin < end) return argument(which + " begins before the one before it ends");
+    if (part.begin < end) return argument(which + " begins before the previous tensor ends");
     if (part.begin > data.count || part.count > data.count - part.begin)
       return argument(which + " is not within the vector of " + std::to_string(data.count));
     if (of.activates && part.begin > end) return gap(end, part.begin);
@@ -119,21 +119,21 @@ std::optional<failure> validate_lists(const collective& of, const constraints& n
     return argument(
         "only gather, scatter, allgather and alltoall move blocks whose lengths come with each round, not " +
         name(of.name));
-  if (data.room > k_any_room) return argument("no block has room for more than " + std::to_string(k_any_room));
+  if (data.room > k_any_room) return argument("the room of a block is at most " + std::to_string(k_any_room));
   if (data.count > data.room)
-    return argument("a typical block of " + std::to_string(data.count) + " has no room in " +
+    return argument("a typical block of " + std::to_string(data.count) + " exceeds the room of " +
                     std::to_string(data.room));
   if (data.in_place)
-    return argument("a schedule of lists is not made for memory in place: who has it there copies nothing");
+    return argument("a schedule of lists cannot be created in place: its rounds copy nothing if memory is in place");
   if (!needs.moves_lists)
-    return constraint("its messages hold several blocks, whose lengths ranks do not know: choose another, or \"auto\"");
+    return constraint("its messages hold several blocks of unknown lengths: choose another algorithm, or \"auto\"");
   return std::nullopt;
 }
 
-/// No buffer may be larger than k_max_count, nor may adding up its blocks overflow.
+/// Checks that no buffer is larger than k_max_count and that the sum of the block sizes does not overflow.
 std::optional<failure> validate_size(const collective& of, world place, const shape& data) {
   const auto too_large = [](const std::string& count) {
-    return argument("a vector of " + count + " elements is above the largest, of " + std::to_string(k_max_count));
+    return argument("a vector of " + count + " elements exceeds the largest vector, of " + std::to_string(k_max_count));
   };
   if (data.count > k_max_count) return too_large(std::to_string(data.count));
   std::uint64_t sum = 0;
@@ -153,13 +153,13 @@ std::optional<failure> validate_size(const collective& of, world place, const sh
 
 std::optional<failure> validate_nodes(const collective& of, world place, const shape& data) {
   if (!data.nodes.empty() && data.nodes.size() != static_cast<std::size_t>(place.size))
-    return argument("nodes are named for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
+    return argument("nodes are given for " + std::to_string(data.nodes.size()) + " of " + std::to_string(place.size) +
                     " ranks");
   if (!of.has_owners) return std::nullopt;
   const std::size_t least = ranks_of_smallest(nodes_of(data, place.size));
   if (static_cast<std::size_t>(data.root) < least) return std::nullopt;
   return argument("root " + std::to_string(data.root) +
-                  " is the place of an owner on every node, and the smallest has " + counted(least, "rank") +
+                  " is the place of an owner on every node, but the smallest node has " + counted(least, "rank") +
                   ": use 0" + (least == 1 ? "" : " to " + std::to_string(least - 1)));
 }
 
@@ -185,11 +185,12 @@ std::optional<failure> validate_data(const algorithm& how, world place, const sh
                                  : name(of.name) + " has no root: leave it 0");
   if (auto why = validate_size(of, place, data)) return why;
   if (data.in_place && !needs.in_place)
-    return constraint("it does not work in place: give input and output memory of their own");
+    return constraint("the algorithm does not work in place: give input and output separate memory");
   return std::nullopt;
 }
 
-/// Whether messages mix contributions, so that there is no partial variant, only a proof can say.
+/// Asks the generator, and for a partial algorithm its proof: only a proof can show that messages do not mix
+/// contributions.
 std::optional<failure> validate_custom(const algorithm& how, rank size, const shape& data) {
   if (how.custom == nullptr) return std::nullopt;
   if (auto why = how.custom->validate(size, data)) return why;
@@ -221,7 +222,7 @@ std::optional<failure> validate(const algorithm& how, world place, const shape& 
 
 std::string_view node_warning(const algorithm& how, rank size, const shape& data) {
   if (!how.of->adapts || !how.looks_at.nodes || !is_one_node(data, size)) return {};
-  if (how.of->has_owners) return "node_adasum on one node is what its owner has, at all ranks, not an adaptive sum";
+  if (how.of->has_owners) return "node_adasum on one node is a copy of its owner's vector, not an adaptive sum";
   return "adasum/two_level on one node is the mean of its ranks, not an adaptive sum";
 }
 

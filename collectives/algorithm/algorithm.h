@@ -1,8 +1,8 @@
-// One way to do a collective: a generator, the words that describe it, and its cost, as an entry of the registry.
+// An algorithm for a collective: the generator, its description and its cost, as an entry of the registry.
 //
-// A generator is a pure function that appends a collective's ops to a builder. Generators know no clock, no globals, no
-// environment and no addresses: equal arguments give equal schedules. They compose by handing one fragment's exit to
-// the next as its entry; compose.h makes whole schedules of them.
+// A generator is a pure function that appends the ops of a collective to a builder. Generators use no clock, no
+// globals, no environment and no addresses, so that equal arguments give equal schedules. To compose generators, the
+// exit of one fragment is passed to the next as its entry. compose.h makes whole schedules of fragments.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,37 @@
 
 namespace lsched {
 
-/// A range of ops under construction. Nothing in it fires before `entry` has completed (k_no_op: before the
-/// round begins); when `exit` completes, every op in it that the collective needs has completed.
+/// A range of ops under construction. No op in the range fires before `entry` has completed (k_no_op: before the round
+/// begins). When `exit` completes, every op in the range that the collective needs has completed.
 struct fragment {
   op_id entry = k_no_op;
   op_id exit = k_no_op;
-  bool holding = false;  ///< its receives satisfy builder::declare_holding
+  bool holding = false;  ///< the receives of the range satisfy builder::declare_holding
 };
 
-/// Tags of signals: one value per kind of fragment, so that an activation and a barrier can share a builder.
-/// Within one fragment no peer is signalled twice in the same direction.
+/// Tags of signals. Each kind of fragment has its own tag, so that an activation and a barrier can share a builder. A
+/// fragment signals each peer at most once in each direction.
 inline constexpr std::uint32_t k_activation_tag = 0;
 inline constexpr std::uint32_t k_barrier_tag = 1;
 inline constexpr std::uint32_t k_arrival_tag = 2;
-inline constexpr std::uint32_t k_signal_tags = 3;  ///< so many there are
+inline constexpr std::uint32_t k_signal_tags = 3;  ///< number of tags above
 
-/// What a generator asks of its arguments beyond what its collective does, as data: callers query it instead of trying.
+/// The requirements of a generator beyond those of its collective. They are data, so that callers query them instead of
+/// trying the generator.
 struct constraints {
-  bool needs_commutative = false;  ///< false: operands are combined in rank order, associativity is enough
+  bool needs_commutative = false;  ///< if false, operands are combined in rank order, and associativity suffices
   bool in_place = true;            ///< input and output may be the same memory
-  bool by_name_only = false;       ///< its results are not those of others: never chosen by cost
-  bool needs_everybody = false;    ///< messages mix what ranks contribute: there is no partial variant
-  bool moves_lists = false;        ///< each block goes by itself, so that it may be a list (shape::room)
-  std::string_view summary;        ///< one line for people
+  bool by_name_only = false;       ///< results differ from those of other algorithms, so that cost must not choose it
+  bool needs_everybody = false;    ///< messages mix contributions, so that there is no partial variant
+  bool moves_lists = false;        ///< each block has a message of its own, so that it may be a list (shape::room)
+  std::string_view summary;        ///< one line for users
 };
 
-/// Appends a collective, of data counted in units (shape::unit), from `input` to `output` in which nothing fires before
-/// `entry`. Where this rank has no input or no output (collective::extents_of), that is k_no_buffer.
+/// Appends a collective from `input` to `output`. No op fires before `entry`. Data is counted in units (shape::unit).
+/// If this rank has no input or no output (collective::extents_of), the buffer is k_no_buffer.
 using add_collective = fragment (*)(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
-/// Such a function for a class that holds the ops of one rank while they are being written.
+/// An add_collective function for a class that writes the ops of one rank.
 template <class Writer>
 fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   return Writer(to, data, input, output, entry).write();
@@ -54,23 +55,23 @@ fragment add_by(builder& to, const shape& data, buffer_id input, buffer_id outpu
 
 struct algorithm;
 
-/// A generator that has data of its own, as one that was read from a file; of algorithms that are no part of the
-/// library.
+/// A generator with state, for example a generator from a file. Algorithms of the library are stateless.
 class custom_generator {
  public:
   virtual ~custom_generator() = default;
-  /// As add_collective and algorithm::cost_of.
+  /// Has the contract of add_collective.
   virtual fragment add(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const = 0;
   virtual cost cost_of(rank size, const shape& data) const = 0;
-  /// Why it cannot serve a request that others can.
+  /// Returns the reason if this generator cannot serve a valid request.
   virtual std::optional<failure> validate(rank size, const shape& data) const = 0;
-  /// The counts that it serves are multiples of this.
+  /// Returns the number of which every count must be a multiple.
   virtual std::uint64_t count_unit(rank size) const = 0;
-  /// Why "auto" must not take `how`, which is of this generator, dense or partial: what the proof of the request found.
+  /// Returns the reason if the proof of the request failed, so that "auto" must not choose `how`. `how` is an algorithm
+  /// of this generator, dense or partial.
   virtual std::optional<failure> doubt(const algorithm& how, rank size, const shape& data) const = 0;
 };
 
-/// Which fields of a shape, beyond what the collective asks for, an algorithm looks at.
+/// The fields of a shape that an algorithm uses in addition to those that its collective requires.
 struct tunables {
   bool segment = false;
   bool radix = false;
@@ -85,18 +86,19 @@ struct algorithm {
   std::string_view name;
   add_collective add;
   constraints needs;
-  /// Of one round, exactly. Of a partial algorithm, as of its dense one: cost_of_round (compose.h) adds the rest.
+  /// Returns the exact cost of one round. For a partial algorithm, this is the cost of `dense`. cost_of_round
+  /// (compose.h) adds the activation.
   cost (*cost_of)(rank size, const shape& data);
   tunables looks_at{};
-  /// Of collectives that adapt: the expression of one tensor (postcondition.h).
+  /// The expression of one tensor (postcondition.h), for collectives that adapt.
   std::uint64_t (*expression_of)(rank size, const shape& data, const tensor& part) = nullptr;
-  bool combines_means = false;  ///< that expression's leaves may be means of several ranks
-  std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< that are not empty, of several ranks
-  std::string_view name_on_one_node{};       ///< in names of schedules, where all ranks share a node; empty: `name`
-  const algorithm* dense = nullptr;          ///< of a partial algorithm: what the activation is in front of
-  const custom_generator* custom = nullptr;  ///< takes the place of `add` and `cost_of`
+  bool combines_means = false;  ///< leaves of the expression may be means of several ranks
+  std::uint64_t most_tensors = std::numeric_limits<std::uint64_t>::max();  ///< non-empty tensors, for several ranks
+  std::string_view name_on_one_node{};       ///< in names of schedules if all ranks share a node; empty: `name`
+  const algorithm* dense = nullptr;          ///< for a partial algorithm, the algorithm behind the activation
+  const custom_generator* custom = nullptr;  ///< replaces `add` and `cost_of` if not null
 
-  /// `add` and `cost_of`, by whomever they are done.
+  /// Calls `add`, or the custom generator.
   fragment append_to(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) const {
     return custom == nullptr ? add(to, data, input, output, entry) : custom->add(to, data, input, output, entry);
   }
@@ -104,24 +106,25 @@ struct algorithm {
     return custom == nullptr ? cost_of(size, data) : custom->cost_of(size, data);
   }
 
-  /// compose (collectives/compose.h).
+  /// Returns the schedule of compose() (collectives/compose.h).
   result<schedule_ptr> generate(world place, const shape& data, const activation& starts = {}) const;
 };
 
-/// Why the algorithm cannot serve the request: the first reason, if any. `argument`: the request is meaningless
-/// by itself; `constraint`: another algorithm might serve it.
+/// Returns the first reason why the algorithm cannot serve the request, if any. The code is `argument` if no algorithm
+/// can serve the request, and `constraint` if another algorithm might.
 std::optional<failure> validate(const algorithm& how, world place, const shape& data, const activation& starts = {});
 
-/// A warning of one sentence where, with these nodes, an adaptive sum combines nothing adaptively; else empty. Static.
+/// Returns a warning of one sentence if, with these nodes, an adaptive sum combines nothing adaptively, else an empty
+/// text. The text has static storage.
 std::string_view node_warning(const algorithm& how, rank size, const shape& data);
 
-/// Bytes of that many elements, or of as many lists at most.
+/// Returns the bytes of `count` elements, or the most bytes of `count` lists.
 std::uint64_t bytes_of(std::uint64_t count, const shape& data);
 
-/// Bytes on the wire if every rank's block moves once to every other rank.
+/// Returns the bytes on the wire if the block of every rank moves once to every other rank.
 std::uint64_t bytes_to_all(rank size, const shape& data);
 
-/// The cost of so many messages of `count` elements each.
+/// Returns the cost of `messages` messages of `count` elements each.
 cost cost_of_messages(std::uint64_t messages, std::uint64_t count, const shape& data, std::uint64_t hops);
 
 }  // namespace lsched

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// Where rank r's block begins; r = P: where all blocks end.
+/// Returns the offset of the block of rank r. For r = P, returns the end of all blocks.
 std::uint64_t block_begin(const shape& data, rank r) {
   if (data.counts.empty()) return wide(r) * data.count;
   return std::accumulate(data.counts.begin(), data.counts.begin() + r, std::uint64_t{0});
@@ -34,7 +34,8 @@ std::vector<rank> ranks_with(const rank_buffer& buffer, rank size, const shape& 
   return ranks;
 }
 
-/// Elements. `end`: the end of a listed block that is at this rank.
+/// Returns the number of elements of a rank's buffer, if the rank has one. `end` selects the listed blocks that this
+/// rank sends or receives.
 std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, const shape& data,
                                       rank exchanged_block::*end) {
   if (!has(buffer, place, data)) return std::nullopt;
@@ -49,7 +50,7 @@ std::optional<std::uint64_t> count_of(const rank_buffer& buffer, world place, co
 
 // --- contents ----------------------------------------------------------------------------------------------
 
-/// Of every holder, its part of the reduction over all ranks.
+/// Each holder has its part of the reduction over all ranks.
 postcondition reduced(const collective& of, rank size, const shape& data) {
   const bool is_scattered = of.output.of == content::own_block;
   const auto offsets = is_scattered ? block_offsets(data, size) : std::vector<std::uint64_t>{};
@@ -65,7 +66,7 @@ postcondition reduced(const collective& of, rank size, const shape& data) {
   return promise;
 }
 
-/// Of every rank, the reduction over the ranks up to it, itself included or not.
+/// Rank r has the reduction over ranks 0 … r, or 0 … r-1 for exscan.
 postcondition reduced_over_prefixes(const collective& of, rank size, const shape& data) {
   postcondition promise = reduced(of, size, data);
   promise.is_same_everywhere = false;
@@ -86,7 +87,8 @@ promised_range moved(rank holder, std::uint64_t begin, std::uint64_t count, rank
           .source = source};
 }
 
-/// From everybody with an input to everybody with an output: the vector, or the block that is the one's or the other's.
+/// Every rank with an input sends to every rank with an output. It sends the vector, or the block of one of the two
+/// ranks.
 postcondition copied(const collective& of, rank size, const shape& data) {
   const bool is_vector = of.input.of == content::vector, takes_all = of.output.of == content::all_blocks;
   const auto offsets = block_offsets(data, size);
@@ -113,7 +115,7 @@ postcondition exchanged(const collective&, rank size, const shape& data) {
   return promise;
 }
 
-/// One rank of each node, ascending.
+/// Returns the owner of each node, ascending.
 std::vector<rank> owners_of(rank size, const shape& data) {
   std::vector<rank> owners;
   for (const node& ranks : nodes_of(data, size)) owners.push_back(ranks[wide(data.root)]);
@@ -121,7 +123,7 @@ std::vector<rank> owners_of(rank size, const shape& data) {
   return owners;
 }
 
-/// Of which expressions, the algorithm says.
+/// Leaves the expression of each tensor open, because the expression depends on the algorithm.
 postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
   const std::vector<rank> among = of.has_owners ? owners_of(size, data) : std::vector<rank>{};
   postcondition promise;
@@ -139,7 +141,7 @@ postcondition adaptive_sum(const collective& of, rank size, const shape& data) {
   return promise;
 }
 
-/// In the order of ranks, on every node.
+/// Each owner has the mean over its node, added up in rank order.
 postcondition mean_of_node(const collective&, rank size, const shape& data) {
   postcondition promise{.is_same_everywhere = false};
   for (const node& ranks : nodes_of(data, size))
@@ -191,14 +193,14 @@ constexpr collective row(std::string_view name, unsigned traits, rank_buffer inp
           .is_synchronising = (traits & k_synchronising) != 0};
 }
 
-/// The form with one count per rank.
+/// Returns the variant with one count for each rank.
 constexpr collective with_counts(std::string_view name, collective of) {
   of.name = name;
   of.has_counts = true;
   return of;
 }
 
-/// The form behind an activation: it merges, by the shape's kernel, what comes too late.
+/// Returns the variant behind an activation. It merges late contributions by the kernel of the shape.
 constexpr collective partial(std::string_view name, collective of, bool has_buckets = false) {
   of.name = name;
   of.has_buckets = has_buckets;

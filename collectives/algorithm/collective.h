@@ -1,13 +1,14 @@
-// What there is to ask for: each collective by name, what its buffers are, and what it promises.
+// The collectives: name, buffers and postcondition of each.
 //
-// With n = count, or counts[r] for the forms that end in v and reduce_scatter; P ranks; root's part in brackets:
+// P is the number of ranks, and n is `count`, or counts[r] for reduce_scatter and for the variants that end in v.
+// Buffers in brackets exist only at the root.
 //
 //   collective            input                   output                            in place
 //   allreduce             n                       n, reduced over all               same memory
 //   reduce                n                       [n, reduced over all]             [same memory]
 //   scan, exscan          n                       n, reduced over ranks 0 … r (r-1) same memory
 //   reduce_scatter_block  P * n                   n, block r reduced over all       output is the input's beginning
-//   reduce_scatter        all blocks              counts[r], likewise               output is the input's beginning
+//   reduce_scatter        all blocks              counts[r], block r reduced        output is the input's beginning
 //   bcast                 [n]                     n at all others                   one buffer anyway
 //   gather, gatherv       n                       [all blocks]                      [input is block root of the output]
 //   scatter, scatterv     [all blocks]            n                                 [output is block root of the input]
@@ -20,10 +21,11 @@
 //   node_adasum           [n]                     n, adaptive sum over all owners   same memory
 //   barrier               -                       -                                 -
 //
-// adasum is not associative: which ranks it combines first is its algorithm's to say (docs/reference/adasum.md). Of
-// elements in no tensor, outputs hold some rank's. exscan leaves rank 0's output alone. Where nodes have owners, one
-// each, the root is the owner's place on its node. partial_allreduce, partial_allgather and
-// partial_reduce_scatter_block are as those behind an activation (compose.h), and never in place.
+// adasum is not associative, and its algorithm determines the order of combination (docs/reference/adasum.md). For
+// elements that are in no tensor, an output has the elements of some rank. exscan does not write the output of rank 0.
+// If nodes have owners, one each, the root is the place of the owner on its node. partial_adasum, partial_allreduce,
+// partial_allgather and partial_reduce_scatter_block are the collectives behind an activation (compose.h). They never
+// work in place.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +38,7 @@
 
 namespace lsched {
 
-/// What a rank's input or output consists of, and which ranks have it.
+/// The content of a rank's input or output, and the ranks that have the buffer.
 enum class content : std::uint8_t { nothing, vector, own_block, all_blocks, listed_blocks };
 enum class holder : std::uint8_t { everybody, root, all_but_root, owner_of_node };
 struct rank_buffer {
@@ -47,37 +49,37 @@ struct rank_buffer {
 struct collective {
   std::string_view name;
   rank_buffer input, output;
-  /// What outputs hold, of any algorithm, without a cost.
+  /// Returns the content of the outputs, which is the same for all algorithms. The cost is not part of it.
   postcondition (*promise)(const collective& of, rank size, const shape& data);
 
   bool moves_data = true;    ///< false: the shape must be empty
-  bool reduces = false;      ///< the shape says how contributions combine
+  bool reduces = false;      ///< the shape has a kernel that combines contributions
   bool is_rooted = false;    ///< the shape has a root
   bool has_counts = false;   ///< the shape has one count per rank
   bool has_blocks = false;   ///< the shape has a list of blocks
-  bool has_buckets = false;  ///< the shape may say how the vector is cut into buckets
-  /// Floating types only; the shape may say which tensors the vector holds. If it reduces, too, it says how a rank's
-  /// late contributions become one: by kernel::adasum or by sum.
+  bool has_buckets = false;  ///< the shape may cut the vector into buckets
+  /// Floating types only. The shape may list the tensors of the vector. If `reduces` is set too, the late contributions
+  /// of a rank are merged by kernel::adasum or by kernel::sum.
   bool adapts = false;
-  bool has_owners = false;        ///< the root is the place, inside every node, of that node's owner (nodes.h)
+  bool has_owners = false;        ///< the root is the place of the owner within each node (nodes.h)
   bool has_means = false;         ///< the shape may ask for means in place of sums
-  bool activates = false;         ///< an activation policy is required; false: it is refused
-  bool is_synchronising = false;  ///< no rank's round ends before every rank has entered it
+  bool activates = false;         ///< an activation policy is required, and is refused if this is false
+  bool is_synchronising = false;  ///< no rank leaves a round before every rank has entered it
 
   extents extents_of(world place, const shape& data) const;
   postcondition contents_of(rank size, const shape& data) const { return promise(*this, size, data); }
-  /// In place, the input's first element is the output's element of this number; below zero, the output's first is the
-  /// input's -number-th.
+  /// Returns the index of the output's element where the input begins, in place. If negative, the output begins at
+  /// element -index of the input.
   std::int64_t aliasing_of(world place, const shape& data) const;
 };
 
-/// Where each rank's input and output lie in one memory; in none if the shape does not say in place.
+/// Returns how input and output of each rank overlap. They do not if the shape is not in place.
 aliasing aliasing_of(const collective& of, rank size, const shape& data);
 
-/// All of them.
+/// Returns all collectives.
 std::span<const collective* const> collectives();
 
-/// Exactly this one, or nullptr.
+/// Returns the collective with exactly this name, or nullptr.
 const collective* find_collective(std::string_view name);
 
 extern const collective k_adasum, k_allreduce, k_partial_adasum, k_partial_allgather, k_partial_allreduce,

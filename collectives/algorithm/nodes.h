@@ -1,4 +1,4 @@
-// Which ranks share a node, as generators are told (shape::nodes), and where in it they are.
+// Groups ranks by the node that they share (shape::nodes), and finds the place of a rank within its node.
 #pragma once
 
 #include <cstddef>
@@ -8,28 +8,28 @@
 
 namespace lsched {
 
-using node = std::vector<rank>;  ///< its ranks, ascending
+using node = std::vector<rank>;  ///< ranks of the node, ascending
 
-/// In the order of their first ranks. One, if the shape names none.
+/// Returns the nodes in the order of their first ranks. If the shape has no nodes, all ranks are one node.
 std::vector<node> nodes_of(const shape& data, rank size);
 
-/// Whether all ranks, more than one, share a node.
+/// Returns true if there are several ranks and all of them share a node.
 bool is_one_node(const shape& data, rank size);
 
-/// Ranks of the smallest: below that number, every node has each place.
+/// Returns the number of ranks of the smallest node. Every node has a rank at each place below this number.
 std::size_t ranks_of_smallest(const std::vector<node>& nodes);
 
-/// Where a rank is: which of the nodes, and which of its ranks.
+/// The index of a rank's node, and the index of the rank within its node.
 struct node_place {
   std::size_t number = 0;
   std::size_t place = 0;
 };
 node_place place_of(const std::vector<node>& nodes, rank self);
-/// The place alone, without a list of nodes.
+/// Returns node_place::place without a list of nodes.
 std::size_t place_on_node(const shape& data, rank self);
 
-/// The expression (postcondition.h) of the mean over a node: the sum in the order of its ranks, divided by
-/// their number; of one rank, its contribution.
+/// Returns the expression (postcondition.h) of the mean over a node: the sum in rank order, divided by the number of
+/// ranks. A single rank is not divided.
 std::uint64_t mean_tree(const node& ranks, dtype type);
 
 }  // namespace lsched

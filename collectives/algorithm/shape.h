@@ -1,4 +1,4 @@
-// All that a generator is told about data.
+// The description of data that a generator receives.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace lsched {
 
-/// Widening, of a number that is not negative.
+/// Converts a rank, which must not be negative, to 64 bits.
 constexpr std::uint64_t wide(rank value) { return static_cast<std::uint64_t>(value); }
 
 /// One block of an exchange in which every pair of ranks has its own count. `from == to` is a local copy.
@@ -20,64 +20,66 @@ struct exchanged_block {
   friend bool operator==(const exchanged_block&, const exchanged_block&) = default;
 };
 
-/// What `count` counts depends on the collective (collective.h): the whole vector, or one block of it.
+/// The data of a request. Depending on the collective (collective.h), `count` is the length of the vector or of one
+/// block.
 struct shape {
-  std::uint64_t count = 0;  ///< elements; 0 is a count like any other
+  std::uint64_t count = 0;  ///< elements; may be 0
   dtype type = dtype::f32;
-  kernel what = kernel::none;  ///< how contributions combine; none where nothing is combined
-  bool in_place = false;       ///< at run time, input and output will be the same memory
-  rank root = 0;               ///< of collectives that have one
+  kernel what = kernel::none;  ///< how contributions combine; none if the collective does not combine
+  bool in_place = false;       ///< input and output will be the same memory in every round
+  rank root = 0;               ///< for collectives that have a root
 
-  /// Blocks of unequal size: elements of each rank's block; `count` is not looked at. Empty: blocks of `count`.
+  /// Blocks of unequal size: elements of the block of each rank, in place of `count`. Empty: all blocks have `count`.
   std::vector<std::uint64_t> counts{};
-  /// Buckets: parts of the vector, one after the other, that are computed each by itself. They add up to `count`.
-  /// Empty: the vector is one.
+  /// Buckets: consecutive parts of the vector that are computed independently. Their lengths add up to `count`. Empty:
+  /// one bucket.
   std::vector<std::uint64_t> buckets{};
-  /// Adaptive sums: the tensors in the vector, ascending and disjoint; some may be empty, and there may be gaps. Empty:
-  /// the vector is one.
+  /// Adaptive sums: the tensors of the vector, ascending and disjoint. Tensors may be empty, and gaps are allowed.
+  /// Empty: one tensor.
   std::vector<tensor> tensors{};
-  /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds what
-  /// it sends and its output what it receives, one block after the other in the order of this list.
+  /// Exchanges: the blocks of all ranks, or at least those that this rank sends or receives. A rank's input holds the
+  /// blocks that the rank sends, and its output those that it receives, both in the order of this list.
   std::vector<exchanged_block> blocks{};
 
-  /// Blocks of which only who has them knows the lengths, and those in each round anew: up to so many elements each.
-  /// Generators see one element a block, which is a list; `count` is a typical length, for models of time. 0: no lists.
+  /// The most elements of a block that is a list. The length of a list is new in each round, and only its holder has
+  /// it. Generators treat a list as a block of one element. `count` is the typical length, for models of time. 0: no
+  /// lists.
   std::uint64_t room = 0;
 
-  /// Of kernel::user: elements that belong together. All counts are multiples of it, and nothing is cut inside.
+  /// For kernel::user: number of elements in a unit, which is never cut. All counts are multiples of the unit.
   std::uint64_t unit = 1;
-  bool commutes = false;  ///< of kernel::user: operands may change places; all other kernels commute anyway
+  bool commutes = false;  ///< for kernel::user: operands may change places; all other kernels commute
 
-  bool is_mean = false;  ///< sums are divided by the number of ranks, once, when they are complete
+  bool is_mean = false;  ///< complete sums are divided once by the number of ranks
 
-  std::uint64_t segment = 0;  ///< elements that a pipelined algorithm moves at once; 0: its own choice
-  rank radix = 0;             ///< of trees and multiplying steps; 0: the algorithm's own
-  /// By rank, any number that ranks of one node share, for algorithms that go by nodes. Empty: one node.
+  std::uint64_t segment = 0;  ///< elements in a message of a pipelined algorithm; 0: chosen by the algorithm
+  rank radix = 0;             ///< of trees and multiplying steps; 0: chosen by the algorithm
+  /// Number of the node of each rank, for algorithms that use nodes. Empty: one node.
   std::vector<rank> nodes{};
-  /// Peers can read input and output where they are. Otherwise an algorithm that knows better stages what it sends in
-  /// scratch memory, which they can. Ranks need not agree: messages are the same.
+  /// True if peers can read input and output directly. If not, some algorithms first copy their data into scratch
+  /// memory, which peers can read. Ranks may differ in this field because it does not change the messages.
   bool is_visible = true;
 
   friend bool operator==(const shape&, const shape&) = default;
 };
 
-/// Elements of rank r's block.
+/// Returns the elements of the block of rank r.
 inline std::uint64_t block_count(const shape& data, rank r) {
   return data.counts.empty() ? data.count : data.counts[static_cast<std::size_t>(r)];
 }
 
-/// The same request counted in units, or in lists: what generators see, so that they need not know that there are any.
-/// Counts are multiples of the unit; a segment is rounded down, but not to nothing.
+/// Returns the request counted in units, or in lists. Generators receive this form, and thus need no code for units and
+/// lists. Counts are multiples of the unit. A segment is rounded down, but is at least 1.
 shape in_units(const shape& data);
 
-/// The room of lists whose length nobody bounds: more than a message can be expected to have, and as much as buffers of
-/// thousands of lists can be said to have.
+/// The room of lists without a bound on their length. It is longer than any expected message, but buffers with
+/// thousands of such lists stay below k_max_count.
 inline constexpr std::uint64_t k_any_room = std::uint64_t{1} << 32;
 
-/// Those that are not empty; one if the vector is one.
+/// Returns the tensors that are not empty. Without tensors in the shape, the vector is one tensor.
 std::vector<tensor> tensors_of(const shape& data);
 
-/// Where the blocks of `size` ranks begin, one after the other, and as a last entry where all of them end.
+/// Returns the offset of the block of each of `size` ranks, and then the end of the last block.
 std::vector<std::uint64_t> block_offsets(const shape& data, rank size);
 
 }  // namespace lsched

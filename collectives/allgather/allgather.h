@@ -1,4 +1,4 @@
-// Allgather, alltoall and exchanges among neighbours. What each algorithm does stands at the head of its file.
+// Allgather, alltoall and exchanges among neighbours. The head of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"

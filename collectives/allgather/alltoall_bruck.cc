@@ -1,10 +1,11 @@
 // Alltoall by Bruck's algorithm (Bruck and others, 1997), radix 2: ceil(log2 P) messages from each rank instead of P-1.
 //
-// What a rank has for the rank i places after it is block i. In the step of bit k, the blocks i with that bit travel
-// 2^k places in one message; after all steps, each has travelled i places. The highest bit goes first: its blocks lie
-// side by side. Blocks are gathered from where they have arrived, and put where they belong at the end.
+// Block i of a rank is the block for the rank i places after it. In the step of bit k, the blocks i with that bit
+// travel 2^k places in one message. After all steps, block i has travelled i places. The highest bit goes first,
+// because its blocks are adjacent. Each step packs blocks from where they have arrived. At the end all blocks are
+// copied to their final places.
 //
-// P ceil(log2 P) messages with about half of all blocks each: the choice for short blocks. Synchronising.
+// P ceil(log2 P) messages with about half of all blocks each, which suits short blocks. Synchronising.
 #include <vector>
 
 #include "collectives/allgather/allgather.h"
@@ -26,7 +27,7 @@ class bruck : rank_part {
   }
 
  private:
-  /// Where a block is, and the receive that brought it: none if it is this rank's own.
+  /// The location of a block, and the receive that brought the block (k_no_op: the block is this rank's own).
   struct block {
     region where;
     op_id got;
@@ -51,7 +52,7 @@ class bruck : rank_part {
     for (std::size_t at = 0; at < moving.size(); ++at) blocks_[wide(moving[at])] = {{arriving, at * count()}, got};
   }
 
-  /// Blocks that lie side by side are copied at once.
+  /// Copies the moving blocks into `leaving`. Adjacent blocks are copied by one op.
   std::vector<op_id> pack(const std::vector<rank>& moving, buffer_id leaving) {
     std::vector<op_id> packed;
     for (std::size_t at = 0, next = 0; at < moving.size(); at = next) {
@@ -68,7 +69,7 @@ class bruck : rank_part {
     return packed;
   }
 
-  /// Block i has come from the rank i places before.
+  /// Copies all blocks to the output. Block i has come from the rank i places before.
   void put_in_place() {
     for (rank i = in_place() ? 1 : 0; i < size(); ++i) {
       const block& arrived = blocks_[wide(i)];
@@ -77,19 +78,19 @@ class bruck : rank_part {
   }
 
   std::vector<block> blocks_{};
-  op_id input_is_read_ = k_no_op;  ///< in place: from then on, the input may be overwritten
+  op_id input_is_read_ = k_no_op;  ///< in place, the input may be overwritten after this op
 };
 
-/// Numbers below `size` with that bit.
+/// Returns how many numbers below `size` have that bit.
 std::uint64_t numbers_with(int bit, rank size) {
   const std::uint64_t period = std::uint64_t{2} << bit;
   const std::uint64_t rest = wide(size) % period;
   return wide(size) / period * (period / 2) + (rest > period / 2 ? rest - period / 2 : 0);
 }
 
-// Hops. Two steps depend on each other if a block takes part in both, which is so for any two bits but the highest, m,
-// and for that one and the next if 2^m + 2^(m-1) is a block's number. If not, all steps but one of them are the longest
-// chain.
+// Hops: two steps depend on each other if a block takes part in both. Such a block exists for any two bits except
+// perhaps the highest bit, m, and the next one. These two need block 2^m + 2^(m-1). Without that block, the longest
+// chain omits one of the two steps.
 cost cost_of_bruck(rank size, const shape& data) {
   const int steps = ceil_log2(size);
   std::uint64_t blocks = 0;

@@ -1,7 +1,8 @@
-// Allgather(v) in one hop: every rank sends its block to all others, which receive it where it belongs.
+// Allgather(v) in one hop: every rank sends its block to all others, which receive the block at its final place.
 //
-// P (P-1) messages, or more where blocks come in segments; each block moves once to each rank. The same region goes to
-// all peers before the next one, in the order r+1, r+2, …, so that no rank is everybody's first. Synchronising.
+// P (P-1) messages, or more if blocks are cut into segments. Each block moves once to each rank. A rank sends the same
+// region to all peers before the next region. The order r+1, r+2, … prevents that all ranks begin with the same peer.
+// Synchronising.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"
@@ -10,7 +11,7 @@
 namespace lsched {
 namespace {
 
-/// A rank says that it has entered even if it has nothing to send.
+/// Returns at least one piece, because an empty message, too, shows that the rank has entered.
 portions pieces_in(const shape& data, rank block) {
   const std::uint64_t count = block_count(data, block);
   return {count, std::max(pieces_of(data, count), std::uint64_t{1})};
@@ -42,11 +43,12 @@ cost cost_of_direct(rank size, const shape& data) {
 }
 
 constexpr algorithm direct_of(const collective& of) {
-  return {.of = &of,
-          .name = "direct",
-          .add = add_direct,
-          .needs = {.moves_lists = true, .summary = "any P; everybody sends to everybody, one hop; for shared memory"},
-          .cost_of = cost_of_direct};
+  return {
+      .of = &of,
+      .name = "direct",
+      .add = add_direct,
+      .needs = {.moves_lists = true, .summary = "any P; every rank sends to every rank, one hop; for shared memory"},
+      .cost_of = cost_of_direct};
 }
 
 }  // namespace

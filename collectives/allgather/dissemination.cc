@@ -1,9 +1,9 @@
 // Allgather(v) by dissemination (Bruck and others, 1997): ceil(log2 P) steps for every P.
 //
-//   step k    rank r sends all it has, the blocks r, r+1, …, r+2^k-1, to r-2^k, and gets the next as many from r+2^k
+//   step k    rank r sends blocks r, r+1, …, r+2^k-1 to rank r-2^k, and receives the next 2^k blocks from rank r+2^k
 //
-// The last step carries only what is missing. Blocks stand in scratch memory in the order in which they come; two
-// copies put them where they belong. P ceil(log2 P) messages, each block once to each rank: the choice for short
+// The last step carries only the missing blocks. Blocks are kept in scratch memory in the order of arrival, and two
+// copies move them to their final places. P ceil(log2 P) messages, each block once to each rank, which suits short
 // blocks. Synchronising.
 #include <algorithm>
 
@@ -31,7 +31,7 @@ class dissemination : rank_part {
   }
 
  private:
-  /// Elements of the `blocks` blocks from this rank's on, round the ring.
+  /// Returns the number of elements in `blocks` blocks, from this rank's block on around the ring.
   std::uint64_t elements(rank blocks) const {
     const std::uint64_t begin = wide(self());
     const std::uint64_t end = begin + wide(blocks);
@@ -39,7 +39,7 @@ class dissemination : rank_part {
     return end <= ranks ? offsets_[end] - offsets_[begin] : offsets_[ranks] - offsets_[begin] + offsets_[end - ranks];
   }
 
-  /// Answers an op after which all that was gathered so far is there: each receive follows the one before.
+  /// Returns an op after which all blocks up to this step have arrived.
   op_id step(rank distance, op_id last) {
     const auto tag = static_cast<std::uint32_t>(floor_log2(distance));
     const rank blocks = std::min(distance, size() - distance);
@@ -49,7 +49,8 @@ class dissemination : rank_part {
     return nop({got, last});
   }
 
-  /// From this rank's block to the last one's, and the rest. In place, this rank's is where it belongs.
+  /// Copies the blocks from this rank's to the last, then the others. In place, this rank's block already is in the
+  /// output.
   void put_in_place(op_id last) {
     const std::uint64_t begin = in_place() ? own_count_ : 0;
     const std::uint64_t upper = elements(size() - self());
@@ -72,7 +73,7 @@ constexpr algorithm dissemination_of(const collective& of) {
           .name = "dissemination",
           .add = add_allgather_dissemination,
           .needs = {.needs_everybody = true,
-                    .summary = "any P; ceil(log2 P) steps that double what a rank has; for short blocks"},
+                    .summary = "any P; ceil(log2 P) steps that double the blocks of a rank; for short blocks"},
           .cost_of = cost_of_dissemination};
 }
 

@@ -1,13 +1,13 @@
 // Exchanges in which every pair of ranks has its own block: alltoall, alltoallv and neighbor_exchange.
 //
-//   direct     everything at once; peers in the order r+1, r+2, …, so that no rank is everybody's first       1 hop
+//   direct     all at once, to peers r+1, r+2, … in this order, so that ranks begin with different peers         1 hop
 //   pairwise   alltoallv only: step k exchanges with r+k and r-k, and waits for step k-W: W = `radix`, or 8, peers at
 //              a time (throttled; Kumar and others, 2008; Thakur, Rabenseifner and Gropp, 2005)
 //
-// Each block moves once, from where it is to where it belongs. Long ones go in segments. Of an alltoall in place, what
-// is to be sent is copied to scratch memory first, since it may leave later than what replaces it comes. An alltoall(v)
-// is synchronising: a pair without a block, or with an empty one, exchanges an empty message. Several blocks of one
-// pair are told apart by their order in the list.
+// Each block moves once, from its place in the input to its place in the output. Long blocks are cut into segments. An
+// alltoall in place first copies outgoing blocks to scratch memory, because a block may leave after its replacement has
+// arrived. An alltoall(v) is synchronising: a pair without a block, or with an empty block, exchanges an empty message.
+// The order in the list distinguishes several blocks of one pair.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -18,15 +18,15 @@
 namespace lsched {
 namespace {
 
-/// A block's end at one rank: where it lies in that rank's buffer, and the first of the tags of its pieces.
+/// The location of a block in the buffer of one of its ranks, and the first tag of its pieces.
 struct block_end {
   std::uint64_t offset = 0;
   std::uint64_t count = 0;
   std::uint32_t tag = 0;
 };
 
-/// What a rank sends and receives, by the distance of the peer on the ring: behind the sender, or before the receiver.
-/// At distance 0 are the blocks that it copies, in the same order.
+/// The blocks that a rank sends and receives, indexed by the distance between sender and receiver on the ring. Index 0
+/// has the blocks that the rank copies, in the same order in both lists.
 struct blocks_of_rank {
   explicit blocks_of_rank(rank size) : out(wide(size)), in(wide(size)) {}
   std::vector<std::vector<block_end>> out, in;
@@ -53,7 +53,7 @@ blocks_of_rank listed_blocks(world place, const shape& data) {
   return all;
 }
 
-/// An equal block for every pair.
+/// Returns blocks of `data.count` elements, to and from every rank.
 blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
   shape listed = data;
   for (rank r = 0; r < place.size; ++r) {
@@ -63,7 +63,7 @@ blocks_of_rank blocks_of_alltoall(world place, const shape& data) {
   return listed_blocks(place, listed);
 }
 
-/// With an empty block for every pair that has none.
+/// Adds an empty block for every pair without a block.
 blocks_of_rank listed_and_empty_blocks(world place, const shape& data) {
   blocks_of_rank all = listed_blocks(place, data);
   for (std::size_t distance = 1; distance < wide(place.size); ++distance)
@@ -77,7 +77,7 @@ class exchange : rank_part {
   exchange(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, const blocks_of_rank& blocks)
       : rank_part(to, data, input, output, entry), blocks_(blocks) {}
 
-  /// At most `window` distances at a time.
+  /// Exchanges with at most `window` distances at a time.
   fragment write(rank window) {
     if (in_place()) stage();
     std::vector<op_id> over(wide(size()), k_no_op);
@@ -91,7 +91,7 @@ class exchange : rank_part {
   }
 
  private:
-  // Blocks of an alltoall in place are sent from where they stay until the end of the round.
+  // Copies the outgoing blocks of an alltoall in place to scratch memory, which keeps them until the end of the round.
   void stage() {
     staged_.resize(wide(size()));
     if (size() == 1) return;
@@ -102,7 +102,8 @@ class exchange : rank_part {
     }
   }
 
-  /// Answers an op after which the step is over, if a later step `is_awaiting` that.
+  /// Appends the messages of one distance. Returns an op that completes after all of them, or k_no_op if no later step
+  /// waits for them (`is_awaiting` is false).
   op_id step(rank distance, op_id when, bool is_awaiting) {
     const op_id over = is_awaiting ? nop({k_no_op}) : k_no_op;
     const auto add = [&](op_id message) { is_awaiting ? order(message, over) : end(message); };
@@ -135,8 +136,8 @@ class exchange : rank_part {
   }
 
   const blocks_of_rank& blocks_;
-  buffer_id source_ = k_no_buffer;  ///< of sends, if that is not the input
-  std::vector<op_id> staged_{};     ///< in place, by rank: the copy of its block; before it, nothing may arrive there
+  buffer_id source_ = k_no_buffer;  ///< source of the sends; k_no_buffer: the input
+  std::vector<op_id> staged_{};     ///< in place, by rank: the copy of the outgoing block, for which receives wait
 };
 
 // --- costs ---------------------------------------------------------------------------------------------------
@@ -148,7 +149,7 @@ cost cost_of_alltoall(rank size, const shape& data) {
           .hops = size > 1 ? 1u : 0u};
 }
 
-/// Of the listed blocks alone.
+/// Returns the cost of the listed blocks alone.
 cost cost_of_list(rank, const shape& data) {
   cost all;
   std::uint64_t elements = 0;
@@ -162,7 +163,7 @@ cost cost_of_list(rank, const shape& data) {
   return all;
 }
 
-/// Exchanges of a rank that are under way at a time: all, or of a pairwise exchange some.
+/// The number of exchanges of a rank that are in flight at the same time. A pairwise exchange limits it.
 constexpr rank no_window(rank size, const shape&) { return size; }
 constexpr rank window_of(rank, const shape& data) { return data.radix == 0 ? 8 : data.radix; }
 

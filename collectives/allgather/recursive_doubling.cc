@@ -1,11 +1,11 @@
 // Allgather(v) by recursive doubling, for every P by a fold (Thakur, Rabenseifner and Gropp, 2005).
 //
-//   fold      an extra sends its block to its proxy, whose block is the one before
-//   step j    core ranks across dimension j exchange all they have: neighbouring intervals of blocks     j = 0 … L-1
-//   unfold    a proxy sends everything to its extra
+//   fold      an extra sends its block to its proxy, which is the previous rank
+//   step j    core ranks across dimension j exchange all of their blocks, which are adjacent intervals     j = 0 … L-1
+//   unfold    a proxy sends all blocks to its extra
 //
-// All receives go where the blocks belong, all sends but the first come from there, nothing is copied but a rank's own
-// block. core * L + 2 * rem messages, L + 2 steps at most. Synchronising.
+// All receives go to the final places of the blocks, and all sends but the first come from there. Only the rank's own
+// block is copied. core * L + 2 * rem messages, L + 2 steps at most. Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/patterns/rank_part.h"
 
@@ -15,15 +15,15 @@ namespace {
 constexpr std::uint32_t k_fold_tag = 0;
 constexpr std::uint32_t tag_of_step(int j) { return 1 + static_cast<std::uint32_t>(j); }
 
-/// Elements of the output.
+/// Elements [begin, end) of the output.
 struct interval {
   std::uint64_t begin;
   std::uint64_t end;
   std::uint64_t count() const { return end - begin; }
 };
 
-/// The blocks of the 2^level core ranks around core rank `index`, and of their extras. A core rank's block is the first
-/// of those that it speaks for.
+/// Returns the interval of the blocks of 2^level core ranks, among them `index`, and of their extras. The block of a
+/// core rank comes before that of its extra.
 interval interval_of(const fold& folded, const std::vector<std::uint64_t>& offsets, rank index, int level) {
   const rank first = index >> level << level;
   return {offsets[wide(folded.real_of(first))], offsets[wide(folded.real_of(first + (rank{1} << level)))]};
@@ -46,7 +46,7 @@ class recursive_doubling : rank_part {
   std::uint64_t own_count() const { return block_count(data(), self()); }
   region everything() const { return {output(), 0}; }
 
-  /// In place, nothing may arrive over a block that is still leaving.
+  /// In place, the result must not overwrite the own block while that block is still being sent.
   void write_extra() {
     const rank proxy = folded_.proxy_of(self());
     const op_id given = send(proxy, k_fold_tag, {input(), 0}, own_count());
@@ -73,7 +73,7 @@ class recursive_doubling : rank_part {
     return recv(extra, k_fold_tag, {output(), offsets_[wide(extra)]}, block_count(data(), extra));
   }
 
-  /// Sends what is there after `all`, and answers an op after which twice as much is.
+  /// Sends the blocks that are present after `all`. Returns an op after which twice as many blocks are present.
   op_id step(rank index, int j, op_id all) {
     const rank partner = folded_.across(self(), j);
     const interval here = interval_of(folded_, offsets_, index, j);
@@ -92,7 +92,7 @@ class recursive_doubling : rank_part {
   const std::vector<std::uint64_t> offsets_ = block_offsets(data(), size());
 };
 
-/// Elements on the wire: every step moves what all core ranks have.
+/// Returns the number of elements on the wire. In every step, each core rank sends all blocks that it has.
 std::uint64_t elements_of(const fold& folded, rank size, const shape& data) {
   const auto offsets = block_offsets(data, size);
   std::uint64_t sum = wide(folded.rem()) * offsets.back();
@@ -102,7 +102,7 @@ std::uint64_t elements_of(const fold& folded, rank size, const shape& data) {
   return sum;
 }
 
-/// Of blocks that are all of one length.
+/// Returns the number of blocks on the wire if all blocks have the same length.
 std::uint64_t equal_blocks_of(const fold& folded, rank size) {
   return wide(folded.rem()) * (wide(size) + 1) + wide(size) * (wide(folded.core()) - 1);
 }
@@ -120,7 +120,7 @@ constexpr algorithm recursive_doubling_of(const collective& of) {
           .name = "recursive_doubling",
           .add = add_by<recursive_doubling>,
           .needs = {.needs_everybody = true,
-                    .summary = "any P; log2 P steps that double what a rank has, none of it copied"},
+                    .summary = "any P; log2 P steps that double the blocks of a rank, without copies"},
           .cost_of = cost_of_doubling};
 }
 

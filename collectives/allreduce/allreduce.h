@@ -1,13 +1,13 @@
-// Allreduce and reduce_scatter. What each algorithm does stands at the head of its file.
+// Allreduce and reduce_scatter. The head of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 
-/// Appends an allreduce by recursive doubling of `data.count` elements from `input` to `output`. With `data.in_place`
-/// the two are different buffers of the schedule over the same memory: no op writes the output before all local readers
-/// of the input have completed.
+/// Appends an allreduce by recursive doubling of `data.count` elements from `input` to `output`. With `data.in_place`,
+/// the two buffers of the schedule share memory. No op writes the output before all local readers of the input have
+/// completed.
 fragment add_allreduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry);
 
 extern const algorithm k_allreduce_circulant, k_allreduce_direct, k_allreduce_flat, k_allreduce_multiplying,

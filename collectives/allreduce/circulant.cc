@@ -1,14 +1,14 @@
 // Reductions on a circulant graph (Träff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024).
 //
-//   skips     P, then each half of the one before, rounded up, down to 1; P = 7: 7 4 2 1
-//   combine   a rank holds sums of blocks self, self + 1, … around the ring; with skip s after t it sends those from s
-//             on to rank self + s, and combines as many that come from rank self - s with its first
-//   spread    allreduce only: the same rounds backwards with finished blocks
+//   skips     P, then half of the previous skip, rounded up, down to 1; P = 7: 7 4 2 1
+//   combine   a rank holds sums of blocks self, self + 1, … around the ring; with skip s after t it sends sums
+//             s … t-1 to rank self + s, and combines those from rank self - s with its first t - s sums
+//   spread    allreduce only: the same rounds in reverse order, with finished blocks
 //
-// ceil(log2 P) rounds a phase, in which each rank sends and receives P-1 blocks in all: as few rounds and as few bytes
-// as can be for every P, without a fold. Blocks whose numbers pass P begin again at 0, so that a message comes in two
-// parts at t - s - 1 of the ranks. Operands are not in rank order: the kernel must commute. Every block is combined by
-// one expression: the same bits on all ranks.
+// A phase has ceil(log2 P) rounds, in which each rank sends and receives P-1 blocks in total. Both numbers are minimal
+// for every P, without a fold. Block numbers wrap around at P, so that a message has two parts at t - s - 1 of the
+// ranks. Operands are not in rank order, so that the kernel must commute. Every block is combined by one expression, so
+// that all ranks hold the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +19,7 @@
 namespace lsched {
 namespace {
 
-/// A round: blocks [skip, end), counted from the own one, leave for the rank `skip` places on.
+/// A round that sends blocks [skip, end), counted from the rank's own block, to the rank `skip` places ahead.
 struct circulant_round {
   rank skip = 0;
   rank end = 0;
@@ -31,7 +31,7 @@ std::vector<circulant_round> rounds_of(rank size) {
   return rounds;
 }
 
-/// `spreads`: of an allreduce.
+/// `spreads` is true for an allreduce and false for a reduce_scatter.
 template <bool spreads>
 class circulant : ordered_part {
  public:
@@ -40,7 +40,8 @@ class circulant : ordered_part {
     set_blocks(spreads ? block_begins(data, wide(size())) : block_offsets(data, size()));
   }
 
-  // A payload is held for a reduction that waits for earlier rounds, and in place for their sends.
+  // Payloads may be held: the reduction that reads a payload waits only for earlier rounds and, in place, for their
+  // sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), in_output({0, 1}));
@@ -54,7 +55,7 @@ class circulant : ordered_part {
   }
 
  private:
-  /// Blocks [first, end), counted around the ring from the own one: one part or two.
+  /// Returns blocks [first, end), counted around the ring from the rank's own block, in one or two parts.
   std::vector<block_range> parts_of(rank first, rank end) const {
     const rank begin = after(first), head = std::min(end - first, size() - begin);
     std::vector<block_range> parts{{begin, begin + head}};
@@ -70,8 +71,8 @@ class circulant : ordered_part {
     return static_cast<std::uint32_t>(4 * round + 2 * part + (is_spread ? 1 : 0));
   }
 
-  // In the first round, what is sent and combined is still in the input. All blocks below its skip but one are
-  // combined: that one follows by a copy if P is odd.
+  // The first round sends and combines blocks that are still in the input. If P is odd, one block below the skip is not
+  // combined, and is copied instead.
   void combine(std::size_t round) {
     const auto [skip, end] = rounds_[round];
     const bool is_first = round == 0, is_last = round + 1 == rounds_.size();
@@ -105,8 +106,8 @@ class circulant : ordered_part {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// The longest chain of messages: for every block, counted from the own one, how many have led to what a rank holds of
-/// it. All ranks are alike.
+/// Returns the longest chain of messages. `chain` has the length of the chain that leads to a rank's value of each
+/// block, counted from the rank's own block. All ranks are alike.
 std::uint64_t hops_of(rank size, bool spreads) {
   std::vector<std::uint64_t> chain(static_cast<std::size_t>(size), 0);
   const auto longest = [&](rank first, rank end) { return *std::max_element(&chain[0] + first, &chain[0] + end); };
@@ -122,7 +123,7 @@ std::uint64_t hops_of(rank size, bool spreads) {
   return longest(0, size);
 }
 
-/// Of n blocks that a message has, n - 1 places to begin make it pass the last one.
+/// A message of n blocks has two parts at n - 1 of the ranks, because block numbers wrap around.
 template <bool spreads>
 cost cost_of_circulant(rank size, const shape& data) {
   const std::uint64_t phases = spreads ? 2 : 1, total = spreads ? data.count : block_offsets(data, size).back();

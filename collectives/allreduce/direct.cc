@@ -1,21 +1,22 @@
-// Reductions in which every block has one rank that does all its arithmetic: for the ranks of one node.
+// Reductions in which one rank does all arithmetic of a block, for the ranks of one node.
 //
-//   scatter   every rank sends block q of its input straight to rank q, which combines all of them in rank order
-//   spread    allreduce only: rank q sends what came out to all others
+//   scatter   every rank sends block q of its input directly to rank q, which combines all of them in rank order
+//   spread    allreduce only: rank q sends the result of block q to all others
 //
-// P-1 messages of a block per rank and phase, one hop each. On the wire that is what any bandwidth-optimal algorithm
-// moves: (P-1)/P of the vector in and out of each rank per phase. In shared memory every contribution is read once,
-// where it lies, and every block is combined by one rank, so arithmetic is shared evenly; and since there are no rounds
-// that build on each other, nobody waits for a chain of ranks. Direct reduce-scatter and all-to-all broadcast are old;
-// compare Thakur, Rabenseifner and Gropp, 2005, section 4 ("pairwise" and "linear"), and the single-copy reductions of
-// Jain, Kaleem, Balmana et al., "Framework for scalable intra-node collective operations using shared memory", SC'18.
+// A rank sends P-1 messages of a block in each phase, one hop each. The bytes on the wire are those of any
+// bandwidth-optimal algorithm: (P-1)/P of the vector in and out of each rank per phase. In shared memory, every
+// contribution is read once, in place. Every block is combined by one rank, so that the arithmetic is shared evenly.
+// Steps do not build on each other, so that no rank waits for a chain of ranks. Direct reduce-scatter and all-to-all
+// broadcast are old; compare Thakur, Rabenseifner and Gropp, 2005, section 4 ("pairwise" and "linear"), and the
+// single-copy reductions of Jain, Kaleem, Balmana et al., "Framework for scalable intra-node collective operations
+// using shared memory", SC'18.
 //
-// The vector goes in segments that fit into caches, one after the other. Where peers cannot read input and output
-// (shape::is_visible), a rank copies what it sends through a ring of a few segments of scratch memory: a byte is copied
-// once, just before peers read it. Ranks may differ in this; the messages are the same.
+// The vector is processed in segments that fit into caches. If peers cannot read input and output (shape::is_visible),
+// a rank copies outgoing data through a ring of a few segments of scratch memory. So each byte is copied once, just
+// before peers read it. Ranks may differ in this, because the messages are the same.
 //
-// One expression in rank order, evaluated once for every element: the same bits on all ranks, and the kernel need not
-// commute.
+// Each element is evaluated once, by one expression in rank order. So all ranks hold the same bits, and the kernel need
+// not commute.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -29,7 +30,7 @@ namespace {
 std::uint32_t scatter_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment); }
 std::uint32_t spread_tag(std::uint64_t segment) { return static_cast<std::uint32_t>(2 * segment + 1); }
 
-constexpr std::uint64_t k_ring = 3;  ///< segments that are staged at once
+constexpr std::uint64_t k_ring = 3;  ///< number of segments in the ring of scratch memory
 
 block_grid grid_of(bool spreads, const shape& data, rank size) {
   constexpr std::uint64_t k_piece_bytes = 32 * 1024;
@@ -37,15 +38,15 @@ block_grid grid_of(bool spreads, const shape& data, rank size) {
   return block_grid(spreads, data, size, k_piece_bytes, k_most_segments);
 }
 
-/// `spreads`: of an allreduce.
+/// `spreads` is true for an allreduce and false for a reduce_scatter.
 template <bool spreads>
 class direct : grid_part {
  public:
   direct(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // A payload is held for a reduction that waits for lower ranks' payloads of the same segment and, where staged, for
-  // the readers of an earlier one.
+  // Payloads may be held: the reduction that reads a payload waits only for payloads of lower ranks in the same
+  // segment. If data is staged, it also waits for the readers of an earlier segment.
   fragment write() {
     for (segment_ = 0; segment_ < grid().segments(); ++segment_) {
       scatter();
@@ -60,7 +61,7 @@ class direct : grid_part {
  private:
   std::uint64_t own_count() const { return grid().at(self(), segment_).count; }
 
-  /// The place in the ring for a block of this segment.
+  /// Returns the scratch memory for a block of this segment.
   stretch staged(rank block) {
     if (ring_.empty()) ring_.resize(k_ring * wide(size()), {.cells = 0});
     stretch& slot = ring_[segment_ % k_ring * wide(size()) + wide(block)];
@@ -70,7 +71,7 @@ class direct : grid_part {
 
   // --- phases ----------------------------------------------------------------------------------------------
 
-  // Every rank begins with another peer.
+  // Each rank begins with a different peer.
   void scatter() {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank to = after(distance);
@@ -101,7 +102,8 @@ class direct : grid_part {
     }
   }
 
-  /// In place, the sum of the ranks below: the result lies where the own contribution still is.
+  /// Returns memory for the sum over the lower ranks. In place, the target of the result still holds this rank's
+  /// contribution.
   stretch partial() {
     stretch& slot = partials_[segment_ % k_ring];
     if (slot.cells == 0) slot = scratch(grid().at(self(), 0).count);
@@ -140,7 +142,7 @@ constexpr algorithm direct_of(const collective& of) {
           .name = "direct",
           .add = add_by<direct<spreads>>,
           .needs = {.summary = "one node: every block is combined by one rank, in segments; contributions are read "
-                               "where they lie"},
+                               "in place"},
           .cost_of = cost_of_direct<spreads>,
           .looks_at = {.segment = true, .is_visible = true}};
 }

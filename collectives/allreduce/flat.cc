@@ -1,11 +1,11 @@
-// Allreduce in one hop: everybody sends its vector to everybody and combines all of them.
+// Allreduce in one hop: every rank sends its vector to all other ranks and combines all vectors.
 //
-//   send      the input to each other rank, the next one first
-//   combine   ((x0 op x1) op x2) … op x_{P-1}, each as soon as it and its predecessors are here
+//   send      the input to each other rank, the next rank first
+//   combine   ((x0 op x1) op x2) … op x_{P-1}, each operand as soon as it and all lower operands have arrived
 //
-// P * (P-1) messages of `count` elements, the most there can be, in the fewest hops: for short vectors on few ranks,
-// where a hop means waiting for somebody who has to be scheduled first. Every rank evaluates the same expression in
-// rank order, so all hold the same bits, and the kernel need not commute. Synchronising.
+// P * (P-1) messages of `count` elements, the most of all algorithms, but only one hop. This suits short vectors on few
+// ranks, where a hop may have to wait until the peer is scheduled. Every rank evaluates the same expression in rank
+// order. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/ordered_ops.h"
 
@@ -18,7 +18,7 @@ class all_to_all : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // A payload waits for those of lower ranks, and their senders wait for nothing.
+  // Payloads may be held: a reader waits only for payloads of lower ranks, whose senders wait for nothing.
   fragment write() {
     set_blocks({0, count()});
     const stretch own = in_input({0, 1}), result = in_output({0, 1});
@@ -27,7 +27,8 @@ class all_to_all : ordered_part {
       return finish(true);
     }
     for (rank distance = 1; distance < size(); ++distance) send(after(distance), k_tag, own);
-    // In place, no payload is held for a sum that waits until the input has left: only the last copy does.
+    // In place, the sum goes to scratch memory, because a sum that waits for the sends of the input would hold
+    // payloads. Only the last copy waits for them.
     const stretch target = in_place() ? scratch(count()) : result;
     stretch sum{};
     for (rank r = 0; r < size(); ++r) {

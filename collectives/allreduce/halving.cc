@@ -1,19 +1,19 @@
 // Reductions by recursive halving, for every P by a fold (Rabenseifner, 2004; Thakur, Rabenseifner and Gropp, 2005).
 //
-//   fold       a proxy and its extra exchange halves of all blocks, each combines one, the extra hands its half over
-//   halve      step j: core ranks across a dimension exchange halves of the blocks that they hold and combine the half
+//   fold       a proxy and its extra exchange halves of all blocks and combine a half each; the extra returns its half
+//   halve      step j: core ranks across a dimension exchange halves of the blocks that they hold, and combine the half
 //              that they keep
-//   double     allreduce only: the same steps backwards: partners exchange the finished blocks
-//   unfold     a proxy sends the result, or of a reduce_scatter the extra's block, to its extra
+//   double     allreduce only: the same steps in reverse order, in which partners exchange finished blocks
+//   unfold     a proxy sends the result, or in a reduce_scatter the extra's block, to its extra
 //
-//   rabenseifner        allreduce. Partners are near while messages are long, and what two partners hold comes from
-//                       neighbouring ranks; so operands are in rank order, and the kernel need not commute.
+//   rabenseifner        allreduce. Partners are near while messages are long, and the values of two partners come from
+//                       neighbouring ranks. So operands are in rank order, and the kernel need not commute.
 //                       2 log2 P steps that move twice (P-1)/P of the vector in and out of each core rank:
-//                       bandwidth-optimal where P is a power of two. An extra's half of the fold and the unfold add 3/2
+//                       bandwidth-optimal if P is a power of two. An extra's half of the fold and the unfold add 3/2
 //                       vectors in and 1 out at proxies. Every block is combined once: the same bits on all ranks.
 //   recursive_halving   reduce_scatter. log2 P steps in which a core rank sends and receives (P-1)/P of all blocks:
-//                       fewest bytes and fewest hops where P is a power of two. Distant ranks are combined first, not
-//                       in rank order: the kernel must commute.
+//                       fewest bytes and fewest hops if P is a power of two. Distant ranks are combined first, not in
+//                       rank order, so that the kernel must commute.
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/blocks.h"
 #include "collectives/patterns/ordered_ops.h"
@@ -23,14 +23,14 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_half_tag, k_unfold_tag, k_first_step_tag };
 
-/// What both share: the fold, and one step of halving. Results of both are in the `sums`.
+/// The fold, which both algorithms share. Both put their results into `sums_`.
 class halving : protected ordered_part {
  protected:
   using ordered_part::ordered_part;
 
   stretch in_sums(block_range blocks) const { return blocks_in(sums_, sums_cell_, blocks); }
 
-  // The proxy has the lower rank, and the lower half.
+  // The proxy has the lower rank, and combines the lower half.
   void fold_out(block_range lower, block_range upper, const stretch& result) {
     const rank proxy = folded_.proxy_of(self());
     send(proxy, k_fold_tag, in_input(lower));
@@ -52,7 +52,7 @@ class halving : protected ordered_part {
   std::uint32_t sums_cell_ = 0;
 };
 
-/// The blocks are as many as the core has ranks. The output holds the sums.
+/// There is one block for each core rank. The output holds the sums.
 class halving_doubling : halving {
  public:
   halving_doubling(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -62,7 +62,8 @@ class halving_doubling : halving {
     sums_cell_ = output_cell();
   }
 
-  // A payload is held for a reduction that waits for earlier steps, and in place for their sends.
+  // Payloads may be held: the reduction that reads a payload waits only for earlier steps and, in place, for their
+  // sends.
   fragment write() {
     if (folded_.levels() == 0) {
       copy_alone(in_input(all_), in_output(all_));
@@ -97,7 +98,7 @@ class halving_doubling : halving {
     reduce(self() < partner ? own : theirs, self() < partner ? theirs : own, target);
   }
 
-  /// What is held after the first j steps.
+  /// Returns the blocks that the rank holds after the first j steps.
   block_range held_after(int j) const {
     block_range held = all_;
     for (int i = 0; i < j; ++i) held = held.half(keeps_upper(i));
@@ -114,7 +115,7 @@ class halving_doubling : halving {
   const block_range all_{0, folded_.core()};
 };
 
-/// The rank with which the blocks of core rank `index` begin: an extra's block follows its proxy's.
+/// Returns the rank of the first block of core rank `index`. The block of an extra follows that of its proxy.
 rank rank_at(const fold& folded, rank index) {
   return index < folded.core() ? folded.real_of(index) : folded.core() + folded.rem();
 }
@@ -126,7 +127,7 @@ class scattering : halving {
     set_blocks(block_offsets(data, size()));
   }
 
-  // A payload is held for a reduction that waits for earlier steps.
+  // Payloads may be held: the reduction that reads a payload waits only for earlier steps.
   fragment write() {
     if (size() == 1) {
       copy_alone(in_input({0, 1}), own_output());
@@ -155,7 +156,7 @@ class scattering : halving {
     if (is_proxy_ || in_place()) copy(in_sums({self(), self() + 1}), own_output());
   }
 
-  /// Of the blocks of core ranks [first, first + 2 * reach) half are kept: answers with which they begin.
+  /// Halves the blocks of core ranks [first, first + 2 * reach). Returns the first core rank of the half that is kept.
   rank step(rank first, rank reach) {
     const rank index = folded_.virtual_of(self());
     const bool keeps_upper = (index & reach) != 0;
@@ -177,8 +178,8 @@ class scattering : halving {
 
 // --- costs -------------------------------------------------------------------------------------------------
 
-/// Of the steps: in step j, all blocks are held in 2^j parts, and each part has core / 2^(j+1) pairs that exchange all
-/// of it. Of the fold and the unfold, a pair at a time.
+/// Returns messages and bytes. In step j, the blocks are divided into 2^j parts, and core / 2^(j+1) pairs of ranks
+/// exchange all of each part. Each pair of a proxy and an extra adds a fold and an unfold.
 cost cost_of_halving(const fold& folded, const shape& data, std::uint64_t total, std::uint64_t upper_half,
                      std::uint64_t unfolded, std::uint64_t phases) {
   const std::uint64_t steps = saturating_product(phases * (wide(folded.core()) - 1), bytes_of(total, data));
@@ -189,7 +190,8 @@ cost cost_of_halving(const fold& folded, const shape& data, std::uint64_t total,
                               bytes_of(unfolded, data))};
 }
 
-// Hops: a chain through a proxy begins at its extra, goes through all dimensions and back, and ends at its extra.
+// Hops: the longest chain begins with two messages between a proxy and its extra, crosses all dimensions twice, and
+// ends with a message to an extra.
 cost cost_of_rabenseifner(rank size, const shape& data) {
   const fold folded(size);
   const std::uint64_t upper = data.count - block_begins(data, wide(folded.core()))[wide(folded.core() / 2)];
@@ -198,7 +200,8 @@ cost cost_of_rabenseifner(rank size, const shape& data) {
   return all;
 }
 
-// Hops: extras give first; whether the chain's end is one too depends on who crosses all dimensions.
+// Hops: the longest chain begins with two messages between a proxy and its extra. It ends with a message to an extra
+// only if a chain between two proxies crosses all dimensions.
 cost cost_of_scattering(rank size, const shape& data) {
   const fold folded(size);
   const auto offsets = block_offsets(data, size);

@@ -11,7 +11,7 @@ namespace {
 
 enum : std::uint32_t { k_fold_tag, k_unfold_tag, k_first_step_tag };
 
-/// The ops of one rank while they are being written.
+/// Writes the ops of one rank.
 class multiplying {
  public:
   multiplying(ordered_ops& to, const members& among, rank radix, std::uint32_t tag, const stretch& input,
@@ -25,8 +25,9 @@ class multiplying {
         input_(input),
         output_(output) {}
 
-  // A payload is held for the reader of a step, which may wait for the sends of the step before: always an earlier one,
-  // so nobody waits in a circle. Only in place with one step does it wait for its own sends.
+  // Payloads may be held: the reader of a payload may wait for sends, but only for those of earlier steps, so that no
+  // cycle arises. With one step in place, the reader waits for the sends of its own step, and payloads must not be
+  // held.
   bool write() {
     if (digits_.steps() == 0) {
       if (!is_in_place()) ops_.copy(input_, output_);
@@ -63,7 +64,7 @@ class multiplying {
     return target;
   }
 
-  /// Everybody begins with another peer.
+  /// Each rank begins with a different peer.
   stretch step(int j, const stretch& now) {
     const rank number = folded_.virtual_of(self_);
     const rank base = digits_.base(j), own_digit = digits_.digit(number, j);
@@ -80,7 +81,7 @@ class multiplying {
     return combine(operands, own_digit, j + 1 == digits_.steps() ? output_ : accumulator(j + 1));
   }
 
-  /// Left to right. What the rank has itself may lie where the result goes.
+  /// Combines from left to right. The rank's own operand may be in the memory of the target.
   stretch combine(const std::vector<stretch>& operands, rank own_digit, const stretch& target) {
     const bool keeps_own = operands[wide(own_digit)].cell == target.cell && own_digit >= 2;
     const stretch partial = keeps_own ? scratch() : target;
@@ -93,7 +94,8 @@ class multiplying {
     return target;
   }
 
-  /// The two take turns; a small world needs one or none.
+  /// Returns one of two accumulators, which alternate. They are allocated on demand, because a small world needs at
+  /// most one.
   stretch accumulator(int j) {
     stretch& chosen = accumulators_[static_cast<std::size_t>(j % 2)];
     if (chosen.cells == 0) chosen = scratch();
@@ -111,7 +113,7 @@ class multiplying {
   std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
-/// Among all ranks.
+/// An allreduce among all ranks.
 class multiplying_part : ordered_part {
  public:
   using ordered_part::ordered_part;
@@ -132,9 +134,8 @@ bool add_multiplying(ordered_ops& to, const members& among, rank radix, std::uin
   return multiplying(to, among, radix, tag, input, output).write();
 }
 
-// Hops. A chain is longest when it starts at an extra and ends at one. On its way it crosses all digits only if two
-// proxies differ in all of them; the first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the
-// smaller base.
+// Hops: the longest chain starts at an extra and ends at an extra. It crosses all digits only if two proxies differ in
+// all digits. The first such pair is k^(L-1) and 011…1, and no proxy has a highest digit of the smaller base.
 cost cost_of_multiplying(rank size, rank radix, std::uint64_t count, const shape& data) {
   const digits places(size, radix);
   const fold folded(size, places.core());

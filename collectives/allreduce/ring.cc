@@ -1,14 +1,14 @@
-// Reductions around a ring: neighbours alone talk to each other, and every message is one block (Patarasu and Yuan,
-// 2009).
+// Reductions around a ring: a rank exchanges messages only with its neighbours, and every message is one block
+// (Patarasu and Yuan, 2009).
 //
-//   reduce   P-1 steps: a rank sends what it has combined of a block to the next rank and combines what the one before
-//            sends of another; then every rank has one block of the result
-//   spread   allreduce only: P-1 steps in which the blocks go around
+//   reduce   P-1 steps: a rank sends the partial result of a block to the next rank, and combines its input with the
+//            partial result of another block from the previous rank; then every rank has one block of the result
+//   spread   allreduce only: P-1 steps in which the blocks travel around the ring
 //
-// P-1 messages of a block per rank and phase: bandwidth-optimal for any P, at P-1 hops a phase. Blocks travel in
-// segments, so that a rank combines one while the next is on its way. The ring begins at another rank for each block,
-// so operands are not in rank order: the kernel must commute. Every block is combined along one chain: the same bits on
-// all ranks.
+// A rank sends P-1 messages of a block in each phase: bandwidth-optimal for any P, at P-1 hops a phase. Blocks travel
+// in segments, so that a rank combines a segment while the next segment is in flight. The ring begins at another rank
+// for each block. Operands are thus not in rank order, and the kernel must commute. Every block is combined along one
+// chain, so that all ranks hold the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -24,14 +24,14 @@ block_grid grid_of(bool spreads, const shape& data, rank size) {
   return block_grid(spreads, data, size, k_piece_bytes, k_most_segments);
 }
 
-/// `spreads`: of an allreduce.
+/// `spreads` is true for an allreduce and false for a reduce_scatter.
 template <bool spreads>
 class ring : grid_part {
  public:
   ring(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : grid_part(to, data, input, output, entry, spreads, grid_of(spreads, data, to.place().size)) {}
 
-  // A payload is held for a reduction that waits for earlier steps and their sends.
+  // Payloads may be held: the reduction that reads a payload waits only for earlier steps and their sends.
   fragment write() {
     if (size() == 1) {
       copy_alone(input_of(self(), 0), output_of(self(), 0));
@@ -56,7 +56,7 @@ class ring : grid_part {
   }
   std::uint32_t spread_tag(rank step, std::uint64_t segment) const { return tag_of(size() - 1 + step, segment); }
 
-  /// Where what step `step` combines goes.
+  /// Returns the target of the reduction in a step.
   stretch target_of(rank step, rank block, std::uint64_t segment) const {
     if (spreads) return output_of(block, segment);
     if (step == size() - 2) return result_of(segment);
@@ -67,7 +67,8 @@ class ring : grid_part {
 
   // --- phases ----------------------------------------------------------------------------------------------
 
-  /// The block that the rank sends in a step; in the next step it sends what it receives in this one.
+  /// Returns the block that the rank sends in a step. In the next step the rank sends the block that it receives in
+  /// this step.
   rank block_sent(rank step) const {
     const rank first = spreads ? self() : last();
     return ring_before(first, step, size());
@@ -91,8 +92,8 @@ class ring : grid_part {
   }
 
   const std::uint64_t segments_ = grid().segments();
-  std::uint64_t longest_ = 0;      ///< piece
-  std::vector<stretch> on_way_{};  ///< of a reduce_scatter, two steps at a time
+  std::uint64_t longest_ = 0;      ///< elements of the longest piece
+  std::vector<stretch> on_way_{};  ///< partial results of a reduce_scatter, for two steps
 };
 
 // --- costs -------------------------------------------------------------------------------------------------

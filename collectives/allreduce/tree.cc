@@ -1,12 +1,11 @@
 // Allreduce by a k-nomial tree: reduce to rank 0, then broadcast.
 //
-//   up      a rank combines its input with what its children send, in their order, and sends that to its parent
-//   down    the root's result comes back the same way
+//   up      a rank combines its input with the values of its children, in their order, and sends the sum to its parent
+//   down    the root's result travels back along the same edges
 //
-// 2 * (P-1) messages of `count` elements, the fewest there can be, against P log2 P of recursive doubling; twice as
-// many hops. So it is the choice wherever messages cost more than hops do: where ranks share cores, and every
-// message wakes somebody. One expression in rank order is evaluated once, so all ranks hold the same bits, and the
-// kernel need not commute. Synchronising.
+// 2 * (P-1) messages of `count` elements, the fewest possible (recursive doubling has P log2 P), but twice as many
+// hops. This suits ranks that share cores, because every message may have to wake its receiver. One expression in rank
+// order is evaluated once. So all ranks hold the same bits, and the kernel need not commute. Synchronising.
 #include <vector>
 
 #include "collectives/allreduce/allreduce.h"
@@ -22,7 +21,8 @@ class reduce_and_broadcast : ordered_part {
  public:
   using ordered_part::ordered_part;
 
-  // A payload is held for a reduction that waits for other children only, and no child waits for another.
+  // Payloads may be held: the reduction that reads a payload waits only for other children, and no child waits for
+  // another.
   fragment write() {
     set_blocks({0, count()});
     const knomial tree(size(), k_tree_radix);

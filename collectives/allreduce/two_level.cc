@@ -1,15 +1,15 @@
-// Allreduce by nodes: what can be done inside a node is done there, and ranks of a node share the work between nodes
-// (Bienz, Olson and Gropp, "Node-aware improvements to allreduce", 2019; MPICH's and Open MPI's hierarchical
+// Allreduce by nodes: each node first combines its own contributions, and its ranks then share the messages to other
+// nodes (Bienz, Olson and Gropp, "Node-aware improvements to allreduce", 2019; MPICH's and Open MPI's hierarchical
 // allreduces).
 //
-//   gather    the vector has m blocks, m the ranks of the smallest node; every rank sends block b to the b-th rank of
-//             its node, which combines what the node has of it
-//   exchange  the b-th ranks of all nodes do an allreduce of their block by recursive multiplying
+//   gather    the vector has m blocks, where m is the number of ranks of the smallest node; every rank sends block b to
+//             the b-th rank of its node, which combines block b over the node
+//   exchange  the b-th ranks of all nodes do an allreduce of block b by recursive multiplying
 //   spread    the b-th rank sends the result of block b to all others of its node
 //
-// A node sends and receives about log_k N vectors for N nodes, not one for every rank, and m ranks share that; inside a
-// node it is `direct`. Any partition of the ranks into nodes (shape::nodes), neighbours or not: the kernel must
-// commute. Every block is combined by one expression: the same bits on all ranks.
+// With N nodes, a node sends and receives about log_k N vectors in total, and m of its ranks share these messages.
+// Inside a node the algorithm is `direct`. The nodes can be any partition of the ranks (shape::nodes), so that the
+// kernel must commute. Every block is combined by one expression, so that all ranks hold the same bits.
 #include <algorithm>
 #include <vector>
 
@@ -31,7 +31,8 @@ class two_level : ordered_part {
     set_blocks(block_begins(data, owners_));
   }
 
-  // A payload is held for lower ranks of the node, or for an earlier step of the exchange.
+  // Payloads may be held: the reader of a payload waits only for lower ranks of the node, or for an earlier exchange
+  // step.
   fragment write() {
     bool may_hold = true;
     for (std::size_t distance = 1; distance < here().size(); ++distance) {
@@ -51,7 +52,7 @@ class two_level : ordered_part {
 
   static block_range one(std::size_t block) { return {static_cast<rank>(block), static_cast<rank>(block + 1)}; }
 
-  /// What the node has of the own block.
+  /// Combines this rank's block over the node, and returns the sum.
   stretch gather() {
     const stretch own = in_input(one(place_));
     std::vector<stretch> operands(here().size(), own);
@@ -78,12 +79,12 @@ class two_level : ordered_part {
   }
 
   const std::vector<node> nodes_;
-  const std::size_t own_ = place_of(nodes_, self()).number;   ///< node
-  const std::size_t place_ = place_of(nodes_, self()).place;  ///< in it
-  const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< of blocks, in each node
+  const std::size_t own_ = place_of(nodes_, self()).number;   ///< number of the node
+  const std::size_t place_ = place_of(nodes_, self()).place;  ///< place in the node
+  const std::size_t owners_ = ranks_of_smallest(nodes_);      ///< ranks of each node that own a block
 };
 
-// A chain may begin and end with a message inside a node, if the node has more than one rank.
+// A chain may begin and end with a message inside a node if the node has several ranks.
 std::uint64_t hops_of(const std::vector<node>& nodes, rank radix) {
   std::vector<std::uint64_t> inside;
   for (const node& ranks : nodes) inside.push_back(ranks.size() > 1 ? 1 : 0);
@@ -108,9 +109,10 @@ constinit const algorithm k_allreduce_two_level{
     .of = &k_allreduce,
     .name = "two_level",
     .add = add_by<two_level>,
-    .needs = {.needs_commutative = true,
-              .summary =
-                  "several nodes: blocks combined inside each, then exchanged by as many ranks as the smallest has"},
+    .needs =
+        {.needs_commutative = true,
+         .summary =
+             "several nodes: blocks combined inside each node, then exchanged by as many ranks as the smallest has"},
     .cost_of = cost_of_two_level,
     .looks_at = {.radix = true, .nodes = true}};
 

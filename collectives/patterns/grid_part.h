@@ -1,4 +1,4 @@
-// One rank's part of a reduction whose blocks are combined segment by segment.
+// The ops of one rank in a reduction that combines blocks segment by segment.
 #pragma once
 
 #include "collectives/patterns/blocks.h"
@@ -6,8 +6,8 @@
 
 namespace lsched {
 
-/// The pieces of a grid are the cells of input and output. `spreads`: of an allreduce; the output of a reduce_scatter
-/// is the own block alone.
+/// Uses the pieces of a grid as the cells of input and output. `spreads` is true for an allreduce. In a reduce_scatter
+/// the output is only the rank's own block.
 class grid_part : public ordered_part {
  public:
   grid_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry, bool spreads,
@@ -29,14 +29,14 @@ class grid_part : public ordered_part {
     return {{output(), part.begin - first}, part.count, output_cell() + cell_of(block, segment)};
   }
 
-  /// Where a segment of the own block is finished. A reduce_scatter in place has it elsewhere until all of the input
-  /// has been read: the output is the input's beginning, and may be that of any blocks.
+  /// Returns the memory in which a segment of the rank's own block is completed. A reduce_scatter in place uses scratch
+  /// memory, because its output is the beginning of the input, where other blocks are still to be read.
   stretch result_of(std::uint64_t segment) const {
     const stretch result = output_of(self(), segment);
     if (!is_set_aside()) return result;
     return {{aside_.at.buffer(), result.at.offset()}, result.count, aside_.cell + static_cast<std::uint32_t>(segment)};
   }
-  /// The own block is finished.
+  /// Copies the completed own block from scratch memory to the output, if scratch memory was used.
   void put_back() {
     if (is_set_aside()) copy(aside_, {{output(), 0}, aside_.count, output_cell(), static_cast<std::uint32_t>(cells())});
   }

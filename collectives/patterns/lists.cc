@@ -7,8 +7,8 @@
 
 namespace lsched {
 
-// A bucket's lists leave once those of the bucket before have come. Whoever waits for a list waits for a rank that
-// waits for an earlier bucket, if any; so none waits for itself.
+// A rank sends the lists of a bucket after it has received those of the previous bucket. There is no deadlock, because
+// a rank that waits for a list waits only for ranks in earlier buckets.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
   const auto [self, size] = to.place();
   const auto at = [](buffer_id buffer, rank element) { return region(buffer, wide(element)); };
@@ -37,7 +37,8 @@ op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit) {
   return done;
 }
 
-/// In the order of ranks from this one on, in which a step is one message; and then in the order of ranks.
+/// Gathers the lists in the order of ranks from this rank on, so that each step takes one message. Then copies the
+/// lists into the order of ranks.
 gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, const list_layout& layout,
                                std::uint32_t tag, op_id entry, op_id exit) {
   const auto [self, size] = to.place();
@@ -57,7 +58,7 @@ gathered_lists add_list_gather(builder& to, buffer_id mine, region lengths, cons
     const std::uint64_t lists = wide(std::min(distance, size - distance));
     to.dep(to.send(ring_before(self, distance, size), tag, {turned, 0}, lists, {have}), exit);
     have = to.nop({have, to.recv(ring_after(self, distance, size), tag, at(turned, distance), lists, {ready})});
-    if (distance > size / 2) break;  // the next one might not be a rank
+    if (distance > size / 2) break;  // twice the distance might exceed the range of a rank
   }
   const op_id lower = to.copy({turned, 0}, at(gathered, self), wide(upper), {have, target});
   const op_id rest = to.copy(at(turned, upper), {gathered, 0}, wide(self), {have, target});

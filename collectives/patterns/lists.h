@@ -1,28 +1,28 @@
-// How lists travel: from everybody to everybody, a list for each, or all of them to all.
+// Exchanges of lists: a list from each rank to each rank, or the lists of all ranks to all ranks.
 #pragma once
 
 #include "libsched/schedule/builder.h"
 
 namespace lsched {
 
-/// Every rank has a list, or an element, for each, and gets one from each.
+/// An exchange in which every rank sends a list, or an element, to every rank.
 struct list_exchange {
-  buffer_id from = k_no_buffer, into = k_no_buffer;  ///< by rank
-  op_id sent = k_no_op;                              ///< from then on there is what is sent, and
-  op_id received = k_no_op;                          ///< from then on room for what is received; k_no_op: at once
+  buffer_id from = k_no_buffer, into = k_no_buffer;  ///< one list for each rank
+  op_id sent = k_no_op;                              ///< the lists to send are complete after this op
+  op_id received = k_no_op;                          ///< the target buffer is ready after this op; k_no_op: at once
   guard when{};                                      ///< of all messages
-  std::uint32_t bucket = 0;  ///< peers that a rank sends to before it has what as many send; 0: all of them
+  std::uint32_t bucket = 0;  ///< number of peers to send to before waiting for as many lists; 0: all
 };
 
-/// Appends it, to ranks r+1, r+2, … in this order. Answers an op after which all is there; what is sent has left before
-/// `exit`. One tag.
+/// Appends the exchange. A rank r sends to ranks r+1, r+2, … in this order. Returns an op after which all lists have
+/// arrived. All sends complete before `exit`. Uses one tag.
 op_id add_list_exchange(builder& to, const list_exchange& all, op_id exit);
 
-/// Appends an allgather by dissemination, for every P, of lists whose lengths all ranks know: this rank's list is the
-/// only one of `mine`; `lengths` are those of all ranks' lists, u64, in a scratch buffer. Neither changes any more once
-/// `entry` has completed. Answers a buffer of P packed lists, in order of ranks, of which no one has more than `room`
-/// items, and all together not more than `total`; it is filled when `done` completes. Tags from `tag` on, less than 32.
-/// What is sent has left before `exit`.
+/// Appends an allgather by dissemination, for any P, of lists whose lengths all ranks know. `mine` holds this rank's
+/// list only. `lengths` has the lengths of the lists of all ranks, u64, in a scratch buffer. Neither buffer changes
+/// after `entry` has completed. Returns a buffer of P packed lists in the order of ranks, which is filled when `done`
+/// completes. A list has at most `layout.room` items, and all lists together have at most `layout.total`. Uses fewer
+/// than 32 tags, beginning with `tag`. All sends complete before `exit`.
 struct gathered_lists {
   buffer_id lists = k_no_buffer;
   op_id done = k_no_op;

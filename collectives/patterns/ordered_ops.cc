@@ -48,7 +48,7 @@ fragment ordered_ops::finish(bool is_holding) {
   return {.entry = entry_, .exit = exit, .holding = is_holding};
 }
 
-/// A builder that has met an error hands out k_no_op, and nothing that is appended then will be looked at.
+/// After an error, a builder returns k_no_op for every op. Such ops need no order, because compile() fails.
 void ordered_ops::append(op_id op) {
   last_ = op;
   if (op == k_no_op) return;
@@ -64,7 +64,7 @@ void ordered_ops::reads(const stretch& from) {
   }
 }
 
-// Readers have waited for the last writer.
+// Readers already wait for the last writer, so that a new writer waits for the readers only.
 void ordered_ops::writes(const stretch& to) {
   for (std::uint32_t i = to.cell; i != to.cell + to.cells; ++i) {
     cell_state& cell = cells_[i];

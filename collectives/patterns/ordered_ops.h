@@ -1,13 +1,13 @@
-// Ops that wait for each other as the memory they touch demands.
+// Orders ops by the memory that they access.
 //
-// A generator appends ops in an order in which they could run one after the other, and says of each region which cells
-// it covers. A cell is memory that ops read and write as one, for instance a block of a vector. An op then waits for
+// A generator appends ops in an order in which they could run sequentially, and names the cells that each region
+// covers. A cell is memory that ops read and write as a whole, for instance a block of a vector. An op then waits for
 //
 //   * the last writer of every cell that it reads or writes, and
 //   * all readers since then of every cell that it writes.
 //
-// Nothing else waits, so whatever may run at the same time does. Buffers that are the same memory (in place) have
-// the same cells. Empty regions have cells too: that is how synchronising collectives without data stay synchronising.
+// An op waits for nothing else, so that independent ops can run at the same time. Buffers that share memory (in place)
+// share cells. Empty regions have cells too, so that synchronising collectives stay synchronising without data.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace lsched {
 
-/// Part of a buffer, and the `cells` cells from `cell` on that it covers.
+/// A part of a buffer, which covers cells [cell, cell + cells).
 struct stretch {
   region at{};
   std::uint64_t count = 0;
@@ -29,18 +29,18 @@ struct stretch {
 
 class ordered_ops {
  public:
-  /// Nothing fires before `entry`. Both must outlive the object.
+  /// No op fires before `entry`. The builder and the shape must outlive the object.
   ordered_ops(builder& to, const shape& data, op_id entry) : to_(to), data_(data), entry_(entry) {}
 
-  /// So many new cells; answers the number of the first.
+  /// Adds `count` cells and returns the number of the first.
   std::uint32_t new_cells(std::uint64_t count);
-  /// All of a new scratch buffer, of the shape's type or another.
+  /// Returns a new scratch buffer as one stretch, of the shape's type or of another type.
   stretch scratch(std::uint64_t count, std::uint64_t cells = 1) { return scratch(data_.type, count, cells); }
   stretch scratch(dtype type, std::uint64_t count, std::uint64_t cells = 1);
 
-  /// A scratch buffer for `count` elements that arrive. It is a new one, so that the payload can be read where the
-  /// transport has it (op_rules.h), up to some thousands of messages; then `longest` elements are used again
-  /// and again.
+  /// Returns scratch memory that receives `count` elements. The first k_most_landings messages have a new buffer each,
+  /// so that the payload can be read directly from the transport (op_rules.h). Later messages share buffers of
+  /// `longest` elements.
   stretch landing(std::uint64_t count, std::uint64_t longest);
 
   op_id send(rank to, std::uint32_t tag, const stretch& source) {
@@ -49,11 +49,11 @@ class ordered_ops {
   op_id recv(rank from, std::uint32_t tag, const stretch& target) {
     return ordered(to_.recv(from, tag, target.at, target.count), {}, target);
   }
-  /// target = lower (op) higher, by the shape's kernel; the three are of one count.
+  /// target = lower (op) higher, by the kernel of the shape. All three have the same count.
   op_id reduce(const stretch& lower, const stretch& higher, const stretch& target) {
     return combine(data_.what, lower, higher, target);
   }
-  /// target = lower + higher, whatever the shape's kernel is.
+  /// target = lower + higher, for any kernel of the shape.
   op_id add(const stretch& lower, const stretch& higher, const stretch& target) {
     return combine(kernel::sum, lower, higher, target);
   }
@@ -63,17 +63,17 @@ class ordered_ops {
   op_id divide(const stretch& source, const stretch& target, std::uint32_t divisor) {
     return ordered(to_.divide(source.at, target.at, target.count, divisor), {source}, target);
   }
-  /// The sums of an adaptive sum, and the adaptive sum (builder.h).
+  /// Computes the sums of an adaptive sum (dot_norms), or the adaptive sum itself (builder.h).
   op_id dot_norms(const stretch& lower, const stretch& higher, const stretch& sums) {
     return ordered(to_.dot_norms(lower.at, higher.at, sums.at, lower.count), {lower, higher}, sums);
   }
   op_id adasum(const stretch& lower, const stretch& higher, const stretch& sums, const stretch& target) {
     return ordered(to_.adasum(lower.at, higher.at, sums.at, target.at, target.count), {lower, higher, sums}, target);
   }
-  /// The op appended last waits for this one too. k_no_op: for nothing.
+  /// Makes the last appended op wait for `before` too. k_no_op is ignored.
   void wait_for(op_id before);
 
-  /// The exit waits for all. Nothing may be appended afterwards.
+  /// Appends the exit, which waits for all ops. No op may be appended afterwards.
   fragment finish(bool is_holding);
 
  private:
@@ -82,7 +82,7 @@ class ordered_ops {
   static constexpr std::size_t k_landings_used_again = 64;
   struct cell_state {
     op_id writer;
-    std::uint32_t readers;  ///< a list in readers_
+    std::uint32_t readers;  ///< the first entry of a list in readers_, or k_none
   };
   struct reader {
     op_id id;
@@ -91,7 +91,7 @@ class ordered_ops {
   op_id combine(kernel how, const stretch& lower, const stretch& higher, const stretch& target) {
     return ordered(to_.reduce(how, lower.at, higher.at, target.at, target.count), {lower, higher}, target);
   }
-  /// An op that was made just now, and the cells that it touches.
+  /// Orders an op, which was appended to the builder just now, by the cells that it accesses. Returns the op.
   op_id ordered(op_id made, std::initializer_list<stretch> sources, std::optional<stretch> target);
   void append(op_id op);
   void reads(const stretch& from);
@@ -102,20 +102,20 @@ class ordered_ops {
   const op_id entry_;
   op_id last_ = k_no_op;
   op_id entry_awaited_by_ = k_no_op;
-  op_id first_ = k_no_op;  ///< of the ops that were appended here
+  op_id first_ = k_no_op;  ///< first op that was appended here
   std::size_t landings_ = 0;
   std::vector<stretch> used_again_;
   std::vector<cell_state> cells_;
   std::vector<reader> readers_;
-  std::vector<op_id> awaited_by_;  ///< by op from first_ on: the last op that was told to wait for it
+  std::vector<op_id> awaited_by_;  ///< by op from first_ on: the last op that waits for it
 };
 
-/// Neighbouring blocks of a vector.
+/// Adjacent blocks of a vector.
 struct block_range {
   rank first = 0;
   rank end = 0;
   rank count() const { return end - first; }
-  /// Of a number of blocks that is even.
+  /// Requires an even number of blocks.
   block_range half(bool upper) const {
     return upper ? block_range{first + count() / 2, end} : block_range{first, first + count() / 2};
   }
@@ -132,18 +132,19 @@ class ordered_part : public rank_call, public ordered_ops {
   std::uint32_t input_cell() const { return input_cell_; }
   std::uint32_t output_cell() const { return output_cell_; }
 
-  /// Of vectors in blocks: a cell for each. `begins` has the end of the last one, too.
+  /// Gives each block of a vector a cell. `begins` also has the end of the last block.
   void set_blocks(std::vector<std::uint64_t> begins);
   const std::vector<std::uint64_t>& begins() const { return begins_; }
   stretch blocks_in(buffer_id buffer, std::uint32_t cell, block_range blocks) const;
   stretch in_input(block_range blocks) const { return blocks_in(input(), input_cell_, blocks); }
   stretch in_output(block_range blocks) const { return blocks_in(output(), output_cell_, blocks); }
-  /// A reduce_scatter's output: one block, which in place is the beginning of all blocks.
+  /// Returns the output of a reduce_scatter, which is one block. It covers the cells of all blocks, because in place
+  /// the output is the beginning of the input.
   stretch own_output() const;
 
-  /// Where `count` elements arrive.
+  /// Receives `count` elements into a new scratch buffer, and returns the buffer.
   stretch receive(rank from, std::uint32_t tag, std::uint64_t count);
-  /// The result of a world of one rank, which in place is there already.
+  /// Copies the result of a world of one rank. In place, the output already holds the result.
   void copy_alone(const stretch& source, const stretch& target) {
     if (!in_place()) copy(source, target);
   }

@@ -1,4 +1,4 @@
-// One rank's part of a collective while it is being written: ops that follow the entry or one another, and the exit.
+// The ops of one rank in a collective under construction: ops that follow the entry or each other, and the exit.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace lsched {
 
-/// What a generator was given.
+/// The arguments of a generator.
 class rank_call {
  public:
   rank_call(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
@@ -19,7 +19,7 @@ class rank_call {
   bool in_place() const { return data_.in_place; }
   rank self() const { return to_.place().self; }
   rank size() const { return to_.place().size; }
-  /// At `distance` on the ring of all ranks; 0 <= distance < size.
+  /// Returns the rank at `distance` on the ring of all ranks; 0 <= distance < size.
   rank after(rank distance) const { return ring_after(self(), distance, size()); }
   rank before(rank distance) const { return ring_before(self(), distance, size()); }
   buffer_id input() const { return input_; }
@@ -36,7 +36,7 @@ class rank_call {
   const op_id entry_;
 };
 
-/// Its ops in the order of explicit dependencies.
+/// The ops of one rank, ordered by explicit dependencies.
 class rank_part : public rank_call {
  public:
   using deps = builder::deps;
@@ -44,7 +44,7 @@ class rank_part : public rank_call {
   rank_part(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry)
       : rank_call(to, data, input, output, entry), exit_(to.nop()) {}
 
-  // --- ops: `when` are those that complete before, k_no_op being none; without any, it is the entry ------------------
+  // --- ops: each waits for the ops in `when`, or for the entry if all of these are k_no_op -------------------------
   op_id send(rank peer, std::uint32_t tag, region from, std::uint64_t count, deps when = {}) {
     return ordered(to_.send(peer, tag, from, count), when);
   }
@@ -58,22 +58,22 @@ class rank_part : public rank_call {
     return ordered(to_.reduce(data().what, lower, higher, target, count), when);
   }
   op_id signal_send(rank peer, std::uint32_t tag, deps when = {}) { return ordered(to_.signal_send(peer, tag), when); }
-  /// Its register may be raised at any time.
+  /// Waits for no op, because the peer may raise the register at any time.
   op_id signal_recv(rank peer, std::uint32_t tag) { return to_.signal_recv(peer, tag); }
   op_id nop(deps when = {}) { return ordered(to_.nop(), when); }
 
-  /// `later`, which has been written already, waits for one op more.
+  /// Makes `later`, which has already been appended, wait for one more op.
   void order(op_id earlier, op_id later) { to_.dep(earlier, later); }
-  /// The exit waits for it.
+  /// Makes the exit wait for `last`.
   void end(op_id last);
-  /// The result of a world of one rank, which in place is there already.
+  /// Copies the result of a world of one rank. In place, the output already holds the result.
   void end_with_copy(std::uint64_t count) {
     if (!in_place()) end(copy({input(), 0}, {output(), 0}, count));
   }
 
   buffer_id scratch(std::uint64_t count) { return to_.scratch(data().type, count); }
 
-  /// All of it; `holding` as in fragment.
+  /// Returns all ops as a fragment. `holding` is fragment::holding.
   fragment finish(bool holding);
 
  private:
@@ -83,11 +83,11 @@ class rank_part : public rank_call {
   bool has_end_ = false;
 };
 
-/// `count` elements in a number of portions of nearly equal length, the longer ones first: blocks of a vector, or the
-/// messages that a block goes in.
+/// `count` elements in `number` portions of nearly equal length, the longer portions first. Portions are blocks of a
+/// vector, or messages of a block.
 class portions {
  public:
-  /// `number` may be 0 if `count` is.
+  /// `number` may be 0 if `count` is 0.
   constexpr portions(std::uint64_t count, std::uint64_t number)
       : count_(count), number_(number), runs_(count, number == 0 ? 1 : number) {}
 
@@ -95,7 +95,7 @@ class portions {
   constexpr std::uint64_t number() const { return number_; }
   constexpr std::uint64_t begin(std::uint64_t i) const { return runs_.begin(i); }
   constexpr std::uint64_t length(std::uint64_t i) const { return runs_.size(i); }
-  /// How many are not empty.
+  /// Returns the number of portions that are not empty.
   constexpr std::uint64_t filled() const { return count_ < number_ ? count_ : number_; }
 
  private:
@@ -104,23 +104,23 @@ class portions {
   cut runs_;
 };
 
-/// Of recursive doubling across a fold: messages, and the longest chain of them. It is longest when it starts at an
-/// extra and ends at one, L + 2; it crosses all L dimensions only if two proxies have opposite virtual indices, and
-/// these are all below rem: 2 * rem > core.
+/// The number of messages, and the longest chain of messages, in recursive doubling across a fold. The longest chain
+/// has L + 2 messages if it starts and ends at extras. Such a chain crosses all L dimensions only if two proxies have
+/// opposite virtual indices. All virtual indices of proxies are below rem, so that 2 * rem > core must hold.
 std::uint64_t messages_of_doubling(rank size);
 std::uint64_t hops_of_doubling(rank size);
 
-/// The message of a piece, counted from 0.
+/// Returns the tag of the message that carries piece i.
 constexpr std::uint32_t tag_of_piece(std::uint64_t i) { return static_cast<std::uint32_t>(i); }
 
-/// How many messages a pipelined algorithm makes of so many elements, none of nothing: segments of `data.segment`, or
-/// of 128 KiB, but never more than 64 of them.
+/// Returns the number of messages into which a pipelined algorithm divides `count` elements, 0 for no elements. A
+/// message has `data.segment` elements, or 128 KiB, but there are at most 64 messages.
 std::uint64_t pieces_of(const shape& data, std::uint64_t count);
 
-/// The same for algorithms with a message for all that there is, unless the shape has a segment.
+/// Returns the number of messages of an algorithm that divides data only if the shape has a segment length.
 std::uint64_t pieces_if_segmented(const shape& data, std::uint64_t count);
 
-/// Blocks of a vector, each in the same number of pieces, so that the first pieces of all blocks can go first.
+/// Blocks of a vector, each in the same number of pieces, so that the first pieces of all blocks can be sent first.
 class block_pieces {
  public:
   block_pieces(const shape& data, std::uint64_t blocks, std::uint64_t most_pieces = ~std::uint64_t{0})
@@ -130,7 +130,7 @@ class block_pieces {
   std::uint64_t pieces() const { return pieces_; }
   std::uint64_t begin(std::uint64_t block, std::uint64_t i) const { return blocks_.begin(block) + in(block).begin(i); }
   std::uint64_t length(std::uint64_t block, std::uint64_t i) const { return in(block).length(i); }
-  /// Pieces that are not empty: of a block, of all.
+  /// Returns the number of pieces that are not empty, of one block or of all blocks.
   std::uint64_t filled(std::uint64_t block) const { return in(block).filled(); }
   std::uint64_t filled() const;
 

@@ -3,16 +3,16 @@
 //   dissemination      (Hensgen, Finkel and Manber, 1988)
 //   k_dissemination    the same with more than one peer a step (Hoefler and others, 2006): k = 4, or `radix`, instead
 //                      of 2: half the steps, with three signals each
-//   tree               a k-nomial tree of radix 4, or `radix`: "all below me have entered" goes up to rank 0, "all
-//                      have" comes down
+//   tree               a k-nomial tree of radix 4, or `radix`: a signal goes up when a whole subtree has entered, and
+//                      signals come down when all ranks have entered
 //
-// In step j of a dissemination, rank r signals r + i k^j and hears from r - i k^j (mod P),  i = 1 … k-1,
-// j = 0 … ceil(log_k P) - 1. What a rank says in step j is "I and the k^j - 1 ranks before me have entered", so it may
-// say so only after it has heard in *all* earlier steps, not merely in the one before: step j-1 covers the far part of
-// that range, the earlier ones the near part.
+// In step j of a dissemination, rank r signals rank r + i k^j and waits for rank r - i k^j (mod P), i = 1 … k-1, j = 0
+// … ceil(log_k P) - 1. A signal of step j means that the sender and the k^j - 1 ranks before it have entered. So the
+// sender must first receive the signals of *all* earlier steps, not only those of the previous step. Step j-1 covers
+// the far part of that range, and the earlier steps cover the near part.
 //
-// The tree takes 2 (P-1) signals, the fewest there can be without a message that says more than one thing, and twice as
-// many hops as it is deep: the choice where ranks share cores, and every signal wakes somebody.
+// The tree takes 2 (P-1) signals, the fewest possible if a signal has one meaning, and twice as many hops as its depth.
+// This suits ranks that share cores, because every signal may have to wake its receiver.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -22,9 +22,9 @@
 
 namespace lsched {
 
-// Receives have no deps: their registers are armed when the round begins, and an early signal just waits
-// there. The sends form a chain, the first of each step also waiting for the receives of the step before. A send thus
-// follows the entry and every earlier receive with a few deps; so does the exit.
+// Receives have no deps: their registers are armed when the round begins, and an early signal stays in the register.
+// The sends form a chain, in which the first send of each step also waits for the receives of the previous step. So
+// each send follows the entry and all earlier receives with a few deps, and so does the exit.
 fragment add_barrier(builder& to, op_id entry, rank radix) {
   const world place = to.place();
   op_id sent = entry;

@@ -1,18 +1,18 @@
 // Broadcast down a tree, and reduce up a tree, segment by segment.
 //
-//   flat       the root exchanges with everybody                                          1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless `segment` says otherwise
+//   flat       the root exchanges with all ranks                                             1 hop
+//   binomial   a k-nomial tree of radix 2, or `radix`; whole vectors unless the shape has a `segment`
 //
-// P-1 times the vector on the wire, in each.
+// Each moves P-1 times the vector on the wire.
 //
-// Broadcast: a rank passes a segment on when it has it, deepest subtree first; the root sends one and the same region
-// to all its children, before the next. Relays receive straight into the output and send from there. (Johnsson and Ho,
-// 1989.)
+// Broadcast: a rank forwards a segment as soon as it has arrived, to the deepest subtree first. The root sends a region
+// to all of its children before the next region. Relays receive directly into the output and send from there. (Johnsson
+// and Ho, 1989.)
 //
-// Reduce: in rank order wherever the root is, nearest ranks first. Every subtree is an interval of ranks, so that a
-// rank can put what a child sends before or after what it has (geometry.h, spread_tree): no detour by rank 0, and the
-// kernel need not commute. The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005), once below the
-// root and once above it.
+// Reduce: combines in rank order for any root, nearest ranks first. Every subtree is an interval of ranks, so that a
+// rank can put the value of a child before or after its own value (geometry.h, spread_tree). There is no detour through
+// rank 0, and the kernel need not commute. The pattern is the binomial tree of Thakur, Rabenseifner and Gropp (2005),
+// once below the root and once above it.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -27,7 +27,7 @@ rank radix_of(rank size, const shape& data, bool is_flat) {
   return is_flat ? std::max(size, 2) : data.radix == 0 ? 2 : data.radix;
 }
 
-/// Every piece goes along each edge of the tree.
+/// Returns the cost if every piece moves along each edge of the tree.
 cost cost_of_pieces(rank size, const shape& data, std::uint64_t pieces, int depth) {
   return {.messages = (wide(size) - 1) * pieces,
           .bytes = saturating_product(wide(size) - 1, bytes_of(data.count, data)),
@@ -40,8 +40,8 @@ std::uint64_t bcast_pieces(const shape& data, bool is_flat) {
   return is_flat ? pieces_of(data, data.count) : pieces_if_segmented(data, data.count);
 }
 
-/// Receives every piece from the parent and passes it on at once. Ranks of the tree count from the root on, round the
-/// ring.
+/// Receives every piece from the parent and forwards it at once. Ranks of the tree are numbered from the root on,
+/// around the ring.
 template <bool is_flat>
 fragment add_bcast(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);
@@ -70,7 +70,7 @@ cost cost_of_bcast(rank size, const shape& data) {
 // --- reduce --------------------------------------------------------------------------------------------------
 
 std::uint64_t reduce_pieces(rank size, const shape& data, bool is_flat) {
-  constexpr std::uint64_t k_most_buffers = 4096;  // the root needs one for each piece of each rank
+  constexpr std::uint64_t k_most_buffers = 4096;  // the root needs a buffer for each piece of each rank
   return is_flat ? std::min(pieces_of(data, data.count), k_most_buffers / wide(size) + 1)
                  : pieces_if_segmented(data, data.count);
 }
@@ -79,8 +79,8 @@ spread_tree reduce_tree(rank size, const shape& data, bool is_flat) {
   return {size, data.root, radix_of(size, data, is_flat)};
 }
 
-/// What arrives is combined in the order of children, nearest first, so that a payload waits for nothing but others
-/// that have been sent already: receives may hold.
+/// Combines the values of children in the order of distance, nearest first. The reader of a payload waits only for
+/// other payloads that have already been sent, so that payloads may be held.
 template <bool is_flat>
 fragment add_reduce(builder& to, const shape& data, buffer_id input, buffer_id output, op_id entry) {
   rank_part part(to, data, input, output, entry);
@@ -119,7 +119,7 @@ cost cost_of_reduce(rank size, const shape& data) {
 constinit const algorithm k_bcast_flat{.of = &k_bcast,
                                        .name = "flat",
                                        .add = add_bcast<true>,
-                                       .needs = {.summary = "any P; the root sends to everybody, one hop"},
+                                       .needs = {.summary = "any P; the root sends to every rank, one hop"},
                                        .cost_of = cost_of_bcast<true>};
 
 constinit const algorithm k_bcast_binomial{
@@ -133,7 +133,7 @@ constinit const algorithm k_reduce_flat{
     .of = &k_reduce,
     .name = "flat",
     .add = add_reduce<true>,
-    .needs = {.summary = "any P and root; everybody sends to the root, one hop; rank order"},
+    .needs = {.summary = "any P and root; every rank sends to the root, one hop; rank order"},
     .cost_of = cost_of_reduce<true>};
 
 constinit const algorithm k_reduce_binomial{

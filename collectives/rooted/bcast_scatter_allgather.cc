@@ -3,9 +3,9 @@
 //   scatter     the root cuts the vector into P-1 blocks and sends one to each of the others
 //   allgather   each of them sends its block to the P-2 others
 //
-// (P-1)^2 messages, or more where blocks come in segments, P-1 times the vector in bytes, two hops. No rank sends more
-// than the vector once, the root included, so that nobody is a bottleneck: the choice for long vectors. The textbook
-// form has P blocks, of which the root gets its own back, and takes more hops. A block is passed on segment by segment
+// (P-1)^2 messages, or more if blocks are cut into segments, P-1 times the vector in bytes, two hops. No rank sends
+// more than one vector, not even the root, so that there is no bottleneck. This suits long vectors. The textbook form
+// has P blocks, of which the root gets its own block back, and takes more hops. A block is forwarded segment by segment
 // as it arrives.
 #include "collectives/patterns/rank_part.h"
 #include "collectives/rooted/rooted.h"
@@ -13,7 +13,7 @@
 namespace lsched {
 namespace {
 
-/// Blocks are numbered like their owners: 0 is the first rank after the root, round the ring.
+/// Blocks have the numbers of their owners. Owner 0 is the first rank after the root, around the ring.
 class scatter_allgather : rank_part {
  public:
   using rank_part::rank_part;

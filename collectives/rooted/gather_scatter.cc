@@ -1,12 +1,12 @@
 // Gather(v) up, and scatter(v) down, a tree that is spread around the root.
 //
-//   flat       everybody exchanges with the root, which has every block where it belongs              1 hop
-//   binomial   a k-nomial tree of radix 2, or `radix`: of a gather, a rank puts what its subtree has side by side and
-//              sends it on; of a scatter, it receives that, keeps its block and passes the others on
+//   flat       all ranks exchange with the root, which has every block at its final place            1 hop
+//   binomial   a k-nomial tree of radix 2, or `radix`: in a gather, a rank puts the blocks of its subtree side by side
+//              and sends them on; in a scatter, it receives them, keeps its own block and forwards the others
 //
-// Every subtree is an interval of ranks (geometry.h, spread_tree), so that the root has all blocks of one side by side,
-// whichever rank it is. Whoever has nothing to send sends nothing. Long blocks go in segments if the tree is flat, or
-// if `segment` says so. (Thakur, Rabenseifner and Gropp, 2005.)
+// Every subtree is an interval of ranks (geometry.h, spread_tree), so that any root has all blocks of a subtree side by
+// side. A rank without data sends no message. Long blocks are cut into segments if the tree is flat, or if the shape
+// has a `segment`. (Thakur, Rabenseifner and Gropp, 2005.)
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace lsched {
 namespace {
 
-/// Which blocks pass each edge of the tree, and in how many messages.
+/// The blocks that pass each edge of the tree, and the messages that carry them.
 class subtree_blocks {
  public:
   subtree_blocks(rank size, const shape& data, bool is_flat)
@@ -31,11 +31,12 @@ class subtree_blocks {
 
   const spread_tree& tree() const { return tree_; }
 
-  /// Where a rank's block, and its subtree's blocks, begin among those of all ranks, and how many elements they have.
+  /// Return the offsets of a rank's block and of its subtree's blocks among those of all ranks, and the elements of the
+  /// subtree.
   std::uint64_t begin_of(rank r) const { return offsets_[wide(r)]; }
   std::uint64_t begin_of_subtree(rank r) const { return offsets_[wide(tree_.first_of(r))]; }
   std::uint64_t count_of_subtree(rank r) const { return offsets_[wide(tree_.end_of(r))] - begin_of_subtree(r); }
-  /// The messages between a rank and its parent; none of nothing.
+  /// Returns the messages between a rank and its parent. An empty subtree takes no message.
   portions pieces_of_subtree(rank r) const {
     const std::uint64_t count = count_of_subtree(r);
     return {count, is_flat_ ? pieces_of(data_, count) : pieces_if_segmented(data_, count)};
@@ -61,7 +62,7 @@ class block_tree : rank_part {
             [&](std::uint32_t tag, region piece, std::uint64_t count) { end(recv(child, tag, piece, count)); });
       if (!in_place()) end(copy({input(), 0}, {output(), own_begin()}, own_count()));
     } else if (has_any()) {
-      // Without anything from below, straight from the input.
+      // A rank with no other block than its own sends directly from the input.
       const region source{is_alone() ? input() : scratch(subtree_count()), 0};
       const op_id all = is_alone() ? k_no_op : collect_below(source.buffer());
       for_each_piece(self(), source, [&](std::uint32_t tag, region piece, std::uint64_t count) {
@@ -76,7 +77,7 @@ class block_tree : rank_part {
       pass_on(input(), 0, k_no_op);
       if (!in_place()) end(copy({input(), own_begin()}, {output(), 0}, own_count()));
     } else if (has_any()) {
-      // Without anything for those below, straight into the output.
+      // A rank that receives only its own block receives directly into the output.
       const buffer_id held = is_alone() ? output() : scratch(subtree_count());
       const op_id all = nop();
       for_each_piece(self(), {held, 0}, [&](std::uint32_t tag, region piece, std::uint64_t count) {
@@ -101,7 +102,7 @@ class block_tree : rank_part {
   bool has_any() const { return blocks_.pieces_of_subtree(self()).number() > 0; }
   bool is_alone() const { return subtree_count() == own_count(); }
 
-  /// Answers an op after which the blocks of the subtree are in `held`.
+  /// Returns an op after which the blocks of the subtree are in `held`.
   op_id collect_below(buffer_id held) {
     const op_id all = nop();
     for (const rank child : children())
@@ -112,14 +113,14 @@ class block_tree : rank_part {
     return all;
   }
 
-  /// The blocks of the subtree, which are in `held` after `all`.
+  /// Distributes the blocks of the subtree, which are in `held` after `all`.
   void distribute(buffer_id held, op_id all) {
     pass_on(held, subtree_begin(), all);
     if (own_count() > 0) end(copy({held, own_begin() - subtree_begin()}, {output(), 0}, own_count(), {all}));
   }
 
-  /// From `held`, in which the block that begins at `begin` comes first. The largest subtrees have to go on the
-  /// longest.
+  /// Sends blocks from `held`, which begins with the block at offset `begin`. A binomial tree serves the largest
+  /// subtrees first, because their blocks travel the longest way.
   void pass_on(buffer_id held, std::uint64_t begin, op_id when) {
     std::vector<rank> below = children();
     const auto distance = [&](rank r) { return std::abs(r - self()); };
@@ -130,7 +131,7 @@ class block_tree : rank_part {
           [&](std::uint32_t tag, region piece, std::uint64_t count) { end(send(child, tag, piece, count, {when})); });
   }
 
-  /// Of the edge between `child` and its parent; its blocks lie at `all`.
+  /// Visits the pieces of the edge between `child` and its parent. The blocks of the edge lie at `all`.
   template <class Visit>
   void for_each_piece(rank child, region all, const Visit& visit) {
     const portions pieces = blocks_.pieces_of_subtree(child);
@@ -142,8 +143,8 @@ class block_tree : rank_part {
   const subtree_blocks blocks_;
 };
 
-/// A message for each piece of each rank but the root. Whoever has a block is as many hops from the root as edges: none
-/// of the messages on the way is empty.
+/// Each rank but the root sends or receives one message for each piece of its subtree. No message on the path of a
+/// block is empty, so that a block takes as many hops as there are edges.
 template <bool is_flat>
 cost cost_of_tree(rank size, const shape& data) {
   const subtree_blocks blocks(size, data, is_flat);
@@ -178,8 +179,8 @@ constexpr algorithm binomial_of(const collective& of) {
           cost_of_tree<false>};
 }
 
-constexpr std::string_view k_to_root = "any P and root; everybody sends to the root, one hop";
-constexpr std::string_view k_from_root = "any P and root; the root sends to everybody, one hop";
+constexpr std::string_view k_to_root = "any P and root; every rank sends to the root, one hop";
+constexpr std::string_view k_from_root = "any P and root; the root sends to every rank, one hop";
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 // Reduce by blocks (Rabenseifner, 2004, with all exchanges direct): a reduce-scatter, then a gather to the root.
 //
-//   1   everybody sends block q to the owner of block q, which combines it over all ranks
+//   1   every rank sends block q to the owner of block q, which combines the block over all ranks
 //   2   the owners send their results to the root
 //
-// P blocks, the root's own among them. About the vector leaves any rank and twice the vector enters one, whatever P is,
-// and the arithmetic is spread evenly: the choice for long vectors. Blocks go in segments; P^2 - 1 messages for each of
-// the segments of a block. In rank order.
+// P blocks, one of which the root owns. For any P, a rank sends about one vector and receives at most about two, and
+// the arithmetic is shared evenly. This suits long vectors. Blocks are cut into segments, with P^2 - 1 messages for
+// each segment of a block. Operands are combined in rank order.
 #include <algorithm>
 #include <vector>
 
@@ -16,12 +16,12 @@ namespace lsched {
 namespace {
 
 block_pieces blocks_of(rank size, const shape& data) {
-  constexpr std::uint64_t k_most_buffers = 4096;  // an owner needs one for each piece from each rank
+  constexpr std::uint64_t k_most_buffers = 4096;  // an owner needs a buffer for each piece from each rank
   return {data, wide(size), k_most_buffers / wide(size) + 1};
 }
 
-/// The ops of one rank while they are being written. A reader of what was sent waits for other receives alone, none of
-/// which waits for anything: receives may hold.
+/// Writes the ops of one rank. Payloads may be held: the reader of a payload waits only for other receives, which wait
+/// for nothing.
 class reduce_by_blocks : rank_part {
  public:
   using rank_part::rank_part;
@@ -38,14 +38,14 @@ class reduce_by_blocks : rank_part {
   }
 
  private:
-  /// Block b belongs to the rank b places after the root, so that a vector of one element stays with the root.
+  /// The owner of block b is the rank b places after the root, so that a vector of one element stays at the root.
   std::uint64_t block_of(rank owner) const { return wide(ring_before(owner, data().root, size())); }
   std::uint64_t begin(rank owner, std::uint64_t i) const { return blocks_.begin(block_of(owner), i); }
   std::uint64_t length(rank owner, std::uint64_t i) const { return blocks_.length(block_of(owner), i); }
   bool is_root() const { return self() == data().root; }
   std::uint32_t result_tag(std::uint64_t i) const { return tag_of_piece(blocks_.pieces() + i); }
 
-  /// Answers the sends by distance.
+  /// Returns the sends by distance.
   std::vector<op_id> scatter(std::uint64_t i) {
     std::vector<op_id> given(wide(size()), k_no_op);
     for (rank distance = 1; distance < size(); ++distance) {
@@ -58,7 +58,8 @@ class reduce_by_blocks : rank_part {
     return given;
   }
 
-  /// Nearest ranks first, those below before what there is and those above after it.
+  /// Combines the nearest ranks first. The operand of a lower rank comes before the value so far, that of a higher rank
+  /// after it.
   void combine(std::uint64_t i) {
     const std::uint64_t from = begin(self(), i);
     const region target = is_root() ? region{output(), from} : region{sum_, from - begin(self(), 0)};
@@ -80,7 +81,7 @@ class reduce_by_blocks : rank_part {
     return target;
   }
 
-  /// In place, a result may not arrive over a block that is still leaving.
+  /// In place, a result must not overwrite a block that is still being sent.
   void gather(std::uint64_t i, const std::vector<op_id>& given) {
     for (rank distance = 1; distance < size(); ++distance) {
       const rank owner = after(distance);

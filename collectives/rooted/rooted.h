@@ -1,11 +1,11 @@
-// Collectives with a root, prefix reductions and barriers. What each algorithm does stands at the head of its file.
+// Collectives with a root, prefix reductions and barriers. The head of each source file describes its algorithm.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
 
 namespace lsched {
 
-/// Appends a barrier by dissemination: no rank's exit completes before every rank's `entry` has.
+/// Appends a barrier by dissemination. No exit completes before the `entry` of every rank has completed.
 fragment add_barrier(builder& to, op_id entry, rank radix = 2);
 
 extern const algorithm k_barrier_dissemination, k_barrier_k_dissemination, k_barrier_tree;

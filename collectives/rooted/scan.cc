@@ -1,11 +1,12 @@
 // Scan and exscan, in rank order.
 //
-//   recursive_doubling   step k: rank r sends what it has of ranks r-2^k+1 … r to r+2^k              ceil(log2 P) steps
+//   recursive_doubling   step k: rank r sends its sum over ranks r-2^k+1 … r to rank r+2^k           ceil(log2 P) steps
 //                        (simultaneous binomial trees: Hillis and Steele, 1986), any P; one combination a step, two in
-//                        an exscan, which keeps its own contribution apart
-//   chain                rank r waits for r-1 and goes on to r+1, segment by segment; P-1 vectors on the wire in all
+//                        an exscan, which keeps the rank's own contribution apart
+//   chain                rank r receives from r-1 and sends to r+1, segment by segment; P-1 vectors on the wire
 //
-// The steps carry P log2 P vectors, but only floor(log2 P) hops follow one another; the chain is for long vectors.
+// Recursive doubling moves P log2 P vectors, but only floor(log2 P) hops depend on each other. The chain suits long
+// vectors.
 #include <array>
 
 #include "collectives/patterns/ordered_ops.h"
@@ -16,9 +17,9 @@ namespace {
 
 // --- recursive doubling --------------------------------------------------------------------------------------
 
-/// The window of a rank are the ranks up to itself whose contributions it has combined: 2^k of them before step k, or
-/// all there are. What a reader of a payload may have to wait for, besides receives, is the send of an earlier step to
-/// a higher rank, never a circle: receives may hold.
+/// The window of a rank is the set of ranks, up to itself, whose contributions it has combined: 2^k ranks before step
+/// k, or all lower ranks. Payloads may be held: besides receives, the reader of a payload waits only for sends of
+/// earlier steps to higher ranks, which never form a cycle.
 class doubling : ordered_part {
  public:
   using ordered_part::ordered_part;
@@ -37,7 +38,8 @@ class doubling : ordered_part {
     return finish(true);
   }
 
-  /// `before` is the window without this rank; the window follows from that if anybody is going to be told.
+  /// `before` is the sum over the window without this rank. The sum with this rank is computed only if a later step
+  /// sends it.
   fragment write_exscan() {
     begin();
     const stretch own = window_, before = hears(0) && in_place() ? scratch(count()) : result_;
@@ -73,7 +75,8 @@ class doubling : ordered_part {
     if (tells(k)) send(self() + distance(k), tag(k), window_);
   }
 
-  /// The two take turns: what is made in step k goes where what was made in step k-2 may still be leaving.
+  /// Returns one of two accumulators, which alternate. Step k reuses the target of step k-2, which may still be in
+  /// flight.
   stretch accumulator(int k) {
     stretch& chosen = accumulators_[wide(k % 2)];
     if (chosen.cells == 0) chosen = scratch(count());
@@ -84,7 +87,7 @@ class doubling : ordered_part {
   std::array<stretch, 2> accumulators_{{{.cells = 0}, {.cells = 0}}};
 };
 
-// Hops. A chain to rank r goes by different powers of two, which have to be in r: at best 1 + 2 + 4 + …
+// Hops: a chain to rank r uses different powers of two, which must be bits of r. The longest chain is 1 + 2 + 4 + …
 cost cost_of_doubling(rank size, const shape& data) {
   std::uint64_t messages = 0;
   for (int k = 0; k < ceil_log2(size); ++k) messages += wide(size) - (std::uint64_t{1} << k);
@@ -138,7 +141,7 @@ class chain : rank_part {
     end(send(self() + 1, tag_of_piece(i), piece(from, i), pieces_.length(i), {made}));
   }
 
-  /// In place, what comes waits beside the input until that has been combined with it.
+  /// In place, an arriving piece stays in scratch memory until the input has been combined with it.
   void widen(std::uint64_t i, buffer_id window) {
     const std::uint64_t length = pieces_.length(i);
     const region before = in_place() ? region{scratch(length), 0} : piece(output(), i);

@@ -1,18 +1,18 @@
-// A sum of sparse vectors that users bring (coo_problem.h): split, and allgather of sums.
+// A sum of sparse vectors that users provide (coo_problem.h): a split, and an allgather of sums.
 //
-//   sample    where regions are balanced: 2 P of each rank's indices, an allgather
-//   take      what the user has brought, an index once, as a list for each of P regions
-//   lengths   of these, where regions are balanced: list r's to rank r
+//   sample    if regions are balanced: 2 P of each rank's indices, an allgather
+//   take      the user's items, one for each index, as a list for each of P regions
+//   lengths   if regions are balanced: the length of list r to rank r
 //   split     list r to rank r, ranks r+1, r+2, … in this order
 //   sum       by the owner, in rank order
-//   tally     how long all sums are, and whether all ranks have brought what they may: an allgather of 2 P numbers
-//   gather    the sums of all regions: by dissemination, any P. If the round is not good they are empty
-//   give      to the user
+//   tally     the lengths of all sums, and whether the items of all ranks are valid: an allgather of 2 P numbers
+//   gather    the sums of all regions: by dissemination, any P; they are empty if the round is not good
+//   give      the result to the user
 //
-// What a rank computes between messages are functions (coo.h). Synchronising. Memory, beside the user's:
-// the owner of a region has room for all that may be brought of it (received_room). Where regions are balanced that is
-// not P times what each rank may bring, so lists are packed, and their lengths have to be known before; empty ones are
-// skipped then.
+// The computations of a rank between messages are functions (coo.h). Synchronising. Memory, beside the user's: the
+// owner of a region has room for all items that ranks may bring for the region (received_room). With balanced regions,
+// this is less than P times the items of a rank. Therefore lists are packed, their lengths are exchanged first, and
+// empty lists are skipped.
 #pragma once
 
 #include "collectives/sparse/steps/coo_problem.h"
@@ -20,9 +20,9 @@
 
 namespace lsched {
 
-/// Inputs: indices (u64) and values, `room` of each, and how many of these there are (one u64). Outputs: indices and
-/// values of the result, `result_room` of each, how many (one u64), and with `has_dense` a vector of `count` values.
-/// Its place is the schedule's. Failures: as validate(problem), and those of builder::compile.
+/// Returns the schedule of rank problem.place. Inputs: indices (u64) and values, `room` of each, and the number of
+/// items (one u64). Outputs: indices and values of the result, `result_room` of each, the number of items (one u64),
+/// and with `has_dense` a vector of `count` values. Fails if validate(problem) or builder::compile fails.
 result<schedule_ptr> coo_schedule(const coo_problem& problem);
 
 }  // namespace lsched

@@ -1,19 +1,20 @@
-// Ok-Topk: the sum of the k largest elements of every rank's vector, of which again the k largest are kept, for every P
-// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
+// Ok-Topk: adds up the k largest elements of every rank's vector, and keeps the k largest sums, for every P (Li and
+// Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, 2022).
 //
 //   select      the k largest elements of the rank's residual
-//   split       those of region r to rank r, ranks r+1, r+2, … in this order
-//   threshold   of the sums of all regions, the k-th largest: an allreduce of counters in each of a few passes
-//   balance     what is above it in equal shares, if that moves less: pairs of ranks that have nothing to move are void
+//   split       the selected elements of region r to rank r, ranks r+1, r+2, … in this order
+//   threshold   the k-th largest of the sums of all regions: an allreduce of counters in each of a few passes
+//   balance     sums above the threshold in equal shares, if that moves less; pairs with nothing to move are void
 //   gather      shares by dissemination, any P, ceil(log2 P) messages
 //
-// With reused thresholds (selection_rule) there is no allreduce of counters; what is gathered, is the paper's in rounds
-// that look for thresholds: all sums. Which rounds do, functions know; the schedule is the same in all of them, since
-// rooms are those of the largest.
+// With reused thresholds (selection_rule), there is no allreduce of counters. The gathered sums are then those of the
+// paper: all sums, in rounds that look for thresholds. The functions determine these rounds. The schedule is the same
+// in all rounds, because its buffers have room for the largest round.
 //
-// Where the regions' boundaries are, is looked at every so many rounds, behind a guard. At most 6 k (P-1)/P words come
-// and go at any rank, index and value being a word each; counters, lengths and messages of nothing aside
-// (docs/reference/sparse.md). What a rank computes between messages are functions (oktopk_steps.h). Synchronising.
+// The boundaries of the regions are recomputed every `period` rounds, behind a guard. A rank sends and receives at most
+// 6 k (P-1)/P words, where an index or a value is a word. Counters, lengths and empty messages are not included
+// (docs/reference/sparse.md). The computations of a rank between messages are functions (oktopk_steps.h).
+// Synchronising.
 #include "collectives/allgather/allgather.h"
 #include "collectives/allreduce/allreduce.h"
 #include "collectives/patterns/lists.h"
@@ -62,17 +63,18 @@ class oktopk_rank {
   void begin_tags(stretch_of_tags which, std::uint32_t number = 0) {
     to_.set_first_tag((static_cast<std::uint32_t>(which) + number) * k_tags_of_one);
   }
-  /// What owners hand on for equal shares: typically nothing, since boundaries see to it.
+  /// Returns a buffer for pieces of equal shares. Typically it remains empty, because the boundaries already balance
+  /// the shares.
   buffer_id pieces() {
     return to_.lists(buffer_role::scratch, items_, ranks_, {.room = gathered_room_, .total = gathered_room_});
   }
-  /// The sum of all ranks' `mine`.
+  /// Adds up `mine` of all ranks. Returns the op that completes `all`.
   op_id allreduce(buffer_id mine, buffer_id all, op_id entry) {
     return add_allreduce(to_, {.count = to_.at(mine).count, .type = dtype::u64, .what = kernel::sum}, mine, all, entry)
         .exit;
   }
 
-  /// Counts what is selected, adds the counters of all ranks up, and sets the boundaries by the sums.
+  /// Counts the selected items, adds up the counters of all ranks, and sets the boundaries by the sums.
   op_id set_boundaries(std::uint64_t counters, stretch_of_tags tags, oktopk_step count, oktopk_step set, op_id after) {
     const buffer_id mine = to_.scratch(dtype::u64, counters), all = to_.scratch(dtype::u64, counters);
     const buffer_id nothing = to_.scratch(dtype::u64, 1);
@@ -81,7 +83,7 @@ class oktopk_rank {
     return apply(kernel::derive, set, mine, all, nothing, {allreduce(mine, all, counted)});
   }
 
-  /// At the boundaries, in rounds that do.
+  /// Recomputes the boundaries, in the rounds of looks_of().
   op_id look(op_id chosen) {
     const auto first = static_cast<op_id>(to_.op_count());
     const op_id done = set_boundaries(position_bins(problem_), stretch_of_tags::positions, oktopk_step::count_positions,
@@ -90,7 +92,7 @@ class oktopk_rank {
     return done;
   }
 
-  /// What is selected, with the boundaries, in every round.
+  /// Moves the boundaries to follow the selected items, in every round.
   op_id follow(op_id looked) {
     if (drift_bins(problem_) == 0) return looked;
     return set_boundaries(drift_bins(problem_), stretch_of_tags::drift, oktopk_step::count_drift,
@@ -114,7 +116,7 @@ class oktopk_rank {
     last_ = apply(kernel::fold, oktopk_step::add, received, k_no_buffer, sums_, {all});
   }
 
-  /// And how many sums every rank keeps by it.
+  /// Finds the threshold and the number of sums that every rank keeps.
   void find_threshold() {
     buffer_id before = k_no_buffer;
     for (unsigned pass = 0; pass < threshold_passes(problem_); ++pass) {
@@ -162,10 +164,10 @@ class oktopk_rank {
   const sparse_ends& ends_;
   const std::uint64_t ranks_;
   const dtype items_;
-  const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, since lists have room
+  const std::uint64_t k_, selected_room_, gathered_room_;  ///< items; at least 1, because lists must have room
   buffer_id selected_ = k_no_buffer, sums_ = k_no_buffer, tally_ = k_no_buffer, tallies_ = k_no_buffer;
   buffer_id shares_ = k_no_buffer, share_ = k_no_buffer, gathered_ = k_no_buffer;
-  op_id last_ = k_no_op;  ///< of what this rank computes
+  op_id last_ = k_no_op;  ///< last op of the computation
   const op_id exit_;
 };
 

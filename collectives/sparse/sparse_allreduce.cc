@@ -48,10 +48,10 @@ constexpr std::array k_own{
     sparse_algorithm{"topka", add_topka, cost_of_topka, functions_of<gather_functions<topka>>,
                      "every rank gets every list: 2 k (P-1) words"}};
 
-/// Beyond the tags of all algorithms.
+/// A tag beyond those of all algorithms.
 constexpr std::uint32_t k_contributor_count_tag = 1u << 30;
 
-/// Only the contributors of this sum matter, not its value.
+/// Appends a sum of which only the contributors matter, not the value.
 void add_contributor_count(builder& to, sparse_ends& ends, op_id gate) {
   const buffer whole = to.at(ends.gradient);
   const shape first{.count = std::min<std::uint64_t>(1, whole.count), .type = whole.type, .what = kernel::sum};

@@ -1,4 +1,4 @@
-// Sparse allreduces: the ways to do one, by name.
+// The algorithms for sparse allreduces, by name.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,19 @@
 
 namespace lsched {
 
-/// What one round costs the rank that has most, as estimates for choosing.
+/// The estimated cost of one round for the busiest rank. It only serves to choose an algorithm.
 struct sparse_cost {
-  double messages = 0;  ///< after each other
-  double words = 0;     ///< of 4 bytes, sent or received, whichever is more; counters and lengths included
+  double messages = 0;  ///< in sequence
+  double words = 0;     ///< words of 4 bytes, the maximum of sent and received words; with counters and lengths
 };
 
-/// What the ops of a sparse allreduce lie between.
+/// The buffers and ops around a sparse allreduce.
 struct sparse_ends {
   buffer_id gradient = k_no_buffer;
   buffer_id update = k_no_buffer;
-  /// Of a partial one: the sum of all contributions' first elements, and the op that completes it. Who contributed
-  /// cannot be told by what the functions read (functions.h): the one that makes the update reads the contributor
-  /// count, too.
+  /// For a partial allreduce: the sum of the first elements of all contributions, and the op that completes the sum.
+  /// The contributors do not follow from the lists that the functions read (functions.h). Therefore the function that
+  /// makes the update also reads the contributor count.
   buffer_id contributor_count = k_no_buffer;
   op_id counted = k_no_op;
 };
@@ -30,49 +30,50 @@ struct sparse_ends {
 struct sparse_algorithm {
   std::string_view name;
   fragment (*add)(builder& to, const sparse_problem& problem, const sparse_ends& ends);
-  /// Of gradients whose large elements lie anywhere, and on other places on every rank.
+  /// Returns an estimate for gradients whose large elements may be anywhere, at different positions on each rank.
   sparse_cost (*cost_of)(const sparse_problem& problem);
-  /// What the schedule calls. The state outlives it. Throws std::bad_alloc.
+  /// Returns the functions that the schedule calls. The state must outlive them. Throws std::bad_alloc.
   std::shared_ptr<sparse_functions> (*functions)(const sparse_problem& problem, sparse_state& state);
-  std::string_view summary;  ///< one line for people
+  std::string_view summary;  ///< one line for users
 
-  /// Input 0: gradient, output 0: update. Refused if the problem is not valid.
+  /// Returns a schedule with the gradient as input 0 and the update as output 0. Fails if the problem is not valid.
   result<schedule_ptr> generate(const sparse_problem& problem) const;
 };
 
-/// What `functions` is where they are of a class.
+/// The value of sparse_algorithm::functions for a class of functions.
 template <class Functions>
 std::shared_ptr<sparse_functions> functions_of(const sparse_problem& problem, sparse_state& state) {
   return std::make_shared<Functions>(problem, state);
 }
 
-// The generators append the algorithm for a `problem` that validate() accepts.
+// Each generator appends its algorithm for a `problem` that validate() accepts.
 fragment add_oktopk(builder& to, const sparse_problem& problem, const sparse_ends& ends);
 fragment add_topka(builder& to, const sparse_problem& problem, const sparse_ends& ends);
-/// As topka, of lists of up to `most` items.
+/// Appends topka with lists of up to `most` items.
 fragment add_lists_to_all(builder& to, const sparse_problem& problem, const sparse_ends& ends, std::uint64_t most);
 
-/// Those of the library, and after them those that were added.
+/// Returns the algorithms of the library, and after them those that were added.
 std::span<const sparse_algorithm> sparse_algorithms();
 
-/// Algorithms that are no part of the library: baselines. `auto` does not choose them. Before anything else here is
-/// called.
+/// Adds algorithms that are not part of the library (baselines). `auto` does not choose them. Must be called before all
+/// other functions of this file.
 void add_sparse_algorithms(std::span<const sparse_algorithm> more);
 
-/// Exactly this one, or nullptr.
+/// Returns the algorithm with exactly this name, or nullptr.
 const sparse_algorithm* find_sparse(std::string_view name);
 
-/// The one of the library that takes least: messages at 2 us each, words at 10 GB/s in all.
+/// Returns the algorithm of the library with the least estimated time: messages at 2 us each, words at 10 GB/s.
 const sparse_algorithm& choose_sparse(const sparse_problem& problem);
 
-/// A sparse allreduce behind an activation (compose.h). A rank whose call has not come brings no gradient to the round,
-/// but takes part with what its residual has. Beside the collective goes an allreduce of one element, the contributor
-/// count:
+/// Returns the schedule of a sparse allreduce behind an activation (compose.h). A rank that has not called yet brings
+/// no gradient to the round, but takes part with its residual. An allreduce of one element, the contributor count, runs
+/// beside the collective:
+///
 ///
 ///       gate ─┬─► collective: select ─► … ─► settle ─► exit
 ///             └─► allreduce of one element ────┘
 ///
-/// Failures: those of `how` and of an activation.
+/// Fails if the generator of `how` fails or if the activation is not valid.
 result<schedule_ptr> partial_sparse_allreduce(const sparse_algorithm& how, const sparse_problem& problem,
                                               const activation& starts);
 

@@ -1,7 +1,7 @@
-// TopkA: an allgather of all lists, which every rank then adds up by itself (Renggli and others, SparCML, 2019).
+// TopkA: an allgather of all lists, which every rank then adds up (Renggli and others, SparCML, 2019).
 //
-// Lengths are gathered first, P words, and then lists, both by dissemination. Any P; a rank receives the items of all
-// others. What it computes between messages are functions (topka_steps.h). Synchronising.
+// The lengths are gathered first, P words, and then the lists, both by dissemination. Any P. A rank receives the items
+// of all others. The computations of a rank between messages are functions (topka_steps.h). Synchronising.
 #include <algorithm>
 
 #include "collectives/allgather/allgather.h"

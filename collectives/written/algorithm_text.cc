@@ -10,8 +10,8 @@
 namespace lsched::written {
 namespace {
 
-constexpr int k_most_levels = 32;      ///< of statements in statements
-constexpr int k_longest_chain = 4096;  ///< of else if
+constexpr int k_most_levels = 32;      ///< of nested statements
+constexpr int k_longest_chain = 4096;  ///< of `else if`
 constexpr std::size_t k_most_scratches = 64;
 constexpr std::size_t k_most_names = 256;
 constexpr std::size_t k_longest_name = 64;
@@ -22,7 +22,7 @@ bool can_be_written(const collective& of) {
          is_cut(of.output.of);
 }
 
-/// What a file may call a thing of its own.
+/// Returns true if a file may use the word as a name of its own.
 bool is_name(const token& word) {
   constexpr std::array k_taken{
       "in",       "out",   "P",       "r",    "root",     "for",        "end",    "if",      "else",       "let",
@@ -34,7 +34,7 @@ bool is_name(const token& word) {
          std::ranges::find(k_taken, word.text) == k_taken.end();
 }
 
-/// Recursive descent. Keeps its first error, after which nothing is read any more.
+/// Recursive descent parser. Keeps only its first error, and stops reading there.
 class reader {
  public:
   explicit reader(std::string_view text) : text_(text), from_(text, 0) { out_.text = text; }
@@ -43,7 +43,7 @@ class reader {
     title();
     while (!error_ && head_line()) continue;
     if (!error_ && out_.name.empty()) fail(from_.next().at, "expected 'name' and a name in quotes");
-    if (!error_ && out_.of == nullptr) fail(from_.next().at, "expected 'collective' and what `lsched list` shows");
+    if (!error_ && out_.of == nullptr) fail(from_.next().at, "expected 'collective' and a name from `lsched list`");
     out_.body = statements(0);
     if (!error_ && from_.next().what != token::end) fail_at_word("a statement");
     if (error_) return std::move(*error_);
@@ -61,7 +61,7 @@ class reader {
     fail(from_.next().at, "expected " + expected + " but found " + shown(from_.next()));
   }
 
-  /// Places are asked for in the order of the text.
+  /// Calls must be in the order of the text.
   std::uint32_t line_of(std::size_t at) {
     for (; counted_ < at; ++counted_)
       if (text_[counted_] == '\n') ++line_;
@@ -86,11 +86,11 @@ class reader {
     from_.advance();
   }
 
-  /// For who comes from another language.
+  /// Returns a hint for users of other languages.
   static std::string hint(std::string_view word) {
-    if (word == "=") return " (values are compared by ==)";
-    if (word == "%") return " (the rest of a division is mod)";
-    if (word == "&" || word == "|") return " (both and either are and, or)";
+    if (word == "=") return " (compare values with ==)";
+    if (word == "%") return " (the remainder of a division is mod)";
+    if (word == "&" || word == "|") return " (use and, or)";
     return "";
   }
 
@@ -122,15 +122,15 @@ class reader {
     expect("algorithm");
     if (!error_ && !is_next("1")) {
       if (from_.next().what == token::word)
-        return fail(from_.next().at, failure{status::unsupported, "this reads version 1 of algorithm files"});
+        return fail(from_.next().at, failure{status::unsupported, "only version 1 of algorithm files can be read"});
       return fail_at_word("a version");
     }
     from_.advance();
     end_line();
-    names_ = {"P"};  // of head lines: what all ranks agree on
+    names_ = {"P"};  // head lines may only use values that are equal on all ranks
   }
 
-  /// False: the statements begin.
+  /// Returns false if the statements begin.
   bool head_line() {
     const token word = from_.next();
     if (take("name"))
@@ -160,7 +160,7 @@ class reader {
   }
 
   void name(std::size_t at) {
-    if (!out_.name.empty()) return fail(at, "this is said twice");
+    if (!out_.name.empty()) return fail(at, "this line occurs twice");
     out_.name = quoted();
     const bool fits = std::ranges::all_of(out_.name, [](char c) {
       return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
@@ -182,12 +182,12 @@ class reader {
     const collective* const dense =
         partial.starts_with(k_partial) ? find_collective(partial.substr(k_partial.size())) : nullptr;
     if (dense == nullptr || !can_be_written(*dense)) return {};
-    return ": write the dense one, " + std::string(dense->name) + ": its partial form comes with it";
+    return ": write the dense collective, " + std::string(dense->name) + ", which includes its partial form";
   }
 
   void collective_line() {
     const token word = from_.next();
-    if (out_.of != nullptr) return fail(word.at, "this is said twice");
+    if (out_.of != nullptr) return fail(word.at, "this line occurs twice");
     from_.advance();
     out_.of = find_collective(word.text);
     if (out_.of == nullptr) return fail(word.at, "there is no collective " + shown(word) + suggestion(word.text));
@@ -198,7 +198,7 @@ class reader {
   }
 
   void once(expression& where, std::size_t at) {
-    if (where.exists()) fail(at, "this is said twice");
+    if (where.exists()) fail(at, "this line occurs twice");
     where = value();
   }
 
@@ -221,7 +221,7 @@ class reader {
 
   // --- statements ------------------------------------------------------------------------------------------
 
-  /// Up to a word that no statement begins with.
+  /// Reads statements up to a word that cannot begin a statement.
   std::vector<statement> statements(int level) {
     std::vector<statement> all;
     if (level == 0) names_ = {"P", "r", "root"};
@@ -298,7 +298,7 @@ class reader {
 
   void assignment(statement& made) {
     made.target = region();
-    if (!error_ && made.target.vector == k_in) fail(made.at, "the input is only read");
+    if (!error_ && made.target.vector == k_in) fail(made.at, "the input is read-only");
     expect_symbol("=");
     if (take("copy")) {
       made.what = statement::kind::copy;
@@ -327,7 +327,7 @@ class reader {
     from_.advance();
   }
 
-  /// From here to the end of the block.
+  /// Declares the variable until the end of the block.
   void declare_variable(statement& made) {
     made.variable = names_.size();
     names_.push_back(made.name);
@@ -364,7 +364,7 @@ class reader {
     end_line();
     made.body = statements(level + 1);
     if (take("else")) {
-      if (is_next("if")) {  // its end is ours
+      if (is_next("if")) {  // this branch and the `else if` share an `end`
         if (chain == k_longest_chain) return fail(from_.next().at, "this chain is too long");
         made.rest.push_back({.at = from_.next().at, .line = line_of(from_.next().at)});
         from_.advance();
@@ -378,8 +378,8 @@ class reader {
 
   const std::string_view text_;
   scanner from_;
-  std::size_t counted_ = 0;  ///< of the text, for lines
-  std::uint32_t line_ = 1;   ///< of that place
+  std::size_t counted_ = 0;  ///< offset in the text that line_ belongs to
+  std::uint32_t line_ = 1;   ///< line of this offset
   variable_names names_{};
   algorithm_text out_{};
   std::optional<failure> error_{};

@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// Recursive descent, as deep as the text has brackets and signs, at most k_most_levels.
+/// Recursive descent parser. Its depth is that of brackets and signs in the text, at most k_most_levels.
 class expression_reader {
  public:
   using step = expression::step;
@@ -32,7 +32,7 @@ class expression_reader {
     step::operation what;
     int strength;
   };
-  /// Of symbols of two letters before those that begin alike.
+  /// Symbols of two letters stand before symbols that are their first letter.
   static constexpr std::array k_infix{
       infix{"or", step::either, 0},  infix{"and", step::both, 1},     infix{"==", step::equal, 3},
       infix{"!=", step::unequal, 3}, infix{"<=", step::at_most, 3},   infix{">=", step::at_least, 3},
@@ -52,7 +52,7 @@ class expression_reader {
 
   bool is_next(std::string_view word) const { return text_.substr(from_.next().at).starts_with(word); }
 
-  /// Symbols come one at a time; a word is taken whole.
+  /// Returns the next operator, or nullptr. The scanner returns symbols letter by letter, and words as a whole.
   const infix* next_infix() const {
     const token& next = from_.next();
     for (const infix& each : k_infix)
@@ -83,7 +83,7 @@ class expression_reader {
       fail(from_.next().at, "expected '" + std::string(symbol) + "' but found " + shown(from_.next()));
   }
 
-  /// Operands between operators of this strength or more; those of one strength from the left.
+  /// Reads operands between operators of at least this strength. Operators of equal strength associate to the left.
   void sum(int strength) {
     if (++level_ > k_most_levels) fail(from_.next().at, "this expression is nested too deeply");
     if (error_) return;
@@ -187,7 +187,7 @@ bool power_of(std::int64_t base, std::int64_t exponent, std::int64_t* out) {
 
 }  // namespace
 
-/// False: the value does not exist or does not fit.
+/// Returns false if the value does not exist or does not fit.
 bool expression::apply(step::operation what, std::int64_t x, std::int64_t y, std::int64_t* out) {
   switch (what) {
     case step::push:

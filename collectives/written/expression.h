@@ -1,9 +1,10 @@
-// Integer expressions of an algorithm file: what they say of ranks, and their values.
+// Integer expressions of an algorithm file.
 //
 //   or  and  not  == != < <= > >=  + -  * / mod xor  - (of one)  ^  ( )  log2(x)  min(x, y)  max(x, y)
 //
-// from the weakest to the strongest. Division rounds down and `mod` is never negative, so that (r - 1) mod P is a rank.
-// Truth is 1 and 0. Values are 64 bits wide, and what does not fit is an error.
+// Operators are listed from the weakest to the strongest. Division rounds down, and `mod` of a positive divisor is
+// never negative, so that (r - 1) mod P is a rank. True is 1, and false is 0. Values have 64 bits, and overflow is an
+// error.
 #pragma once
 
 #include <cstdint>
@@ -16,26 +17,27 @@
 
 namespace lsched {
 
-/// The names that an expression may use; their values are given in this order.
+/// The names that an expression may use, in the order in which their values are given.
 using variable_names = std::vector<std::string>;
 
 class expression {
  public:
-  expression() = default;  ///< none
+  expression() = default;  ///< an empty expression
 
-  /// Reads as many words as belong to it.
+  /// Reads the words of one expression.
   static result<expression> read(scanner& from, std::string_view text, const variable_names& names);
   static expression constant(std::int64_t value) { return expression({{step::push, value}}, 0); }
 
-  /// Failures: ARGUMENT, for a division by zero, a logarithm below 1 and a value that does not fit.
+  /// Returns the value for the given variables. Fails with ARGUMENT for a division by zero, a logarithm below 1, a
+  /// negative exponent and an overflow.
   result<std::int64_t> value(std::span<const std::int64_t> variables) const;
 
   bool exists() const { return !steps_.empty(); }
-  std::size_t at() const { return at_; }  ///< where in the text the expression begins
+  std::size_t at() const { return at_; }  ///< offset in the text where the expression begins
 
  private:
   friend class expression_reader;
-  /// Postfix: operands are pushed, operators take theirs off the stack.
+  /// A step in postfix notation: operands are pushed, and operators take their operands off the stack.
   struct step {
     enum operation : std::uint8_t {
       push,

@@ -15,19 +15,19 @@ namespace {
 
 constexpr std::int64_t k_most_chunks = 1 << 16;
 constexpr std::int64_t k_most_channels = 1024;
-constexpr std::uint32_t k_most_messages = 1 << 20;  ///< from one rank to another, of one channel
+constexpr std::uint32_t k_most_messages = 1 << 20;  ///< from one rank to another, in one channel
 constexpr std::uint32_t k_most_statements = 1 << 22;
-constexpr std::uint64_t k_most_touched = 1 << 24;  ///< chunks, by all statements
+constexpr std::uint64_t k_most_touched = 1 << 24;  ///< chunks, over all statements
 
-/// Where the chunks of a vector lie.
+/// The location of the chunks of a vector.
 struct layout {
   buffer_id buffer = k_no_buffer;
   std::uint32_t cell = 0;
-  std::vector<std::uint64_t> begins{};  ///< in elements; the last one is the end
+  std::vector<std::uint64_t> begins{};  ///< offset of each chunk in elements, and the end
   std::int64_t chunks() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 };
 
-/// One run over the statements.
+/// Executes the statements for one rank.
 class written_part : ordered_part {
   using rank_call::to_;
 
@@ -51,7 +51,7 @@ class written_part : ordered_part {
   }
 
  private:
-  // --- what is wrong ---------------------------------------------------------------------------------------
+  // --- errors ----------------------------------------------------------------------------------------------
 
   void refuse(std::size_t at, failure why) {
     std::string where = "with";
@@ -93,7 +93,7 @@ class written_part : ordered_part {
     for (std::uint64_t i = 1; i <= chunks_; ++i) begins.push_back(begin + parts.begin(i));
   }
 
-  /// Of an input or output of this content, also on ranks that have none.
+  /// Returns the chunks of an input or output with this content, also on ranks without such a buffer.
   std::vector<std::uint64_t> begins_of(content what) const {
     std::vector<std::uint64_t> begins{0};
     if (what == content::vector) append_block(begins, count());
@@ -112,7 +112,8 @@ class written_part : ordered_part {
     return begins;
   }
 
-  /// In place, chunks that are the same memory are the same cells. A count of 1 tells where, whatever the count is.
+  /// In place, chunks that share memory share cells. Cells do not depend on the count, so that the shift is computed
+  /// for a count of 1.
   void lay_out() {
     vectors_.resize(k_scratch + how_.scratches.size());
     layout& in = vectors_[k_in];
@@ -135,7 +136,7 @@ class written_part : ordered_part {
   }
   static std::uint64_t wide_of(const layout& vector) { return vector.begins.size() - 1; }
 
-  /// Scratch vectors are made when they are first used.
+  /// Returns a vector. Scratch vectors are allocated when they are first used.
   const layout& vector_at(std::size_t number) {
     layout& vector = vectors_[number];
     if (number < k_scratch || vector.buffer != k_no_buffer || is_refused_) return vector;
@@ -184,7 +185,8 @@ class written_part : ordered_part {
     std::uint32_t tag = 0;
   };
 
-  /// Messages of one channel from one rank to another are matched in the order of their statements.
+  /// Returns the edge of a message. Messages of one channel from one rank to another match in the order of their
+  /// statements.
   edge next_message(const message& one, bool is_out) {
     const std::int64_t peer = value(one.peer);
     const std::int64_t channel = one.channel.exists() ? value(one.channel) : 0;
@@ -192,8 +194,7 @@ class written_part : ordered_part {
     if (peer < 0 || peer >= size() || peer == self())
       refuse(one.peer.at(), "rank " + std::to_string(peer) + (peer == self() ? " is this rank" : " does not exist"));
     else if (channel < 0 || channel >= channels_)
-      refuse(one.channel.at(),
-             "there is no channel " + std::to_string(channel) + ": 'channels' says how many there are");
+      refuse(one.channel.at(), "there is no channel " + std::to_string(channel) + ": 'channels' sets their number");
     if (is_refused_) return {};
     const auto to = static_cast<rank>(peer);
     std::uint32_t& number = messages_[{is_out, to, static_cast<std::uint32_t>(channel)}];
@@ -201,7 +202,7 @@ class written_part : ordered_part {
     return {to, number++ * static_cast<std::uint32_t>(channels_) + static_cast<std::uint32_t>(channel)};
   }
 
-  /// Arrives in memory of its own, unless it is the target's.
+  /// Returns an operand. A received message arrives in separate memory.
   stretch operand_at(const operand& of, const stretch& target) {
     if (!of.from.exists()) return stretch_of(of.place);
     const edge from = next_message(of.from, false);
@@ -211,7 +212,7 @@ class written_part : ordered_part {
     return arrived;
   }
 
-  /// Landings that are used again have room for any target.
+  /// Returns the length of reused landing buffers, which have room for any target.
   std::uint64_t longest() const {
     std::uint64_t longest = 0;
     for (const layout& vector : vectors_)
@@ -226,7 +227,7 @@ class written_part : ordered_part {
     for (const statement& one : all) {
       if (is_refused_) return;
       if (++statements_ > k_most_statements)
-        return refuse(one.at, "these are more statements than a schedule can have");
+        return refuse(one.at, "there are more statements than a schedule can have");
       to_.set_line(one.line);
       run(one);
     }
@@ -259,7 +260,7 @@ class written_part : ordered_part {
 
   bool fits(const statement& one, const stretch& source, const stretch& target) {
     if (!is_refused_ && source.count != target.count)
-      refuse(one.at, "what is written has " + counted(target.count, "element") + ", and an operand has " +
+      refuse(one.at, "the target has " + counted(target.count, "element") + ", but an operand has " +
                          std::to_string(source.count));
     return !is_refused_;
   }
@@ -267,7 +268,7 @@ class written_part : ordered_part {
   void copy_chunks(const statement& one) {
     const stretch target = stretch_of(one.target);
     const stretch source = operand_at(one.operands.front(), target);
-    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place it is there
+    if (fits(one, source, target) && source.cell != target.cell) copy(source, target);  // in place, it is there already
   }
 
   void combine(const statement& one) {
@@ -299,7 +300,7 @@ class written_part : ordered_part {
   const algorithm_text& how_;
   std::vector<std::string> names_;
   std::vector<std::int64_t> values_;
-  std::size_t known_ = k_first_of_text;  ///< variables, for who reads what is wrong
+  std::size_t known_ = k_first_of_text;  ///< number of variables in scope, for error texts
   std::uint64_t chunks_ = 1;
   std::int64_t channels_ = 1;
   std::vector<layout> vectors_{};

@@ -1,4 +1,4 @@
-// From an algorithm file to the ops of one rank.
+// Generates the ops of one rank from an algorithm file.
 #pragma once
 
 #include "collectives/algorithm/algorithm.h"
@@ -6,14 +6,15 @@
 
 namespace lsched::written {
 
-/// So many chunks each block of data is cut into. Failures: as expression::value, and CONSTRAINT outside 1 to 2^16.
+/// Returns the number of chunks into which each block of data is cut. Fails if expression::value fails, and with
+/// CONSTRAINT outside 1 to 2^16.
 result<std::int64_t> chunks_of(const algorithm_text& how, rank size, rank root);
 
-/// Whether a scratch vector is so many chunks long: then all chunks are as long as each other.
+/// Returns true if the length of a scratch vector is given in chunks, which requires that all chunks have equal length.
 bool has_equal_chunks(const algorithm_text& how);
 
-/// Appends the ops in the order of the text's statements; each waits for what the memory it touches demands
-/// (ordered_ops.h). What the text says wrongly for this rank is refused by the builder, with line and column.
+/// Appends the ops in the order of the statements. Each op waits as the memory that it accesses requires
+/// (ordered_ops.h). If a statement is invalid for this rank, the builder gets an error with line and column.
 fragment write(const algorithm_text& how, builder& to, const shape& data, buffer_id input, buffer_id output,
                op_id entry);
 

@@ -16,12 +16,13 @@
 namespace lsched {
 namespace {
 
-/// What a request costs, or why it does not do what it should.
+/// The outcome of a proof: the error if the algorithm does not serve the request, and the cost of a round.
 struct proof {
   std::optional<failure> error{};
   cost round{};
 };
 
+/// An algorithm of a text, with its proofs. Thread-safe.
 class written_algorithm final : public custom_generator {
  public:
   explicit written_algorithm(written::algorithm_text text)
@@ -43,7 +44,7 @@ class written_algorithm final : public custom_generator {
 
  private:
   static constexpr std::size_t k_most_proofs = 256;
-  static constexpr rank k_most_proved = 256;  ///< which takes some seconds
+  static constexpr rank k_most_proved = 256;  ///< ranks; such a proof takes some seconds
   struct proved {
     bool is_partial = false;
     rank size = 0;
@@ -61,10 +62,10 @@ class written_algorithm final : public custom_generator {
   const algorithm dense_;
   const std::optional<algorithm> partial_;
   mutable std::mutex guard_;
-  mutable std::list<proved> proofs_;  ///< the last used first
+  mutable std::list<proved> proofs_;  ///< most recently used first
 };
 
-/// Where an output is the input's beginning, chunks are the same memory only if all blocks are equal.
+/// If the output is the beginning of the input, chunks of both share memory only if all blocks are equal.
 algorithm written_algorithm::described() const {
   const bool is_aligned = !text_.of->has_counts || text_.of->output.of == content::all_blocks || text_.of->is_rooted;
   return {.of = text_.of,
@@ -85,7 +86,7 @@ std::optional<failure> written_algorithm::validate(rank size, const shape& data)
     if (!holds) return text_.refused(need.at(), holds.error());
     if (*holds == 0)
       return failure{status::constraint,
-                     text_.name + " needs " + text_.line_at(need.at()) + ", and P is " + std::to_string(size)};
+                     text_.name + " needs " + text_.line_at(need.at()) + ", but P is " + std::to_string(size)};
   }
   const auto chunks = written::chunks_of(text_, size, data.root);
   if (!chunks) return chunks.error();
@@ -103,10 +104,10 @@ std::uint64_t written_algorithm::count_unit(rank size) const {
   return chunks && written::has_equal_chunks(text_) ? static_cast<std::uint64_t>(*chunks) : 1;
 }
 
-/// Proofs are made without the lock: two threads may make one twice.
+/// Returns the proof of a request. Proofs are made without the lock, so that two threads may make the same proof.
 proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data) const {
   shape request = data;
-  if (!is_partial) request.buckets.clear();  // each is a request of this kind
+  if (!is_partial) request.buckets.clear();  // each bucket is a dense request of its own
   const auto known = [&] {
     const auto found = std::ranges::find_if(proofs_, [&](const proved& one) {
       return one.is_partial == is_partial && one.size == size && one.data == request;
@@ -127,11 +128,11 @@ proof written_algorithm::proof_of(bool is_partial, rank size, const shape& data)
   return made;
 }
 
-/// The schedules of all ranks, and what their proof finds.
+/// Generates and verifies the schedules of all ranks.
 proof written_algorithm::judged(const algorithm& how, rank size, const shape& data, const activation& starts) const {
   if (size > k_most_proved)
     return {failure{status::constraint, text_.name + " is proved for " + std::to_string(k_most_proved) +
-                                            " ranks at most, and there are " + std::to_string(size)}};
+                                            " ranks at most, but there are " + std::to_string(size)}};
   const auto world = generate_world(how, size, data, starts);
   if (!world) return {world.error()};
   const verification answer =
@@ -150,10 +151,11 @@ proof written_algorithm::prove(rank size, const shape& data) const {
   return {judged(dense_, size, request, {}).error, apart.round};
 }
 
-/// Whatever starts a round, the ops behind it are the same, and any rank may have nothing to contribute.
+/// Uses policy solo, in which any rank may contribute nothing. The ops behind the activation are the same for all
+/// policies.
 proof written_algorithm::prove_partial(rank size, const shape& data) const {
   algorithm unproved = *partial_;
-  unproved.custom = nullptr;  // or to make its schedules would ask for this proof
+  unproved.custom = nullptr;  // otherwise the generation of its schedules would require this proof
   proof made = judged(unproved, size, data, {.policy = activation_policy::solo});
   if (made.error) made.error->text = "the partial form of " + made.error->text;
   return made;
@@ -170,7 +172,7 @@ bool is_algorithm_text(std::string_view text) {
 
 result<const algorithm*> add_written(std::string_view text) {
   static std::mutex guard;
-  static std::list<written_algorithm> all;  // the registry points at them
+  static std::list<written_algorithm> all;  // the registry points to its elements
   auto read = written::read(text);
   if (!read) return read.error();
   const std::lock_guard lock(guard);

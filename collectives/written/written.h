@@ -1,4 +1,4 @@
-// Algorithms that are read from a text at run time and take part like those of the library.
+// Algorithms that are read from a text at run time, and are then used like those of the library.
 #pragma once
 
 #include <string_view>
@@ -7,17 +7,18 @@
 
 namespace lsched {
 
-/// Whether a text begins as an algorithm file does; if not, it may be a schedule file.
+/// Returns true if the text begins like an algorithm file. If not, it may be a schedule file.
 bool is_algorithm_text(std::string_view text);
 
-/// Adds the algorithm that a text of the form of docs/reference/algorithm_file.md describes to the registry, behind its
-/// collective's, and its partial form where the collective has one; for the rest of the process. A text that was added
-/// before is found again. Any thread.
+/// Adds the algorithm of a text (docs/reference/algorithm_file.md) to the registry, after those of its collective,
+/// until the process ends. Adds its partial form, too, if the collective has one. If the text was added before, returns
+/// the existing algorithm. Thread-safe.
 ///
-/// "auto" takes it only for requests that were proved with it: all ranks' schedules are made and verified first, once
-/// for each request. Who names it gets it without.
+/// "auto" chooses the algorithm only for requests with a successful proof: the schedules of all ranks are generated and
+/// verified once for each request. A dense request that names the algorithm needs no proof.
 ///
-/// Failures: "line L, column C: …" with ARGUMENT or UNSUPPORTED; STATE for another algorithm of that name.
+/// Errors have the form "line L, column C: …", with ARGUMENT or UNSUPPORTED. Fails with STATE if another algorithm has
+/// the same name.
 result<const algorithm*> add_written(std::string_view text);
 
 }  // namespace lsched

@@ -38,7 +38,8 @@ class analysis {
   const op& at(op_id id) const { return program_.ops()[id]; }
   const std::vector<op_id>& writers_of(op_id id) const { return writers_[at(id).c.buffer()]; }
 
-  /// What an operand may become as it is. Lists are written where they are.
+  /// Returns true if an unchanged operand may be the op's result. Lists are excluded, because they are written in
+  /// place.
   bool may_swap(const op& o) const {
     return row_of(o.what).null == null_rule::either && !program_.buffers()[o.c.buffer()].has_lists();
   }
@@ -56,7 +57,7 @@ class analysis {
         all_[id] = {is_candidate(o, o.a), is_candidate(o, o.b)};
   }
 
-  /// The op that wrote what `reader` reads; k_no_op where deps do not say.
+  /// Returns the op that wrote the value that `reader` reads, or k_no_op if deps do not determine the op.
   op_id source_of(const local_order& order, std::uint16_t buffer, op_id reader) const {
     op_id last = k_no_op;
     for (const op_id writer : writers_[buffer]) {
@@ -67,7 +68,7 @@ class analysis {
     return last;
   }
 
-  /// Whether all that `taker` may have taken over has been read when its target is written again.
+  /// Returns true if every value that `taker` may have taken over has been read before its target is written again.
   bool is_dead_before_rewritten(const local_order& order, op_id taker) const {
     for (const op_id writer : writers_of(taker))
       if (writer > taker && !is_dead_before(order, taker, writer)) return false;
@@ -76,7 +77,7 @@ class analysis {
   bool is_dead_before(const local_order& order, op_id taker, op_id writer) const {
     if (!order.is_before(taker, writer)) return false;
     const auto is_read = [&](region from) {
-      if (program_.buffers()[from.buffer()].role == buffer_role::input) return true;  // has no storage to give
+      if (program_.buffers()[from.buffer()].role == buffer_role::input) return true;  // has no memory to give away
       const op_id source = source_of(order, from.buffer(), taker);
       if (source == k_no_op) return false;
       for (const op_id reader : readers_[from.buffer()]) {

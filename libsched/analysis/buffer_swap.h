@@ -1,9 +1,10 @@
-// Buffer swaps: where the result of an op may be its operand's memory instead of a copy.
+// Buffer swaps: the target of an op takes over an operand's memory instead of a copy.
 //
-// Where one operand is null, the result is a copy of the other operand. If operand and target are whole buffers in
-// memory of the instance, the two buffers may exchange their memory instead. The operand's value then lies in memory
-// that the next op to write the target overwrites. So that op has to come after every reader of the value, and of
-// each value that was swapped into it before: by deps of this rank alone, or the buffers are not swapped.
+// If one operand is null, the result is a copy of the other operand. If operand and target are whole buffers in memory
+// of the instance, the two buffers may exchange their memory instead. The operand's value then lies in memory that the
+// next op to write the target overwrites. So that op must come after every reader of the value, and after every reader
+// of each value that was swapped into that memory before. If deps of this rank alone do not ensure this order, the
+// buffers are not swapped.
 #pragma once
 
 #include <vector>
@@ -12,15 +13,15 @@
 
 namespace lsched {
 
-/// Of one compute op: whether its target may take over this operand's memory.
+/// Operands of a compute op whose memory its target may take over.
 struct buffer_swap {
   bool of_a = false;
   bool of_b = false;
   friend bool operator==(const buffer_swap&, const buffer_swap&) = default;
 };
 
-/// By op. An output's memory is published, and never given away. Time and memory grow with the square of the number
-/// of ops where buffers that may be taken over are written more than once; beyond k_most_ordered_ops (order.h) such
+/// Returns the swaps of each op. An output's memory is published, and never given away. If targets of swaps are written
+/// more than once, time and memory grow with the square of the number of ops. Beyond k_most_ordered_ops (order.h) such
 /// targets are left out.
 std::vector<buffer_swap> buffer_swaps_of(const schedule& program, const segment_map& segments);
 

@@ -16,7 +16,7 @@ constexpr std::uint64_t k_signal = 1;
 
 std::string rank_text(std::uint64_t number) { return "rank " + std::to_string(number); }
 
-/// Not zero, up to 2^31.
+/// Returns a hash from 1 to 2^31-1.
 std::uint64_t hash_of(const guard& when) {
   const std::uint64_t words = std::uint64_t{when.phase} << 32 | std::uint64_t{when.every} << 1;
   return mix(words | std::uint64_t{when.skips_empty}) >> k_guard_shift | 1;
@@ -26,7 +26,7 @@ std::uint64_t hash_of(const guard& when) {
 
 std::uint64_t edge_balance::cell::hashed() const { return mix(mix(mix(ranks) ^ tag) ^ data); }
 
-/// Whether this is one end, sent or received, and no sum.
+/// Returns true if the cell contains exactly one end, of a send or of a receive.
 bool edge_balance::cell::is_lone() const {
   if (ends != 1 && ends != k_minus_one) return false;
   cell end;
@@ -42,7 +42,7 @@ void edge_balance::cell::add(const cell& other, std::uint64_t times) {
   data += times * other.data;
 }
 
-/// Of an end: what it moves.
+/// Returns the data that an end moves, in words.
 std::string edge_balance::cell::text() const {
   if ((tag & k_signal) != 0) return "a signal";
   const std::uint64_t bytes = data & ((std::uint64_t{1} << k_dtype_shift) - 1);
@@ -83,7 +83,8 @@ bool edge_balance::is_even() const {
   return std::ranges::all_of(cells_, [](const cell& c) { return c.ends == 0 && c.hash == 0; });
 }
 
-/// What is left over, as far as it can be told apart. In plain numbers, whatever the direction; `ends` has that.
+/// Returns the unmatched ends that can be separated from each other. `ends` is 1 for a send and -1 for a receive, and
+/// the other fields have the same form for both.
 std::vector<edge_balance::cell> edge_balance::lone_ends() const {
   std::vector<cell> found;
   edge_balance rest = *this;
@@ -114,7 +115,7 @@ std::optional<std::string> edge_balance::odd_end() const {
     for (const cell& received : ends)
       if (sent.is_send() && !received.is_send() && edge_of(sent) == edge_of(received))
         return text(sent, "receives " + received.text() + " instead");
-  return text(ends.front(), ends.front().is_send() ? "does not receive that" : "does not send that");
+  return text(ends.front(), ends.front().is_send() ? "has no matching receive" : "has no matching send");
 }
 
 }  // namespace lsched

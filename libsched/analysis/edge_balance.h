@@ -1,10 +1,10 @@
-// Whether the sends and receives of a whole world pair up, from a few bytes of each rank.
+// Edge balance: checks that the sends and receives of a whole world match, with a few bytes of each rank.
 //
-// Every end of an edge goes into two of eight cells, chosen by its hash; sends are added and receives subtracted, all
-// modulo 2^64. Over all ranks the sum is zero if each send has its receive of the same peers, tag, kind, dtype and
-// size, and nonzero if not (up to 2^-64). A cell in which exactly one end is left over is that end, in plain numbers,
-// so every rank can name it without another message, and take it away, which may leave just one in another cell: the
-// invertible sketch of Goodrich and Mitzenmacher (2011).
+// Every end of an edge is added to two of eight cells, which its hash selects. Sends are added and receives subtracted,
+// all modulo 2^64. The sum over all ranks is zero if each send has a receive with the same peers, tag, kind, dtype and
+// size. Otherwise the sum is nonzero, up to a probability of 2^-64. A cell with exactly one unmatched end contains the
+// plain fields of that end, so every rank can report it without another message. Subtracting that end from its other
+// cell may leave exactly one end there. This is the invertible sketch of Goodrich and Mitzenmacher (2011).
 #pragma once
 
 #include <array>
@@ -19,18 +19,19 @@ namespace lsched {
 
 class edge_balance {
  public:
-  /// All edges of one rank's schedule but those to itself.
+  /// Adds all edges of one rank's schedule, except edges to the rank itself.
   void add(const schedule& program);
   void add(const edge_balance& other);
 
   bool is_even() const;
 
-  /// What is left over, in words: "rank 0 sends 64 bytes of f32 with tag 7 to rank 1, which does not receive that", or,
-  /// "…, which receives 32 bytes of f16 instead". Nothing if so much is left over that no cell holds just one end.
+  /// Returns an unmatched end in words: "rank 0 sends 64 bytes of f32 with tag 7 to rank 1, which does not receive
+  /// that", or "…, which receives 32 bytes of f16 instead". Returns nothing if there are so many unmatched ends that no
+  /// cell contains exactly one.
   std::optional<std::string> odd_end() const;
 
  private:
-  /// One end, or a sum of them. Plain bytes: it crosses process and node borders.
+  /// An end, or a sum of ends. Trivially copyable, because cells are sent to other processes and nodes.
   struct cell {
     std::uint64_t ends = 0;  ///< sends minus receives
     std::uint64_t hash = 0;

@@ -7,7 +7,8 @@
 namespace lsched {
 namespace {
 
-/// All ops have a row, which hands on what is before them. Only those that somebody asks about have a column.
+/// Returns the column of each op, plus the end. Every op has a row, which its successors inherit. Nops that wait for
+/// all their deps have no column, because callers do not query them.
 std::vector<std::uint32_t> columns_of(const schedule& program, const dep_table& deps) {
   std::vector<std::uint32_t> column(deps.size() + 1, 0);
   for (op_id id = 0; id < deps.size(); ++id) {
@@ -53,7 +54,8 @@ void local_order::add_all(op_id to) {
   }
 }
 
-/// What is one of the deps, or before it, for at least so many of them.
+/// Adds the ops that precede `to` for every choice of tokens. Each of them is, or precedes, at least `least` of the
+/// deps.
 void local_order::add_some(op_id to, std::size_t least) {
   std::vector<std::uint32_t> times(column_[to], 0);
   for (const op_id dep : deps_[to]) {

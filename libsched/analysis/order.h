@@ -1,7 +1,7 @@
 // The order of one rank's ops that every execution has, by deps of that rank alone.
 //
-// Of an op that needs all its tokens: all its deps, and what is before them. Of an op that needs fewer: only what is
-// one of, or before, so many of its deps that no choice of tokens can avoid it.
+// An op that needs all its tokens comes after all its deps, and after all ops before these deps. An op that needs fewer
+// tokens comes only after ops that no choice of tokens can avoid.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lsched {
 
-/// The deps of each op, ascending: successors() the other way round.
+/// The deps of each op, ascending. This is the reverse of successors().
 class dep_table {
  public:
   explicit dep_table(const schedule& program);
@@ -22,29 +22,30 @@ class dep_table {
   }
 
  private:
-  std::vector<std::uint32_t> first_;  ///< by op, and one more
+  std::vector<std::uint32_t> first_;  ///< by op, plus the end: start of its deps in all_
   std::vector<op_id> all_;
 };
 
-/// Memory grows with the square of the number of ops: this many take up to 8 MiB.
+/// Limit for callers. Memory grows with the square of the number of ops, and this many ops take up to 8 MiB.
 inline constexpr std::size_t k_most_ordered_ops = 8192;
 
 class local_order {
  public:
   explicit local_order(const schedule& program);
 
-  /// Bytes that the order of a schedule takes.
+  /// Returns the bytes that the order of a schedule takes.
   static std::uint64_t bytes_of(const schedule& program);
 
-  /// Whether op `x` has completed whenever op `y` fires. False where `x` is a nop that waits for all its deps: nobody
-  /// asks about those, since they touch nothing and are bound to fire if their deps are.
+  /// Returns true if op `x` has always completed when op `y` fires. Returns false for every nop `x` that waits for all
+  /// its deps. Callers do not need these, since they access no memory, and always fire if their deps do.
   bool is_before(op_id x, op_id y) const { return has_column(x) && has_bit(y, column_[x]); }
 
-  /// By op: whether it has fired whenever the rank's round ends. What is before the exit has; so has what got enough
-  /// tokens from such ops, because an op in flight keeps the round open. A receive of a signal is merely armed.
+  /// Returns, for each op, whether it has always fired when the rank's round ends. This holds for ops before the exit,
+  /// and for ops with enough tokens from such ops, because an op in flight keeps the round open. Tokens are not enough
+  /// for a signal receive, because they only arm it.
   std::vector<bool> fired_by_end(const schedule& program) const;
 
-  /// Whether no op fires on fewer tokens than it has deps.
+  /// Returns true if every op waits for all its deps.
   bool waits_for_all() const { return waits_for_all_; }
 
  private:
@@ -59,8 +60,8 @@ class local_order {
   void add_some(op_id to, std::size_t least);
 
   dep_table deps_;
-  std::vector<std::uint32_t> column_;  ///< by op, and one more: how many ops before it have a column
-  std::size_t words_ = 0;              ///< of a row
+  std::vector<std::uint32_t> column_;  ///< by op, plus the end: number of lower ops that have a column
+  std::size_t words_ = 0;              ///< length of a row in words
   std::vector<std::uint64_t> before_;  ///< a row of bits for each op
   bool waits_for_all_ = true;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using region_key = std::tuple<std::uint16_t, std::uint64_t, std::uint64_t, dtype>;  ///< buffer, offset, count, type
 
-/// The sends of inputs and outputs, by what they send, where several send the same.
+/// Returns the sends of inputs and outputs by region, for regions that several ops send.
 std::map<region_key, std::vector<op_id>> candidates_in(const schedule& program) {
   std::map<region_key, std::vector<op_id>> sends;
   for (op_id id = 0; id < program.ops().size(); ++id) {
@@ -25,7 +25,7 @@ std::map<region_key, std::vector<op_id>> candidates_in(const schedule& program) 
   return sends;
 }
 
-/// The ops that write to outputs, with their targets.
+/// Returns the ops that write to outputs, with their targets.
 std::vector<std::pair<op_id, operand>> output_writes_in(const schedule& program) {
   std::vector<std::pair<op_id, operand>> writes;
   for (op_id id = 0; id < program.ops().size(); ++id)
@@ -35,7 +35,7 @@ std::vector<std::pair<op_id, operand>> output_writes_in(const schedule& program)
   return writes;
 }
 
-/// Both are of the buffer's type.
+/// Returns true if a write overlaps the source of a send. Both have the buffer's type, so elements can be compared.
 bool overlaps(const operand& written, const op& reader) {
   const std::uint64_t begin = written.at.offset(), read = reader.a.offset();
   return written.at.buffer() == reader.a.buffer() && begin < read + reader.count && read < begin + written.count;
@@ -43,8 +43,9 @@ bool overlaps(const operand& written, const op& reader) {
 
 }  // namespace
 
-/// No write comes between sends that share: all writes to an output's region are before each of them; and an input is
-/// not written, unless it is an output's memory too, and then by nothing that is before one of them.
+/// No write may come between sends that share a source. If the source is in an output, all writes to its region come
+/// before each of these sends. An input is written only if an output shares its memory. So if the source is in an
+/// input, no write to an output may come before one of these sends.
 std::vector<std::uint32_t> shared_sources(const schedule& program) {
   std::vector<std::uint32_t> numbers(program.ops().size(), 0);
   const auto candidates = candidates_in(program);

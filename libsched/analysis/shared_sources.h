@@ -1,4 +1,4 @@
-// Which sends of a schedule send the same bytes, so that a transport that has to copy them does so once a round.
+// Shared sources: sends of the same bytes, which a transport that has to copy payloads copies once per round.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,10 @@
 
 namespace lsched {
 
-/// By op: sends with equal numbers other than 0 read the same region with the same content in every round, whenever in
-/// the round they fire, even if the schedule is bound in place. What cannot be told from deps alone (any and quorum
-/// triggers, guards, lists, partial schedules, scratch buffers) has 0, as has a send that is alone.
+/// Returns a number for each op. Sends with equal numbers other than 0 read the same region with the same content in
+/// every round. This holds at any time in the round, even if the schedule is bound in place. A send has the number 0 if
+/// no other send shares its source, or if deps alone cannot prove that. Deps are not enough for any and quorum
+/// triggers, guards, lists, partial schedules and scratch buffers.
 std::vector<std::uint32_t> shared_sources(const schedule& program);
 
 }  // namespace lsched

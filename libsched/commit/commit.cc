@@ -158,11 +158,10 @@ commitment::after_exchange commitment::read_records(std::span<const std::byte> r
 commitment::after_exchange commitment::read_texts(std::span<const std::byte> records) {
   const bool is_complete = texts_->read_pages(records);
   if (texts_->bytes() > k_most_proof_bytes)
-    return {
-        .why = failure{status::unsupported, "verification was asked for, but the schedules of all ranks are " +
-                                                std::to_string(texts_->bytes()) + " bytes of text, and more than " +
-                                                std::to_string(k_most_proof_bytes) +
-                                                " are not proved at commit. Prove the schedules with `lsched verify`"}};
+    return {.why = failure{status::unsupported,
+                           "verification was requested, but the schedules of all ranks have " +
+                               std::to_string(texts_->bytes()) + " bytes of text, and commit proves at most " +
+                               std::to_string(k_most_proof_bytes) + ". Verify the schedules with `lsched verify`"}};
   if (is_complete) end_proof();
   return {.is_last = false};
 }
@@ -172,8 +171,8 @@ void commitment::begin_proof(std::size_t members) {
   try {
     mine = describe_part();
   } catch (const std::exception& error) {
-    fault_ =
-        failure{status::no_memory, std::string("the schedule could not be described for its proof: ") + error.what()};
+    fault_ = failure{status::no_memory,
+                     std::string("the schedule could not be written as text for its proof: ") + error.what()};
   }
   texts_.emplace(std::move(mine), members);
 }
@@ -216,7 +215,7 @@ std::optional<failure> commitment::find_disagreement(const std::vector<commit_re
     const bool looks_equal = text_of(other.agreement) == text_of(own.agreement);
     return failure{status::mismatch,
                    rank_text(self()) + " commits " + describe(own) + ", but " + rank_text(number_of(other)) +
-                       " commits " + describe(other) + (looks_equal ? " (what differs is not shown)" : ""),
+                       " commits " + describe(other) + (looks_equal ? " (the difference is not in these texts)" : ""),
                    number_of(other)};
   }
   return std::nullopt;
@@ -277,7 +276,7 @@ std::optional<failure> schedule_commit::conclude(const std::vector<commit_record
     const auto pair = find_difference(all);
     return failure{status::unmatched,
                    world.odd_end().value_or(
-                       "many sends and receives of the world do not pair up in peer, tag, kind, dtype and size") +
+                       "many sends and receives of the world do not match in peer, tag, kind, dtype and size") +
                        (pair ? "; " + text_of(*pair, all) : "")};
   }
   std::vector<member_address> addresses(all.size());

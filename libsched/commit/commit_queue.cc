@@ -105,7 +105,7 @@ rank commit_queue::give_up(const commitment& late) {
     board_->give_up(missing_);
     (void)advance();
   } else {
-    const failure why{status::timeout, "it did not wait any longer for commits that came before"};
+    const failure why{status::timeout, "the commit timed out while it waited for earlier commits"};
     (*found)->refuse(why);
     (*found)->withdraw(why);
   }
@@ -129,7 +129,7 @@ failure commit_queue::failure_of(status answer, rank missing) const {
 std::string commit_queue::describe_wait(const membership& of, rank* waits_for) const {
   if (&of != members_.get() || queue_.empty()) return {};
   *waits_for = missing_;
-  return text_of_missing(missing_) + " has not come to commit " + std::to_string(queue_.front()->record_.number);
+  return text_of_missing(missing_) + " is not yet at commit " + std::to_string(queue_.front()->record_.number);
 }
 
 void commit_queue::lose(rank home) {

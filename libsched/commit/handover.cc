@@ -44,11 +44,12 @@ std::optional<failure> handover::tell() {
   for (std::size_t i = 0; i < from_.size(); ++i) {
     const instance& one = *from_[i];
     if (one.verdict.load() == status::ok)
-      return failure{status::state, one.label + " has not failed: it goes on where it is"};
+      return failure{status::state, one.label + " did not fail: use it in its present world"};
     const auto [round, data, totals] = engine::last_result_of(one);
     mine[i] = {round, data == nullptr ? 0 : engine_.net().offset_of(data), totals};
     if (data != nullptr && mine[i].place == 0)
-      return failure{status::unsupported, one.label + ": the ranks share no memory in which its last result could be"};
+      return failure{status::unsupported,
+                     one.label + ": the last result cannot be carried, because the ranks share no memory"};
   }
   std::memcpy(record_.detail, &mine, sizeof mine);
   return std::nullopt;
@@ -74,7 +75,7 @@ std::optional<failure> handover::take_over(instance& mine, std::size_t index, co
   const rank owner = members_->home_of(static_cast<rank>(furthest - all.begin()));
   const std::byte* const data = place == 0 ? nullptr : engine_.net().memory_at(owner, place, bytes_of_result(mine));
   if (place != 0 && data == nullptr)
-    return failure{status::transport, mine.label + ": its last result lies where no other rank can read it"};
+    return failure{status::transport, mine.label + ": other ranks cannot read the last result"};
   engine_.adopt(mine, {round, data, totals});
   return std::nullopt;
 }

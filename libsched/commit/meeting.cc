@@ -55,7 +55,7 @@ meeting::meeting(engine& runs, membership_ptr parent, board& former, std::unique
       board_(std::move(fresh)) {
   std::iota(ranks_.begin(), ranks_.end(), 0);
   if (const status answer = board_->regroup(former); answer != status::ok)
-    (void)end({answer, "the ranks share no memory that outlives one of them"});
+    (void)end({answer, "the ranks share no memory that outlives a rank"});
   (void)advance();
   if (!is_over()) engine_.carry_on(*this);
 }
@@ -107,8 +107,8 @@ failure meeting::late(rank member) const {
   const rank missing = member == k_no_rank ? k_no_rank : ranks_[static_cast<std::size_t>(member)];
   failure why{status::timeout,
               (missing == k_no_rank ? "some rank" : "rank " + std::to_string(missing)) +
-                  (is_of_survivors_ ? " is alive and has not called in time"
-                                    : " has not called with the same ranks and tag in time"),
+                  (is_of_survivors_ ? " is alive but did not call in time"
+                                    : " did not call with the same ranks and tag in time"),
               missing};
   if (is_of_survivors_) return why;  // equal on all ranks
   const rank late = engine_.find_late(*parent_, std::span(&missing, missing == k_no_rank ? 0 : 1), why.text);

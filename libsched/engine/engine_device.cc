@@ -28,7 +28,7 @@ std::optional<failure> engine::reserve_device(instance& inst) {
   const schedule& program = *inst.program;
   if (std::ranges::none_of(program.buffers(), is_elsewhere)) return std::nullopt;
   if (device_ == nullptr)
-    return failure{status::unsupported, "the schedule is for device memory, and this rank has no device"};
+    return failure{status::unsupported, "the schedule is for device memory, but this rank has no device"};
   if (device_->health() != status::ok) return failure{status::device, device_->failure_words()};
   const auto jobs = static_cast<std::uint32_t>(
       std::ranges::count_if(program.ops(), [&](const op& o) { return is_on_device(o, program.buffers()); }));
@@ -45,10 +45,10 @@ std::optional<failure> engine::give_functions_memory(instance& inst) {
   std::byte* const on_device = own_on_device(inst, memory_space::device, wanted.device_bytes);
   std::byte* const staging = own_on_device(inst, memory_space::staging, wanted.staging_bytes);
   if (on_device == nullptr || staging == nullptr)
-    return failure{status::no_memory, "no device memory left for what functions keep there"};
+    return failure{status::no_memory, "no device memory left for the data of functions"};
   const status copied = device_->copy_at_once(on_device, wanted.contents, wanted.device_bytes);
   if (copied != status::ok)
-    return failure{copied, copied == status::device ? device_->failure_words() : "no memory left to copy with"};
+    return failure{copied, copied == status::device ? device_->failure_words() : "no memory left for the copy"};
   inst.local->use_device(on_device, staging);
   return std::nullopt;
 }

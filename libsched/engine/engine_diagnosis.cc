@@ -20,18 +20,19 @@ bool has_begun(const instance& inst) {
 std::string describe_start(const instance& inst, rank* waits_for) {
   const activation& starts = inst.program->starts();
   const auto [self, size] = inst.program->place();
-  if (starts.is_full(counted(inst, inst.round))) return " not started: it waits for this rank's own call";
-  if (starts.policy == activation_policy::deadline) return " not started here: no rank has waited for its deadline";
-  if (starts.policy == activation_policy::solo) return " not started: no rank has called for it";
+  if (starts.is_full(counted(inst, inst.round))) return " not started: waits for this rank's own call";
+  if (starts.policy == activation_policy::deadline)
+    return " not started here: no waiting rank has reached its deadline";
+  if (starts.policy == activation_policy::solo) return " not started: no rank has called";
   const auto [candidates, arrivals] = quota_of(starts, size);
   std::vector<rank> some = inst.present;
   if (candidates < size) std::erase_if(some, [&](rank r) { return !inst.whose.is_candidate(r); });
   const auto number = std::min<std::size_t>(static_cast<std::size_t>(arrivals), some.size());
   if (some.size() == 1 && waits_for != nullptr) *waits_for = some.front();
   if (some.size() == 1)
-    return " not started: it waits for the call of rank " + std::to_string(some.front()) +
-           (some.front() == self ? " (this one)" : "");
-  std::string text = " not started: it waits for " + std::to_string(number) + " of " + std::to_string(some.size()) +
+    return " not started: waits for the call of rank " + std::to_string(some.front()) +
+           (some.front() == self ? " (this rank)" : "");
+  std::string text = " not started: waits for " + std::to_string(number) + " of " + std::to_string(some.size()) +
                      (candidates < size ? " drawn ranks to call:" : " ranks to call");
   for (std::size_t i = 0; candidates < size && i < some.size() && i < 8; ++i)
     text += (i == 0 ? " " : ",") + std::to_string(some[i]);
@@ -65,7 +66,7 @@ rank engine::find_stopped(const membership& of, std::string& text) const {
   for (rank r = 0; r < of.place().size; ++r) {
     const rank_state state = net_.state_of(of.home_of(r));
     if (state != rank_state::stopped && state != rank_state::ending) continue;
-    text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being ended");
+    text += "; rank " + std::to_string(r) + (state == rank_state::stopped ? " is stopped" : " is being terminated");
     return r;
   }
   return k_no_rank;
@@ -175,11 +176,11 @@ std::string engine::describe_wait(const instance& inst, rank* waits_for) const {
     if (!ranks.empty()) text += "; waits for " + listed(ranks, "rank");
     if (!ranks.empty()) neighbour = ranks.front();
     if (inst.jobs != 0)
-      text += "; " + std::to_string(inst.jobs) +
+      text += "; jobs: " + std::to_string(inst.jobs) +
               (inst.most_device_jobs == 0 ? " on the lane" : " on the device or the lane");
-    if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " behind a stream" : " not started here";
+    if (inst.phase == phase::idle) text += waits_at_gate(inst) ? " waits for a stream" : " not started here";
     if (inst.phase == phase::closing)
-      text += " closing, " + std::to_string(inst.last_signals) + " peers have not drained";
+      text += " closing, waits for " + std::to_string(inst.last_signals) + " peers to drain";
   }
   const rank culprit = inst.phase == phase::running ? find_culprit(inst, text) : k_no_rank;
   if (waits_for != nullptr) *waits_for = culprit != k_no_rank ? culprit : neighbour;

@@ -16,7 +16,8 @@ std::optional<failure> engine::validate_lists(const schedule& program, const bin
   if (memory.input_lists.size() == number(buffer_role::input) &&
       memory.output_lists.size() == number(buffer_role::output))
     return std::nullopt;
-  return failure{status::argument, "the schedule has lists as inputs or outputs, of which it takes the lengths, too"};
+  return failure{status::argument,
+                 "the schedule has lists as inputs or outputs, and needs memory for their lengths, too"};
 }
 
 std::optional<failure> engine::reserve_lists(instance& inst, const binding& memory) {

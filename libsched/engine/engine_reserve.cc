@@ -14,16 +14,16 @@ namespace {
 /// need not commute and so cannot merge late offers.
 std::optional<failure> validate_user(const op& o, op_id id, const user_kernel& user) {
   const auto refused = [id](std::string why) {
-    return failure{status::argument, "op " + std::to_string(id) + " asks for user-defined arithmetic" + why, k_no_rank,
+    return failure{status::argument, "op " + std::to_string(id) + " needs user-defined arithmetic" + why, k_no_rank,
                    id};
   };
-  if (user.run == nullptr) return refused(", but there is none");
-  if (o.kind == op_kind::capture) return refused(", and partial schedules have none");
+  if (user.run == nullptr) return refused(", but none is given");
+  if (o.kind == op_kind::capture) return refused(", which partial schedules do not support");
   const auto is_whole = [&](std::uint64_t elements) { return elements % user.unit == 0; };
   const bool is_aligned = is_whole(o.a.offset()) && is_whole(o.b.offset()) && is_whole(o.c.offset());
   const bool has_whole_count = is_whole(o.count);
   if (user.unit != 1 && !(is_aligned && has_whole_count))
-    return refused(" on other than whole units of " + std::to_string(user.unit) + " elements");
+    return refused(", but its regions are not whole units of " + std::to_string(user.unit) + " elements");
   return std::nullopt;
 }
 
@@ -133,8 +133,8 @@ std::optional<failure> engine::find_kernels(instance& inst, const instance_optio
     if (o.kind == op_kind::signal_recv && !is_call(o, inst.program->place().self)) inst.signal_receives.push_back(id);
     if (o.kind != op_kind::compute) continue;
     if (is_function(o.what) && options.local == nullptr)
-      return failure{status::argument, "op " + std::to_string(id) + " calls a function, but there are none", k_no_rank,
-                     id};
+      return failure{status::argument, "op " + std::to_string(id) + " calls a function, but no functions are given",
+                     k_no_rank, id};
     const kernel_row& row = row_of(o.what);
     inst.kernels[id] = {.run = find(o.what, o.type),
                         .with = &inst.program->parameters_of(o),

@@ -308,7 +308,7 @@ std::vector<rank> mailbox::ranks_awaited_by(const posted_message& one) const {
 std::string mailbox::describe_wait(const posted_message& one, rank* waits_for) const {
   const std::vector<rank> awaited = ranks_awaited_by(one);
   std::string text;
-  if (one.peer == k_no_rank && !awaited.empty()) text = "; none was sent by " + listed(awaited, "rank");
+  if (one.peer == k_no_rank && !awaited.empty()) text = "; no message was sent by " + listed(awaited, "rank");
   *waits_for = engine_.find_late(*members_, awaited, text);
   return text;
 }
@@ -374,7 +374,8 @@ void mailbox::lose(rank member) {
   if (!is_linked_) {
     const rank first = engine_.culprit_of_loss(*members_, member);
     return refuse({status::peer,
-                   "rank " + std::to_string(first) + " died, or closed its world, before all had a mailbox", first});
+                   "rank " + std::to_string(first) + " died, or closed its world, before all ranks had a mailbox",
+                   first});
   }
   end_sends(member, status::peer);
   end_receives(member, status::peer);

@@ -13,9 +13,9 @@ namespace {
 
 failure unsupported(const std::string& what) { return {status::unsupported, what + " in device memory"}; }
 
-// --- where buffers go ------------------------------------------------------------------------------------------------
+// --- spaces of buffers -----------------------------------------------------------------------------------------------
 
-/// Decides the space of each buffer.
+/// Chooses the space of each buffer.
 class space_choice {
  public:
   space_choice(const schedule& program, const caller_spaces& where)
@@ -40,7 +40,7 @@ class space_choice {
  private:
   bool is_scratch(region part) const { return buffers_[part.buffer()].role == buffer_role::scratch; }
 
-  /// Buffers in which short messages land and that nothing else writes: a device reads them there.
+  /// Finds the buffers that only short messages write. A device reads these in staging memory.
   void find_landings() {
     is_landing_.assign(buffers_.size(), true);
     for (const op& o : program_.ops())
@@ -53,8 +53,8 @@ class space_choice {
     return o.kind == op_kind::compute && o.what != kernel::copy && !is_function(o.what);
   }
 
-  /// Arithmetic that has an operand in device memory is the device's, and so are its operands. A copy is nobody's: it
-  /// goes from one space to another. Of a function only what is there is the device's. False: nothing has changed.
+  /// Moves scratch operands of arithmetic to device memory if another operand is there. A copy may go from one space to
+  /// another, and a function may use several spaces, so neither moves operands. Returns false if nothing has changed.
   bool spread() {
     bool has_changed = false;
     for (const op& o : program_.ops()) {
@@ -84,7 +84,7 @@ class space_choice {
 
 // --- the schedule with its copies ------------------------------------------------------------------------------------
 
-/// What an op becomes: one that the deps to it lead to, and one that the deps from it start at.
+/// The ops that replace an op. Deps on the op become deps on `last`, and its own deps become deps of `first`.
 struct chain {
   op_id first = k_no_op;
   op_id last = k_no_op;
@@ -98,8 +98,8 @@ class placer {
   result<schedule_ptr> run() {
     for (const op& o : program_.ops())
       if (o.kind == op_kind::compute && !row_of(o.what).is(trait::on_devices) && is_on_device(o, buffers_))
-        return unsupported(o.what == kernel::user ? "the application's arithmetic cannot be done"
-                                                  : std::string(name_of(o.what)) + " cannot be done");
+        return unsupported(o.what == kernel::user ? "user-defined arithmetic cannot run"
+                                                  : std::string(name_of(o.what)) + " cannot run");
     for (const buffer& each : buffers_) declare(each);
     reserve_outgoing();
     for (op_id id = 0; id < program_.ops().size(); ++id) chains_.push_back(write(program_.ops()[id]));
@@ -125,7 +125,7 @@ class placer {
       made_.declare(each.role, each.type, each.count, each.space);
   }
 
-  /// All messages from device memory leave from one buffer of each type.
+  /// Declares a staging buffer for each type, from which all messages in device memory are sent out.
   void reserve_outgoing() {
     std::array<std::optional<std::uint64_t>, k_types> elements{};
     for (const op& o : program_.ops())
@@ -137,7 +137,7 @@ class placer {
       if (elements[i]) outgoing_[i] = staging_place(static_cast<dtype>(i), *elements[i]);
   }
 
-  /// The next place there.
+  /// Returns the next free region of the staging buffer for outgoing messages.
   region outgoing_place(const op& o) {
     region& next = outgoing_[static_cast<std::size_t>(o.type)];
     return std::exchange(next, region{next.buffer(), next.offset() + o.count});
@@ -149,7 +149,7 @@ class placer {
 
   // --- ops -----------------------------------------------------------------------------------------------------------
 
-  /// The op as it is, with its guard.
+  /// Appends an unchanged op, with its guard.
   op_id append(const op& o) {
     const auto id = append_bare(o);
     if (o.guard != 0) made_.set_guard(id, *program_.guard_of(o));
@@ -169,7 +169,7 @@ class placer {
     return made_.compute(o.what, {.a = o.a, .b = o.b, .s = o.s, .c = o.c}, o.count, program_.parameters_of(o));
   }
 
-  /// A copy behind the last op of a chain, with the guard of the op that it is for.
+  /// Appends a copy to a chain, with the guard of the op `whose`.
   void copy(chain& so_far, const op& whose, region from, region to, std::uint64_t count) {
     const op_id id = made_.copy(from, to, count);
     if (whose.guard != 0) made_.set_guard(id, *program_.guard_of(whose));
@@ -206,8 +206,9 @@ class placer {
     return made;
   }
 
-  /// Operands of the caller's in host memory are copied before, and results are copied behind: the device reaches
-  /// neither. Sums that a compute goes by the host reads.
+  /// Appends a compute on the device. The device cannot access host memory. So operands in host memory are copied to
+  /// staging memory before, and a result in host memory is copied back afterwards. Sums that control a compute stay in
+  /// host memory, because the host reads them.
   chain write_compute(op o) {
     chain made;
     std::optional<operand> result;
@@ -226,16 +227,16 @@ class placer {
 
   const schedule& program_;
   builder made_;
-  std::vector<buffer> buffers_;             ///< of the program, in their spaces
-  std::array<region, k_types> outgoing_{};  ///< by type: the next free place
+  std::vector<buffer> buffers_;             ///< buffers of the program, with their spaces
+  std::array<region, k_types> outgoing_{};  ///< by type: next free region for outgoing messages
   std::vector<chain> chains_;               ///< by op of the program
 };
 
-// --- what cannot be placed -------------------------------------------------------------------------------------------
+// --- schedules that cannot be placed ---------------------------------------------------------------------------------
 
 bool is_elsewhere(const buffer& each) { return each.space != memory_space::host; }
 
-/// Whether a schedule says itself that its inputs and outputs are there.
+/// Returns true if the inputs and outputs of a placed schedule have the caller's memory spaces.
 bool fits(const schedule& program, const caller_spaces& where) {
   std::size_t inputs = 0, outputs = 0;
   return std::ranges::all_of(program.buffers(), [&](const buffer& each) {
@@ -244,9 +245,10 @@ bool fits(const schedule& program, const caller_spaces& where) {
   });
 }
 
-/// Lists are the host's, and functions use both those and device memory.
+/// Returns a failure if the schedule cannot be placed. Lists stay in host memory, so the caller's buffers must not be
+/// lists. Functions may use both lists and device memory.
 std::optional<failure> find_unsupported(const schedule& program, const caller_spaces& where) {
-  if (program.is_partial()) return unsupported("a partial schedule has no buffers");
+  if (program.is_partial()) return unsupported("a partial schedule cannot have buffers");
   const auto has_callers_lists = [](const buffer& each) {
     return each.has_lists() && each.role != buffer_role::scratch;
   };
@@ -254,8 +256,8 @@ std::optional<failure> find_unsupported(const schedule& program, const caller_sp
   if (std::ranges::none_of(program.ops(), [](const op& o) { return is_function(o.what); })) return std::nullopt;
   const auto is_host = [](memory_space space) { return space == memory_space::host; };
   if (std::ranges::any_of(where.inputs, is_host) || std::ranges::any_of(where.outputs, is_host))
-    return unsupported("only some of what the schedule's functions use is");
-  if (!where.has_device_functions) return unsupported("the schedule's functions cannot use what is");
+    return unsupported("only some operands of the schedule's functions are");
+  if (!where.has_device_functions) return unsupported("the schedule's functions cannot use buffers");
   return std::nullopt;
 }
 

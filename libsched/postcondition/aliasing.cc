@@ -5,7 +5,7 @@
 namespace lsched {
 namespace {
 
-/// An input and an output that lie in one memory, and where each begins there.
+/// An input and an output that share a memory, and their first elements in it.
 struct shared_pair {
   std::uint16_t input = 0, output = 0;
   std::uint64_t input_begin = 0, output_begin = 0;
@@ -59,7 +59,7 @@ std::optional<std::string> words_for_misfit(const schedule& program, const alias
                               : is_within(input, output, pair.input_begin))
       continue;
     return both + ", of " + std::to_string(input.count) + " and " + std::to_string(output.count) +
-           " elements, do not lie one within the other if their first elements are " +
+           " elements: neither is within the other if their first elements are " +
            std::to_string(pair.input_begin + pair.output_begin) + " apart";
   }
   return std::nullopt;

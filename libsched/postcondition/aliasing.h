@@ -3,8 +3,9 @@
 //   offset 2       input               0 1 2           offset -1      input       0 1 2 3 4 5
 //   (gather)       output          0 1 2 3 4 5         (scatter)      output        0 1
 //
-// The k-th input and the k-th output of a rank lie in one memory. The offset, by rank, is that of the first pair; all
-// other pairs begin together. Where a rank has only one of the two, nothing is shared.
+// The k-th input and the k-th output of a rank share a memory. Each rank has an offset, which applies to its first
+// pair. In every other pair, input and output begin at the same element. An input without an output, or an output
+// without an input, shares nothing.
 #pragma once
 
 #include <concepts>
@@ -23,15 +24,16 @@ class aliasing {
  public:
   aliasing() = default;
 
-  /// True: in place, and both begin together. False: every buffer is memory of its own. No numbers, which mean offsets.
+  /// true: in place, and both buffers of a pair begin at the same element. false: every buffer has memory of its own.
+  /// Takes no numbers, which could be mistaken for offsets.
   template <std::same_as<bool> Bool>
   aliasing(Bool exists) : exists_(exists) {}
 
-  /// By rank: the first input's first element is the first output's element of this number; below zero, the output's
-  /// first is the input's -number-th.
+  /// `offsets`: by rank, the element of the first output at which the first input begins. A negative offset -n means
+  /// that the first output begins at element n of the first input.
   explicit aliasing(std::vector<std::int64_t> offsets) : exists_(true), offsets_(std::move(offsets)) {}
 
-  /// Adds the ranks on which no input shares memory with an output.
+  /// `is_apart`: by rank, true if no input shares memory with an output.
   aliasing(std::vector<std::int64_t> offsets, std::vector<bool> is_apart)
       : exists_(true), offsets_(std::move(offsets)), is_apart_(std::move(is_apart)) {}
 
@@ -43,7 +45,7 @@ class aliasing {
     return exists_ && !(i < is_apart_.size() && is_apart_[i]);
   }
 
-  /// Of the first pair of a rank. Ranks beyond those that were given have 0.
+  /// Returns the offset of a rank's first pair, or 0 if no offset was given for this rank.
   std::int64_t offset_at(rank r) const {
     const auto i = static_cast<std::size_t>(r);
     return i < offsets_.size() ? offsets_[i] : 0;
@@ -55,12 +57,12 @@ class aliasing {
   std::vector<bool> is_apart_{};
 };
 
-/// Where each buffer lies. Memories are numbered by the first buffer in them. Those that share one must have one type
-/// (words_for_misfit) for its elements to mean anything.
+/// Returns the location of each buffer. The number of a memory is its first buffer. Buffers that share a memory must
+/// have the same type (words_for_misfit), because locations are in elements.
 std::vector<placement> placements_of(const schedule& program, const aliasing& in_place);
 
-/// Why the rank's buffers cannot lie like that: two that share memory have different types, or neither lies within the
-/// other. Or nothing.
+/// Returns an error text if the rank's buffers cannot share memory in this way: two buffers have different types, or
+/// neither lies within the other.
 std::optional<std::string> words_for_misfit(const schedule& program, const aliasing& in_place);
 
 }  // namespace lsched

@@ -10,12 +10,13 @@ constexpr std::array<std::string_view, 8> k_names{"none",     "full",   "solo", 
                                                   "first_of", "all_of", "quorum", "deadline"};
 
 failure refused(std::string_view words) {
-  return {status::argument, "\"" + std::string(words) +
-                                "\" starts no rounds: full, solo, majority, first_of(M), all_of(M), quorum(K) or "
-                                "deadline(microseconds or auto), and perhaps +every(T), with numbers from 1 on"};
+  return {status::argument,
+          "\"" + std::string(words) +
+              "\" is not an activation policy: use full, solo, majority, first_of(M), all_of(M), quorum(K) or "
+              "deadline(microseconds or auto), and optionally +every(T), with numbers from 1 on"};
 }
 
-/// The number in "name(number)", if that is what it is.
+/// Returns the number in "name(number)", or nothing if the words have another form.
 template <class Number>
 std::optional<Number> number_in(std::string_view words, std::string_view name) {
   if (!words.starts_with(name)) return std::nullopt;
@@ -40,7 +41,7 @@ std::optional<failure> validate(const activation& starts, rank size) {
   if (!has_number_of_ranks(starts.policy)) return std::nullopt;
   if (starts.number >= 1 && starts.number <= static_cast<std::uint32_t>(size)) return std::nullopt;
   return failure{status::argument, name + "(" + std::to_string(starts.number) + ") needs a number from 1 to " +
-                                       std::to_string(size) + ", the ranks there are"};
+                                       std::to_string(size) + ", the number of ranks"};
 }
 
 std::string words_for(const activation& starts) {

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <limits>
 
-// Appending only. What can be judged at once (an id that does not exist, a number that does not fit) is
-// refused here; everything that needs the whole schedule is judged in compile.cc.
+// This file contains the checks that are possible when a part is added: ids that do not exist, and numbers that do not
+// fit. Checks that need the whole schedule are in compile.cc.
 
 namespace lsched {
 namespace {
 
-/// Edge offsets are 32 bit, and k_no_op is no op.
+/// Edge offsets have 32 bits, and k_no_op is not an op.
 constexpr std::size_t k_most_ops = k_no_op;
 constexpr std::size_t k_most_deps = std::numeric_limits<std::uint32_t>::max();
 
@@ -21,8 +21,7 @@ builder::builder(world place, std::string name) {
   parts_.place = place;
   parts_.name = std::move(name);
   if (place.self >= 0 && place.self < place.size) return;
-  fail(status::argument,
-       "rank " + std::to_string(place.self) + " of " + std::to_string(place.size) + " is no place in a world");
+  fail(status::argument, "rank " + std::to_string(place.self) + " is outside a world of " + std::to_string(place.size));
 }
 
 void builder::fail(status code, std::string text, op_id where, rank peer) {
@@ -52,11 +51,11 @@ buffer_id builder::lists(buffer_role role, dtype type, std::uint64_t count, cons
   if (error() != nullptr) return made;
   const std::string who = "buffer " + std::to_string(made) + ": ";
   if (unit_ != 1) fail(status::argument, who + "lists have no units");
-  if (layout.room == 0) fail(status::argument, who + "its lists have no room");
+  if (layout.room == 0) fail(status::argument, who + "the room of its lists is 0");
   const bool fits = layout.room <= k_max_count && layout.total <= k_max_count &&
                     (layout.total != 0 || count == 0 || layout.room <= k_max_count / count);
   if (!fits) fail(status::argument, who + "more than 2^48-1 items");
-  if (layout.typical > layout.room) fail(status::argument, who + "a typical list is longer than any may be");
+  if (layout.typical > layout.room) fail(status::argument, who + "the typical list is longer than the room of a list");
   parts_.buffers[made].lists = layout;
   return made;
 }
@@ -107,7 +106,7 @@ op_id builder::recv(rank from, std::uint32_t tag, region target, std::uint64_t c
                 after);
 }
 
-/// Its type is that of the elements it makes, or of those that it makes something else of.
+/// The op has the type of its target if the kernel computes elements, else the type of operand a.
 op_id builder::compute(kernel what, const operands& of, std::uint64_t count, const parameter_values& with, deps after) {
   const kernel_row& row = row_of(what);
   const region typed = row.c.type == operand_type::elements ? of.c : of.a;
@@ -128,7 +127,7 @@ op_id builder::compute(kernel what, const operands& of, std::uint64_t count, con
                 after);
 }
 
-/// Of the compute that would be appended next.
+/// Reports an error of the compute that would be appended next.
 void builder::refuse_kernel(const std::string& why) {
   const auto id = static_cast<op_id>(parts_.ops.size());
   fail(status::argument, op_text(id) + " (compute): its kernel " + why, id);
@@ -141,7 +140,7 @@ op_id builder::reduce(kernel what, region lower, region higher, region target, s
 
 op_id builder::apply(kernel what, std::uint32_t function, buffer_id source, buffer_id by, buffer_id target,
                      deps after) {
-  if (!is_function(what)) refuse_kernel("is no function");
+  if (!is_function(what)) refuse_kernel("is not a function");
   return compute(what, {.a = {source, 0}, .b = {by, 0}, .c = {target, 0}}, at(target).count, {function}, after);
 }
 
@@ -166,11 +165,12 @@ op_id builder::capture(kernel merge, region target, std::uint64_t count, deps af
 
 std::uint64_t builder::widened(std::uint64_t units) {
   if (unit_ != 0 && units <= k_max_count / unit_) return units * unit_;
-  fail(status::argument, std::to_string(units) + " units of " + std::to_string(unit_) + " elements are no count");
+  fail(status::argument,
+       std::to_string(units) + " units of " + std::to_string(unit_) + " elements are not a valid count");
   return 0;
 }
 
-/// From units to elements.
+/// Converts all counts and offsets from units to elements.
 void builder::widen() {
   for (buffer& b : parts_.buffers) b.count = widened(b.count);
   for (op& o : parts_.ops) {
@@ -202,7 +202,7 @@ void builder::set_entry(op_id first, op_id entry) {
     if (!waits[id]) dep(entry, id);
 }
 
-/// Without an error so far. `call` is what an error begins with.
+/// Returns true if the op exists and the builder has no error. `call` is the beginning of the error text.
 bool builder::exists(op_id id, std::string_view call) {
   if (id >= parts_.ops.size())
     fail(status::argument, std::string(call) + " " + op_text(id) + ", which does not exist", id);
@@ -217,11 +217,11 @@ void builder::set_guard(op_id id, const guard& when) {
   if (!exists(id, "set_guard of")) return;
   if (when.every == 0 || when.every > k_longest_period)
     return fail(status::argument,
-                op_text(id) + ": a guard that holds every " + std::to_string(when.every) + " rounds; use 1 to " +
+                op_text(id) + ": the period of the guard is " + std::to_string(when.every) + " rounds; use 1 to " +
                     std::to_string(k_longest_period),
                 id);
   if (when.phase >= when.every)
-    return fail(status::argument, op_text(id) + ": a guard whose phase is not less than its period", id);
+    return fail(status::argument, op_text(id) + ": the phase of the guard is not less than its period", id);
   auto found = std::ranges::find(parts_.guards, when);
   if (found == parts_.guards.end() && parts_.guards.size() == k_most_guards)
     return fail(status::argument, op_text(id) + ": more than " + std::to_string(k_most_guards) + " guards", id);

@@ -1,6 +1,6 @@
-// builder -> schedule: check everything, find a topological order, write the compressed form.
+// Compilation of a builder to a schedule: checks all parts, finds a topological order, and writes the compressed form.
 //
-// Op numbers in failures are those the builder handed out. Cost: O((V + E) log V).
+// Op numbers in failures are the numbers that the builder returned. Cost: O((V + E) log V).
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -24,7 +24,7 @@ class compiler {
   }
 
  private:
-  // --- checks: each answers whether all is well, and otherwise has filled in error_ ------------------------
+  // --- checks: each returns true, or sets error_ and returns false -----------------------------------------
   bool refuse(status code, op_id id, const std::string& why, rank peer = k_no_rank) {
     error_ = {code,
               "op " + std::to_string(id) + " (" + std::string(name_of(ops_[id].kind)) +
@@ -55,14 +55,14 @@ class compiler {
     if (!clash) return true;
     const op& o = ops_[clash->second];
     return refuse(status::argument, clash->second,
-                  "tag " + std::to_string(o.tag) + " with peer " + std::to_string(o.peer) + " is op " +
-                      std::to_string(clash->first) + "'s already",
+                  "tag " + std::to_string(o.tag) + " with peer " + std::to_string(o.peer) + " is already used by op " +
+                      std::to_string(clash->first),
                   o.peer);
   }
 
   // --- order -----------------------------------------------------------------------------------------------
 
-  /// By what they come from, then by what they lead to.
+  /// Sorts deps by their first op, then by their second op, and refuses duplicates.
   bool sort_deps() {
     std::vector<std::pair<op_id, op_id>> sorted(deps_.size());
     first_.assign(ops_.size() + 1, 0);
@@ -76,11 +76,11 @@ class compiler {
     const auto twice = std::adjacent_find(deps_.begin(), deps_.end());
     if (twice == deps_.end()) return true;
     return refuse(status::argument, twice->second,
-                  "its dep on op " + std::to_string(twice->first) + " was added twice");
+                  "the dep on op " + std::to_string(twice->first) + " was added twice");
   }
 
-  /// The builder's choice, else the only leaf, else a new nop after all leaves. A cyclic graph may have no
-  /// leaf; order_ops will find that out.
+  /// Sets the exit: the builder's choice, else the only leaf, else a new nop after all leaves. A cyclic graph may have
+  /// no leaf. order_ops detects that.
   bool settle_exit() {
     exit_ = source_.exit;
     if (exit_ != k_no_op) return true;
@@ -112,8 +112,8 @@ class compiler {
     return true;
   }
 
-  /// Of all ops whose deps are numbered, the one appended first comes next: a schedule that was appended in a
-  /// topological order keeps its numbers.
+  /// Orders the ops topologically. Among the ops whose deps have numbers, the op that was appended first comes next. So
+  /// a schedule that was appended in a topological order keeps its numbers.
   bool order_ops() {
     std::vector<std::uint32_t> missing = in_degree_;
     std::priority_queue<op_id, std::vector<op_id>, std::greater<>> ready;
@@ -130,8 +130,8 @@ class compiler {
     return order_.size() == ops_.size() || name_cycle(missing);
   }
 
-  /// An op that got no number has a predecessor that got none. Walking back over such ops, V steps are enough
-  /// to be on a cycle.
+  /// Reports a cycle. Every op without a number has a predecessor without a number. A walk back over such ops is on a
+  /// cycle after at most V steps.
   bool name_cycle(const std::vector<std::uint32_t>& missing) {
     std::vector<op_id> stuck_before(ops_.size(), k_no_op);
     op_id at = k_no_op;
@@ -150,7 +150,7 @@ class compiler {
 
   // --- output ----------------------------------------------------------------------------------------------
 
-  /// In the order in which ops have them, so that the text form gives the same numbers back.
+  /// Numbers guards in the order in which ops use them, so that reading the text form gives the same numbers.
   void number_guard(op& o) {
     const guard& when = source_.guards[o.guard - std::size_t{1}];
     auto found = std::ranges::find(parts_.guards, when);
@@ -158,7 +158,7 @@ class compiler {
     o.guard = static_cast<std::size_t>(found - parts_.guards.begin() + 1) & k_most_guards;
   }
 
-  /// Likewise.
+  /// Numbers parameters in the order of ops, for the same reason.
   void number_parameters(op& o) {
     parts_.parameters.push_back(source_.parameters[o.tag]);
     o.tag = static_cast<std::uint32_t>(parts_.parameters.size() - 1);
@@ -192,9 +192,9 @@ class compiler {
   }
 
   const schedule::parts& source_;
-  std::vector<op> ops_;                        ///< in append order, plus the exit if one had to be added
-  std::vector<std::pair<op_id, op_id>> deps_;  ///< from sort_deps on: by (before, after)
-  std::vector<std::size_t> first_;             ///< of each op's outgoing deps in deps_
+  std::vector<op> ops_;                        ///< in append order, plus an exit if compile() adds it
+  std::vector<std::pair<op_id, op_id>> deps_;  ///< sorted by (before, after) once sort_deps has run
+  std::vector<std::size_t> first_;             ///< by op, plus the end: start of its outgoing deps in deps_
   std::vector<std::uint32_t> in_degree_;
   std::vector<op_id> order_;  ///< append numbers in their new order
   op_id exit_ = k_no_op;      ///< append number

@@ -1,4 +1,4 @@
-// Who may initiate a round: a pure function of (seed, round, ranks still present), equal on every rank.
+// Draws of the ranks that may initiate a round: a pure function of (seed, round, present ranks), equal on every rank.
 #pragma once
 
 #include <algorithm>
@@ -18,23 +18,23 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number below `limit` from 64 random bits; uniform up to 2^-32.
+/// Returns a number below `limit` from 64 random bits, uniform up to 2^-32.
 constexpr std::size_t below(std::uint64_t bits, std::size_t limit) {
   return static_cast<std::size_t>((bits >> 32) * limit >> 32);
 }
 
-/// The rank drawn for `round` among `present` (ascending, not empty).
+/// Returns the rank drawn for `round` among `present` (ascending, not empty).
 constexpr rank draw(std::uint64_t seed, round_no round, std::span<const rank> present) {
   return present[below(mix(mix(seed) ^ round), present.size())];
 }
 
-/// Several ranks drawn for a round, each set of so many as likely as any other (Floyd's sampling; Bentley and Floyd,
-/// CACM 1987). Of one rank: who draw() says.
+/// A set of ranks drawn for a round. All sets of the same size are equally likely (Floyd's sampling; Bentley and Floyd,
+/// CACM 1987). A set of one rank contains the rank that the function draw() returns.
 class drawn_ranks {
  public:
   explicit drawn_ranks(rank size = 0) : is_in_(static_cast<std::size_t>(size)) {}
 
-  /// `number` of `present`, or all of them if they are fewer.
+  /// Draws `number` ranks among `present`, or takes all if there are fewer.
   void draw(std::uint64_t seed, round_no round, std::span<const rank> present, rank number) {
     std::fill(is_in_.begin(), is_in_.end(), false);
     const std::size_t wanted = std::min(present.size(), static_cast<std::size_t>(number));

@@ -1,16 +1,16 @@
-// Functions that an instance brings to its schedule: what a rank computes between messages, where that is more than the
-// elementwise arithmetic of ops/kernel.h and depends on more than the op's operands.
+// Functions that an instance adds to its schedule. They compute between messages, go beyond the elementwise arithmetic
+// of ops/kernel.h, and depend on more than the op's operands.
 //
-// An op of such a kernel (is_function in ops/kernel.h) names its function by a number. The schedule says which memory
-// the function reads and writes, and what becomes of contributions in it: whether it takes them apart, folds them,
-// joins them, or derives numbers; verify goes by that. What it computes is between whoever wrote the generator and
-// whoever wrote the functions. Functions may keep a state of their own from round to round, and are therefore never
-// called at the same time, and always in the same order: verify demands that deps order all function ops of a rank.
+// An op of such a kernel (is_function in ops/kernel.h) names its function by a number. The schedule declares which
+// memory the function reads and writes, and how the function treats contributions: it splits them, folds them, joins
+// them, or derives numbers. verify relies on this declaration. The computation itself is an agreement between the
+// generator and the functions. Functions may keep state from round to round. So they are never called concurrently, and
+// always in the same order. verify requires that deps order all function ops of a rank.
 //
-// In a partial schedule the inputs of a function may be null; its output never is, since the function can make it from
-// its state. The contributors of the output do not follow from the inputs: a message may hold lists of several ranks,
-// or be left out. So the function that makes the result has an operand that holds all contributions, and the output
-// has that operand's contributor count (collectives/sparse/sparse_allreduce.h).
+// In a partial schedule the inputs of a function may be null. The output is never null, since the function can compute
+// it from its state. The contributors of the output do not follow from the inputs, because a message may hold lists of
+// several ranks, or be left out. So the function that computes the result has an operand b that holds all
+// contributions, and the output has the contributor count of that operand (collectives/sparse/sparse_allreduce.h).
 #pragma once
 
 #include <algorithm>
@@ -25,13 +25,13 @@
 
 namespace lsched {
 
-/// Items that lie one behind the other.
+/// A range of consecutive items.
 struct item_run {
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
 };
 
-/// Where the lists of a buffer are in the current round, and how many items each has.
+/// Positions and lengths of the lists of a buffer in the current round.
 class list_table {
  public:
   explicit list_table(const buffer& lists)
@@ -39,11 +39,11 @@ class list_table {
 
   bool is_packed() const { return is_packed_; }
 
-  /// Lists that are not packed lie elsewhere from now on: where each begins, and how many items it has room for; null:
-  /// as the layout says. Numbers are read when they are needed.
+  /// Sets the start and the room of each list, for lists that are not packed. nullptr stands for the values of the
+  /// layout. The arrays are read at every use, so they must stay valid.
   void place(const std::uint64_t* begins, const std::uint64_t* rooms) { begins_ = begins, rooms_ = rooms; }
 
-  /// Where list `first` and the count-1 behind it lie. Of lists that are not packed, at most one has items.
+  /// Returns the items of the `count` lists from `first` on. If lists are not packed, `count` is at most 1.
   item_run run_of(std::uint64_t first, std::uint64_t count) const {
     if (is_packed_) return {numbers_[first], numbers_[first + count] - numbers_[first]};
     if (count == 0) return {};
@@ -51,26 +51,27 @@ class list_table {
   }
   std::uint64_t length(std::uint64_t list) const { return run_of(list, 1).count; }
 
-  /// Items that a list has room for, if it is not packed.
+  /// Returns the number of items for which a list has room, if lists are not packed.
   std::uint64_t room(std::uint64_t list) const { return rooms_ == nullptr ? room_ : std::min(room_, rooms_[list]); }
 
-  /// The same, of which as many may be filled as have room: what a message for those lists may bring.
+  /// Returns the items that a message for these lists may fill. A list that is not packed may be filled up to its room.
   item_run target_of(std::uint64_t first, std::uint64_t count) const {
     const item_run run = run_of(first, count);
     return is_packed_ || count == 0 ? run : item_run{run.begin, room(first)};
   }
 
-  /// List `list`, of a buffer that is not packed, has so many items now. False, and nothing has changed: no room.
+  /// Sets the length of a list that is not packed. Returns false, and changes nothing, if there is not enough room.
   bool set_length(std::uint64_t list, std::uint64_t items) {
     const bool fits = items <= room(list);
     if (fits) numbers_[list] = items;
     return fits;
   }
 
-  /// None has items.
+  /// Sets all lengths to 0. Always returns true.
   bool clear() { return std::ranges::fill(numbers_, 0), true; }
 
-  /// All lists, from the first on. False: they have not room, each or together.
+  /// Sets the lengths of all lists, from the first on. Returns false, and changes nothing, if a list exceeds its room
+  /// or all lists together exceed the total.
   bool lay_out(std::span<const std::uint64_t> lengths) {
     std::uint64_t end = 0;
     for (const std::uint64_t length : lengths) {
@@ -88,14 +89,14 @@ class list_table {
   bool is_packed_;
   const std::uint64_t* begins_ = nullptr;
   const std::uint64_t* rooms_ = nullptr;
-  std::vector<std::uint64_t> numbers_;  ///< packed: where each list begins, and the last one ends; else lengths
+  std::vector<std::uint64_t> numbers_;  ///< packed: start of each list, and the end of the last; else lengths
 };
 
-/// All of a buffer that a function reads: elements, or lists of items. Valid until the function returns.
+/// A whole buffer that a function reads: elements, or lists of items. Valid until the function returns.
 struct function_input {
-  const std::byte* data = nullptr;    ///< nullptr: it is null, as what a rank did not contribute to a partial round
+  const std::byte* data = nullptr;    ///< nullptr: null, like the contribution of an absent rank
   std::uint64_t count = 0;            ///< elements, or lists
-  const list_table* lists = nullptr;  ///< nullptr: its elements are no lists
+  const list_table* lists = nullptr;  ///< nullptr: elements are not lists
   std::size_t width = 1;              ///< bytes of an element, or of an item
 
   template <class Number>
@@ -106,7 +107,7 @@ struct function_input {
   std::uint64_t length(std::uint64_t list) const { return lists->length(list); }
 };
 
-/// All of a buffer that a function writes. Of lists it says itself how long each is.
+/// A whole buffer that a function writes. If the elements are lists, the function sets their lengths.
 struct function_output {
   std::byte* data = nullptr;
   std::uint64_t count = 0;
@@ -119,10 +120,10 @@ struct function_output {
   }
 };
 
-/// What functions need of a device, for as long as their instance.
+/// Memory that functions need for a device, for the lifetime of their instance.
 struct function_memory {
   std::uint64_t device_bytes = 0;
-  const std::byte* contents = nullptr;  ///< of the device memory, in the beginning; as many bytes. nullptr: zeros
+  const std::byte* contents = nullptr;  ///< initial content of the device memory, device_bytes; nullptr: zeros
   std::uint64_t staging_bytes = 0;
 };
 
@@ -130,26 +131,28 @@ class functions {
  public:
   virtual ~functions() = default;
 
-  /// Runs function `number` in round `round`, on the thread that owns the engine. `by` has no elements where the op has
-  /// no operand b. Anything but ok fails the instance. It does not block, and does not allocate.
+  /// Runs function `number` in round `round`, on the thread that owns the engine. `by` has no elements if the op has no
+  /// operand b. Any status but ok fails the instance. Must not block and must not allocate.
   virtual status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
                       const function_output& target) = 0;
 
-  /// The application has bound memory to the instance's inputs and outputs, perhaps the same again: what functions
-  /// remember of it no longer holds. No round runs. On a thread that owns the engine, as above.
+  /// Called when the application has bound memory to the instance's inputs and outputs, possibly the same memory.
+  /// Functions must forget all facts about the content of that memory. Called on the thread that owns the engine, while
+  /// no round runs.
   virtual void rebound() {}
 
-  // --- where inputs and outputs are in device memory: functions that touch it leave that to the device ------------
+  // --- inputs and outputs in device memory: functions leave the work on them to the device ------------------------
 
-  /// Whether they can.
+  /// Returns true if the functions support inputs and outputs in device memory.
   virtual bool use_devices() const { return false; }
 
-  /// What they need for that. At commit, before anything else here is called.
+  /// Returns the memory that the functions need for a device. At commit, use_device() then passes the memory to the
+  /// functions, before the first call of prepare() or call().
   virtual function_memory memory_on_device() const { return {}; }
   virtual void use_device(std::byte* device, std::byte* staging) { (void)device, (void)staging; }
 
-  /// Before call(), of an op that touches device memory: answers what the device has to do. When that has been done,
-  /// call() follows, with the same arguments. What is answered stays as it is until then.
+  /// Called before call() for an op that accesses device memory. Returns the job for the device. When the job is done,
+  /// call() follows with the same arguments. The job must not change until then.
   virtual result<const sparse_job*> prepare(std::uint32_t number, round_no round, const function_input& source,
                                             const function_input& by, const function_output& target) {
     (void)number, (void)round, (void)source, (void)by, (void)target;

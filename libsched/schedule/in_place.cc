@@ -6,7 +6,7 @@
 namespace lsched {
 namespace {
 
-/// Who uses a buffer: one writer is remembered, and each use by a reader.
+/// Uses of a buffer: the last op that writes it, the number of writes, and an op for each read.
 struct usage {
   op_id writer = k_no_op;
   std::uint32_t writes = 0;
@@ -27,12 +27,14 @@ std::vector<usage> usages_of(const schedule::parts& content) {
   return uses;
 }
 
-/// Whether `part`, of an op of that count, is within what a receive has put at the beginning of the same buffer.
+/// Returns true if `part`, of `count` elements, lies within the payload of receive `in` at the start of the same
+/// buffer.
 bool is_within(region part, std::uint64_t count, const op& in) { return part.offset() + count <= in.count; }
 
-/// `reader` reads what `receive`, the only writer of that buffer, has put there. (So the reader writes to another
-/// buffer.) Offset 0, since a payload that stays takes the place of the whole buffer. No guard: the reader might not be
-/// void where the receive is.
+/// Returns true if the payload of `receive` may stay where the transport put it until `reader` reads it. `receive` is
+/// the only writer of its buffer, so `reader` writes to another buffer. The offset must be 0, since a payload that
+/// stays replaces the whole buffer. A guard is not allowed, because the reader might not be void in a round in which
+/// the receive is.
 bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::uint32_t in_degree) {
   const op& in = content.ops[receive];
   const op& out = content.ops[reader];
@@ -45,9 +47,9 @@ bool may_stay(const schedule::parts& content, op_id receive, op_id reader, std::
          std::binary_search(begin + content.first[receive], begin + content.first[receive + 1], reader);
 }
 
-// --- copies that a send may do without -------------------------------------------------------------------------------
+// --- copies that can be left out -------------------------------------------------------------------------------------
 
-/// What an op touches in staging memory.
+/// A region of staging memory that an op accesses.
 struct staged_part {
   std::uint16_t buffer;
   std::uint64_t begin, end;
@@ -65,7 +67,7 @@ std::vector<staged_part> staged_parts_of(const schedule::parts& content) {
   return all;
 }
 
-/// Whether a copy from device memory makes the source of a send, which is all that comes after it.
+/// Returns true if `before` is a copy from device memory to the source of `send`, and `send` is its only successor.
 bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   const op &made = content.ops[before], &out = content.ops[send];
   if (made.kind != op_kind::compute || made.what != kernel::copy || out.kind != op_kind::send) return false;
@@ -75,10 +77,10 @@ bool is_copy_for(const schedule::parts& content, op_id before, op_id send) {
   return is_its_source && leads_there_only && content.buffers[made.a.buffer()].space == memory_space::device;
 }
 
-/// Where these two are all that touches a part of staging memory, nothing but the send knows what the copy made.
+/// Marks copies for sends. If no other op accesses their part of staging memory, only the send depends on the copy.
 void mark_copies_for_sends(schedule::parts& content) {
   const std::vector<staged_part> all = staged_parts_of(content);
-  std::uint64_t end = 0;  // of what lies before, in the same buffer
+  std::uint64_t end = 0;  // of all earlier parts of the same buffer
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (i == 0 || all[i - 1].buffer != all[i].buffer) end = 0;
     const bool is_pair = i + 1 < all.size() && all[i + 1].buffer == all[i].buffer && all[i + 1].begin == all[i].begin &&

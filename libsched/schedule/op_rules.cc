@@ -12,7 +12,7 @@
 namespace lsched {
 namespace {
 
-/// Whether an op has that region.
+/// Returns whether an op needs this region.
 operand_need need_of(const op& o, region op::*which) {
   if (o.kind == op_kind::compute) {
     const kernel_row& row = row_of(o.what);
@@ -49,7 +49,7 @@ class op_check {
     return true;
   }
 
-  bool check_count() { return op_.count <= k_max_count || refuse("its count is above 2^48-1"); }
+  bool check_count() { return op_.count <= k_max_count || refuse("the count is above 2^48-1"); }
 
   bool check_regions() {
     for (region op::*which : {&op::a, &op::b, &op::s, &op::c}) {
@@ -58,9 +58,9 @@ class op_check {
       if (!part.exists() && need == operand_need::always)
         return refuse(name_of(which) + " names no buffer of this schedule");
       if (part.exists() && need == operand_need::never)
-        return refuse("has a " + name_of(which) + ", which it has no use for");
+        return refuse("has a " + name_of(which) + ", which this kind of op does not use");
       if (part.exists() && part.buffer() >= in_.buffers.size())
-        return refuse(name_of(which) + " is of buffer " + std::to_string(part.buffer()) +
+        return refuse(name_of(which) + " is in buffer " + std::to_string(part.buffer()) +
                       ", which does not exist: this schedule has " + std::to_string(in_.buffers.size()));
     }
     return true;
@@ -84,7 +84,7 @@ class op_check {
     if (part.at.offset() > under.count || part.count > under.count - part.at.offset())
       return refuse(status::bounds, name_of(part.which) + ", " + counted(part.count, "element") + " at b" +
                                         std::to_string(part.at.buffer()) + "[" + std::to_string(part.at.offset()) +
-                                        "], leaves its buffer of " + std::to_string(under.count));
+                                        "], exceeds its buffer of " + std::to_string(under.count));
     return true;
   }
 
@@ -100,7 +100,7 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// What a round captures is offered to a partial schedule; nobody offers to others.
+  /// Only partial schedules receive offers, which a capture takes.
   bool check_capture() {
     if (op_.kind != op_kind::capture || in_.is_partial) return true;
     return refuse("only a partial schedule captures: set an activation policy");
@@ -114,21 +114,21 @@ class op_check {
     return why.empty() || refuse(why);
   }
 
-  /// The host touches no device memory. A device touches its own and staging memory; the sums that it makes lie in the
-  /// latter, and those that it goes by the host reads. Of functions, which leave vectors to the device, the host has
-  /// the rest.
+  /// The host must not access device memory. A device accesses its own memory and staging memory. Sums that a device
+  /// computes must be in staging memory. Sums that control a compute are read by the host. Functions leave only vectors
+  /// to the device, so their other operands may be in host memory.
   bool check_spaces() {
     const auto space_of = [&](const operand& part) { return in_.buffers[part.at.buffer()].space; };
     if (!is_on_device(op_, in_.buffers)) return true;
     if (op_.kind != op_kind::compute || !row_of(op_.what).is(trait::on_devices))
-      return refuse("touches device memory, which only a device does, and no device carries it out");
+      return refuse("accesses device memory, but this kind of op cannot run on a device");
     if (is_function(op_.what)) return true;
     for (const operand& part : parts_) {
       const memory_space space = space_of(part);
       const bool is_read_by_host = part.is_sums && !part.is_written;
       if (part.is_sums && space == memory_space::device) return refuse("has sums in device memory");
       if (space == memory_space::host && !is_read_by_host)
-        return refuse("a device carries it out, which cannot touch its " + name_of(part.which) + ", in host memory");
+        return refuse("runs on a device, which cannot access its " + name_of(part.which) + " in host memory");
     }
     return true;
   }
@@ -142,12 +142,11 @@ class op_check {
     };
     for (const operand* x = parts_.begin(); x != parts_.end(); ++x)
       for (const operand* y = x + 1; y != parts_.end(); ++y)
-        if (straddle(in_memory(*x), in_memory(*y)))
-          return refuse("has two regions that overlap without being the same");
+        if (straddle(in_memory(*x), in_memory(*y))) return refuse("has two regions that overlap but are not equal");
     return true;
   }
 
-  // --- what an op, whose regions are inside buffers of its type, may do with lists; its guard ----------------
+  // --- rules for lists and guards of an op whose regions are inside buffers of its type ----------------------
 
   bool has_lists(region place) const { return place.exists() && in_.buffers[place.buffer()].has_lists(); }
   bool is_packed(region place) const { return has_lists(place) && in_.buffers[place.buffer()].is_packed(); }
@@ -160,41 +159,43 @@ class op_check {
   std::string validate_message() const {
     const region at = row_of(op_.kind).reads_a ? op_.a : op_.c;
     if (!has_lists(at) || is_packed(at) || op_.count <= 1) return {};
-    return "lists that are not packed go one in a message";
+    return "a message can have only one list that is not packed";
   }
 
   std::string validate_compute() const {
     const bool from = has_lists(op_.a), to = has_lists(op_.c);
-    if (is_function(op_.what)) return is_whole() ? "" : "a function reads and writes whole buffers";
+    if (is_function(op_.what)) return is_whole() ? "" : "a function must read and write whole buffers";
     switch (row_of(op_.what).symbol) {
-      case symbolic_rule::copy: return from == to ? "" : "it copies between lists and what are none";
-      case symbolic_rule::lengths: return from && !to ? "" : "it measures no lists, or into lists";
+      case symbolic_rule::copy: return from == to ? "" : "a copy cannot mix lists and other data";
+      case symbolic_rule::lengths: return from && !to ? "" : "a measure must read lists and write numbers";
       case symbolic_rule::layout:
-        if (from || !is_packed(op_.c)) return "it lays out no packed lists, or by lists";
+        if (from || !is_packed(op_.c)) return "a lay_out must read numbers and write packed lists";
         return op_.c.offset() == 0 && op_.count == in_.buffers[op_.c.buffer()].count
                    ? ""
-                   : "packed lists are laid out all at once";
+                   : "a lay_out must cover all packed lists of its buffer";
       default: break;
     }
     const auto regions = {op_.a, op_.b, op_.c, op_.s};
-    return std::ranges::any_of(regions, [this](region at) { return has_lists(at); }) ? "it cannot compute with lists"
-                                                                                     : "";
+    return std::ranges::any_of(regions, [this](region at) { return has_lists(at); })
+               ? "this kernel cannot compute with lists"
+               : "";
   }
 
   std::string validate_regions() const {
     if (op_.kind == op_kind::compute) return validate_compute();
     if (is_payload(op_.kind)) return validate_message();
-    return has_lists(op_.c) ? "it captures lists" : "";
+    return has_lists(op_.c) ? "a capture cannot write lists" : "";
   }
 
   std::string validate_guard(const guard& when) const {
-    if (!is_payload(op_.kind) && op_.kind != op_kind::compute) return "only payload and computes have guards";
+    if (!is_payload(op_.kind) && op_.kind != op_kind::compute)
+      return "only sends, receives and computes can have guards";
     if (!when.skips_empty) return {};
     if (op_.kind == op_kind::recv)
-      return is_packed(op_.c) ? "" : "it skips empty lists of which it cannot know before that they are";
+      return is_packed(op_.c) ? "" : "a receive can skip empty lists only if they are packed";
     const bool moves_lists =
         has_lists(op_.a) && (op_.kind == op_kind::send || row_of(op_.what).symbol == symbolic_rule::copy);
-    return moves_lists ? "" : "it skips empty lists, but moves none";
+    return moves_lists ? "" : "its guard skips empty lists, but the op moves no lists";
   }
 
   const op& op_;
@@ -212,7 +213,7 @@ bool has_sound_rows(const schedule::parts& content) {
 
 std::optional<failure> validate_op(const op& o, const op_context& in) { return op_check(o, in).run(); }
 
-/// The kind of a communication op tells both its direction and payload from signal.
+/// The kind of a communication op determines its direction, and distinguishes payload from signals.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops) {
   std::vector<std::tuple<rank, op_kind, std::uint32_t, op_id>> uses;
   for (op_id id = 0; id < ops.size(); ++id)
@@ -230,9 +231,10 @@ std::string validate_lists(std::span<const buffer> buffers, std::span<const guar
                            bool is_partial) {
   const auto crosses = [](const buffer& b) { return b.has_lists() && b.role != buffer_role::scratch; };
   const auto is_elsewhere = [](const buffer& b) { return b.has_lists() && b.space != memory_space::host; };
-  if (is_partial && std::ranges::any_of(buffers, crosses)) return "a partial schedule takes and gives no lists";
-  if (std::ranges::any_of(buffers, is_elsewhere)) return "lists are in host memory";
-  if (!guards.empty() && !is_synchronising) return "guards are for synchronising schedules";
+  if (is_partial && std::ranges::any_of(buffers, crosses))
+    return "a partial schedule cannot have lists as inputs or outputs";
+  if (std::ranges::any_of(buffers, is_elsewhere)) return "lists must be in host memory";
+  if (!guards.empty() && !is_synchronising) return "guards need a synchronising schedule";
   return {};
 }
 

@@ -1,5 +1,5 @@
-// What makes the ops of a schedule valid, and what follows from them. compile() refuses what these rules refuse; verify
-// applies them again, to schedules that anybody may have made.
+// Rules for valid ops of a schedule, and fields of ops that follow from the rest of the schedule. compile() refuses
+// schedules that break these rules. verify applies the rules again, because its schedules may be untrusted.
 #pragma once
 
 #include <optional>
@@ -12,35 +12,35 @@
 
 namespace lsched {
 
-/// What an op refers to.
+/// The parts of a schedule to which an op refers.
 struct op_context {
   world place;
   std::span<const buffer> buffers;
   std::span<const guard> guards;
   std::span<const parameter_values> parameters;
   bool is_partial = false;
-  std::span<const placement> placements{};  ///< where buffers lie; empty: each is memory of its own
+  std::span<const placement> placements{};  ///< locations of buffers; empty: each buffer has memory of its own
 };
 
-/// Whether the rows of edges are one behind the other, and there is nothing else.
+/// Returns true if the compressed rows of edges are consecutive and cover all edges.
 bool has_sound_rows(const schedule::parts& content);
 
-/// Why the op is not valid; its text follows the op's name.
+/// Returns a failure if the op is not valid. Callers put the op's name in front of its text.
 std::optional<failure> validate_op(const op& o, const op_context& in);
 
-/// Two ops with the same peer, kind and tag, in ascending order.
+/// Returns two ops with the same peer, kind and tag, in ascending order, if there are any.
 std::optional<std::pair<op_id, op_id>> find_tag_clash(std::span<const op> ops);
 
-/// Why a schedule may not have such lists or guards at all; or an empty string.
+/// Returns an error text if the schedule must not have these lists or guards, else an empty string.
 std::string validate_lists(std::span<const buffer> buffers, std::span<const guard> guards, bool is_synchronising,
                            bool is_partial);
 
-/// Sets op::in_place, releases_a and releases_b of all ops from everything else in `content`. A payload may stay where
-/// the transport has it, instead of being copied into its buffer, if all that ever happens to it, or to parts of it, is
-/// to be the operand `a` or `b` of computes that wait for it, each of which reads it once.
+/// Sets op::in_place, releases_a and releases_b of all ops from the rest of `content`. A payload may stay where the
+/// transport put it, without a copy into its buffer, if only computes use it or parts of it. Each of these computes
+/// waits for the receive, and reads the payload once, as operand `a` or `b`.
 ///
-/// And releases_a of sends whose source is a copy for them alone: the copy is the only op that writes there, and the
-/// send the only one that comes after it or reads there.
+/// Also sets releases_a of every send whose source is a copy for this send alone. Then the copy is the only op that
+/// writes the source, and the send is the only op that reads the source or follows the copy.
 void mark_in_place(schedule::parts& content);
 
 }  // namespace lsched

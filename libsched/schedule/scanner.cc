@@ -26,7 +26,7 @@ void scanner::skip_blanks() {
   if (starts_with("#")) at_ = std::min(text_.find('\n', at_), text_.size());
 }
 
-/// A quote that is not closed on its line is a symbol, and no symbol that anybody expects.
+/// A quote that is not closed on its line is a symbol, which the grammar never accepts.
 token::kind scanner::take() {
   if (at_ == text_.size()) return token::end;
   const char first = text_[at_++];

@@ -1,4 +1,4 @@
-// The words of a schedule's text form, and where in the text something is wrong.
+// Scanner for the words of a schedule's text form, and error texts with positions in the text.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace lsched {
 
-/// Letters and digits in a row, a quoted text with its quotes, any other byte, the end of a line that has words,
-/// or the end of the text.
+/// A token: letters and digits in a row, a quoted text with its quotes, any other byte, the end of a line that has
+/// words, or the end of the text.
 struct token {
   enum kind { word, quoted, symbol, end_of_line, end } what = end;
   std::size_t at = 0;
@@ -38,21 +38,21 @@ class scanner {
   token next_{};
 };
 
-/// A schedule of a text.
+/// A schedule in a text.
 struct schedule_part {
   schedule_ptr program;
-  std::size_t begin = 0;  ///< where the schedule begins
-  token next{};           ///< what follows
+  std::size_t begin = 0;  ///< position of the schedule
+  token next{};           ///< first token behind the schedule
 };
 
 /// Reads the schedule that begins at `at`. Failures: those of parse_schedule (schedule_file.h).
 result<schedule_part> read_schedule(std::string_view text, std::size_t at);
 
-/// What a file says, fit to be printed: short, and nothing but printable ASCII.
+/// Returns words of a file for an error text: cut if they are long, and in printable ASCII only.
 std::string shown(std::string_view text);
 std::string shown(const token& t);
 
-/// The failure with the line and column of byte `at` in front.
+/// Returns the failure with the line and column of byte `at` in front of its text.
 failure located(std::string_view text, std::size_t at, failure why);
 failure located(std::string_view text, std::size_t at, const std::string& why);
 

@@ -15,7 +15,7 @@ std::string_view name_of(buffer_role role) {
 
 namespace {
 
-/// Of what the op moves or reads: its first region.
+/// Returns the buffer of the op's first region, or nullptr.
 const buffer* source_of(const schedule& program, const op& o) {
   const region first = o.a.exists() ? o.a : o.c;
   return first.exists() ? &program.buffers()[first.buffer()] : nullptr;
@@ -75,7 +75,7 @@ void append_all(std::string& out, const Parts&... parts) {
   (append(out, parts), ...);
 }
 
-/// In the order of op_kind; signals are the paler relatives of payload.
+/// In the order of op_kind. Signals have paler shades of the colours of payload.
 constexpr std::array<std::string_view, 7> k_colours{"white",   "#6fa8dc", "#93c47d", "#f6b26b",
                                                     "#cfe2f3", "#d9ead3", "#ffe599"};
 
@@ -86,7 +86,7 @@ std::vector<std::uint32_t> in_degrees(const schedule& program) {
   return degree;
 }
 
-/// With whom, what, where.
+/// Appends kind, kernel, peer, regions and guard of an op.
 void append_label(std::string& out, const schedule& program, const op& o) {
   append(out, name_of(o.kind));
   if (o.what != kernel::none) append_all(out, " ", name_of(o.what));
@@ -112,7 +112,8 @@ void append_node(std::string& out, const schedule& program, op_id id, std::uint3
 
 }  // namespace
 
-/// Colours by kind, a dashed border where fewer tokens than deps are needed, a double border at the exit.
+/// The colour of an op shows its kind. An op that needs fewer tokens than it has deps has a dashed border, and the exit
+/// has a double border.
 std::string to_dot(const schedule& program) {
   std::string out;
   append_all(out, "digraph schedule {\n  label=\"", escaped(program.name()), " rank ", program.place().self, " of ",

@@ -25,10 +25,10 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<sc
   for (const schedule_part& part : parts) {
     if (part.program->place().size != first.place().size)
       return located(text, part.begin,
-                     "this schedule is of a world of " + counted(part.program->place().size, "rank") +
-                         ", and the first one of " + std::to_string(first.place().size));
+                     "this schedule is for a world of " + counted(part.program->place().size, "rank") +
+                         ", but the first schedule is for a world of " + std::to_string(first.place().size));
     if (part.program->name() != first.name())
-      return located(text, part.begin, "this schedule has another name than the first one");
+      return located(text, part.begin, "this schedule and the first schedule have different names");
   }
   std::stable_sort(parts.begin(), parts.end(),
                    [&](const schedule_part& x, const schedule_part& y) { return rank_of(x) < rank_of(y); });
@@ -36,7 +36,7 @@ result<std::vector<schedule_ptr>> world_of(std::string_view text, std::vector<sc
   for (const schedule_part& part : parts) {
     const auto wanted = static_cast<rank>(programs.size());
     if (rank_of(part) < wanted)
-      return located(text, part.begin, "rank " + std::to_string(rank_of(part)) + " is here twice");
+      return located(text, part.begin, "rank " + std::to_string(rank_of(part)) + " occurs twice");
     if (rank_of(part) > wanted) break;
     programs.push_back(part.program);
   }
@@ -75,7 +75,7 @@ result<schedule_ptr> parse_part(std::string_view text, world place) {
   const auto words = [](world w) { return "rank " + std::to_string(w.self) + " of " + std::to_string(w.size); };
   return located(text, found.begin,
                  failure{status::mismatch,
-                         "the schedule is for " + words(found.program->place()) + ", and this is " + words(place)});
+                         "the schedule is for " + words(found.program->place()) + ", but this is " + words(place)});
 }
 
 std::string escaped(std::string_view name) {

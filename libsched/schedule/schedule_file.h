@@ -1,11 +1,11 @@
-// The schedule file: from the text form (docs/reference/schedule_file.md) back to schedules.
+// Schedule files: reading of schedules from their text form (docs/reference/schedule_file.md).
 //
-// Files come from strangers. A reader's time and memory are bounded by the length of the text, whatever sizes the
-// text declares, and whatever is wrong is refused with its line and column.
+// Files are untrusted. A reader's time and memory are bounded by the length of the text, for any sizes that the text
+// declares. Every error has a line and a column.
 //
-// There is one judge and one form. What a file describes goes through the builder, so whatever compile() refuses is
-// refused here; and a file may say only what to_text says of the schedule that came out, in the same order, with any
-// spacing and comments. Facts that compile() finds out by itself may be left out, but not be wrong.
+// A schedule must pass two checks. First, the builder must accept it, so all rules of compile() apply. Second, the text
+// must have the words that to_text writes for the result, in the same order, with any spacing and comments. Facts that
+// compile() derives may be left out, but must not be wrong.
 #pragma once
 
 #include <string>
@@ -17,21 +17,21 @@
 
 namespace lsched {
 
-/// The one schedule in `text`. Failures begin with "line L, column C: " (both from 1, columns in bytes). Codes:
-/// ARGUMENT for text that is not of the form, UNSUPPORTED for another version of it, else those of
-/// builder::compile, with `op` and `peer`.
+/// Reads the only schedule in `text`. Error texts begin with "line L, column C: " (both from 1, columns in bytes).
+/// Errors: ARGUMENT for text that does not have the form, UNSUPPORTED for another version of the form, else the errors
+/// of builder::compile, with `op` and `peer`.
 result<schedule_ptr> parse_schedule(std::string_view text);
 
-/// All schedules of one world, by rank: `text` holds every rank's exactly once, in any order, with equal names and
-/// sizes of the world. Whether they fit together is not judged. Failures: as above.
+/// Reads all schedules of one world, by rank. `text` must contain the schedule of each rank exactly once, in any order,
+/// with equal names and world sizes. Does not check that the schedules match each other. Errors: as parse_schedule.
 result<std::vector<schedule_ptr>> parse_world(std::string_view text);
 
-/// The schedule of one rank, out of a whole world's text or of its own alone. Failures: as above, and MISMATCH
-/// where the text is about another rank or another size of the world.
+/// Reads the schedule of one rank, from the text of a whole world or of this rank alone. Errors: as parse_schedule, and
+/// MISMATCH if the text is for another rank or another world size.
 result<schedule_ptr> parse_part(std::string_view text, world place);
 
-/// A name as a file has it between its quotes: printable ASCII, but the quote, the backslash and everything else as
-/// \xHH. Fit for terminals and for UTF-8, whatever a stranger called a schedule.
+/// Returns a name in the form that files have between quotes. Printable ASCII is unchanged. The quote, the backslash
+/// and all other bytes become \xHH, so that untrusted names are safe on terminals and valid in UTF-8.
 std::string escaped(std::string_view name);
 
 }  // namespace lsched

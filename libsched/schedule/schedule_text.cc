@@ -1,9 +1,9 @@
-// The text form of a schedule, written and read.
+// Writer and reader of the text form of a schedule.
 //
-// Reading takes two passes over the words of a schedule. The first tells the builder what the builder has to know, and
-// compiles. The second walks along the text and along what to_text makes of the result in the version of the text, and
-// refuses any word that differs: nothing that a file says is believed unchecked, and the first pass may skip whatever
-// compile() derives by itself. No list is sized by a number that a file declares.
+// Reading takes two passes over the words of a schedule. The first pass calls the builder with the facts that it needs,
+// and compiles. The second pass compares the text with the output of to_text for the result, in the version of the
+// text, and refuses any word that differs. So every word of a file is checked, and the first pass may skip facts that
+// compile() derives. No container is sized by a number that a file declares.
 #include <charconv>
 #include <concepts>
 #include <limits>
@@ -40,7 +40,7 @@ class text_writer {
   bool option(std::string_view text, bool exists) { return exists && word(text); }
   bool number(std::integral auto value, std::uint64_t = 0) { return word(std::to_string(value)); }
   bool real(double value) {
-    std::array<char, 32> digits;  // the fewest that give the same number back
+    std::array<char, 32> digits;  // the fewest digits that give the same number again
     return word({digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr});
   }
   bool choice(const auto&, std::string_view, auto value) { return word(name_of(value)); }
@@ -96,7 +96,7 @@ void text_writer::write_op(const schedule& program, op_id id) {
 
 // --- reading -------------------------------------------------------------------------------------------------
 
-/// Steps over one of the things that a file may leave out; false: there is none here.
+/// Skips words that a file may leave out. Returns false if there are no such words at this place.
 bool skip_derived(scanner& in) {
   const std::string_view word = in.next().text;
   const bool is_line = word == "sizes";
@@ -108,13 +108,13 @@ bool skip_derived(scanner& in) {
   return true;
 }
 
-/// The line of `text` that has the byte `at`, without its end.
+/// Returns the line of `text` that contains byte `at`, without the newline.
 std::string_view line_at(std::string_view text, std::size_t at) {
   const std::size_t begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;  // npos + 1 is 0
   return text.substr(begin, text.find('\n', begin) - begin);
 }
 
-/// Reads the schedule that begins at `at`. A member that answers false has filled in the failure.
+/// Reads the schedule that begins at `at`. A member function that returns false has set the failure.
 class text_reader {
  public:
   text_reader(std::string_view text, std::size_t at) : text_(text), in_(text, at) {}
@@ -136,7 +136,7 @@ class text_reader {
     return true;
   }
 
-  /// All words and symbols up to the next blank, of which compare() will see that to_text writes the number so.
+  /// Reads all words and symbols up to the next blank as a number. compare() checks that to_text writes the same words.
   bool real(double& into) {
     const token first = next();
     std::size_t end = first.at;
@@ -156,7 +156,7 @@ class text_reader {
     in_.advance();
     return true;
   }
-  /// Whether a byte had to be escaped, compare() knows.
+  /// Accepts an escape for any byte. compare() refuses unnecessary escapes.
   bool quoted(std::string& into) {
     constexpr std::string_view digits = "0123456789abcdef";
     if (next().what != token::quoted) return refuse("a name in quotes");
@@ -205,7 +205,7 @@ class text_reader {
     if (!number(value)) return false;
     version_ = static_cast<unsigned>(std::min<std::uint64_t>(value, k_text_version + 1));
     if (version_ >= k_first_text_version && version_ <= k_text_version) return true;
-    const std::string why = "the file is of version " + shown(found.text) + ", and only versions " +
+    const std::string why = "the file has version " + shown(found.text) + ", but only versions " +
                             std::to_string(k_first_text_version) + " to " + std::to_string(k_text_version) +
                             " can be read";
     return fail(found.at, failure{status::unsupported, why});
@@ -229,7 +229,7 @@ class text_reader {
   bool refuse(const std::string& wanted) {
     return fail(next().at, "expected " + wanted + " but found " + shown(next()));
   }
-  /// Whether the builder has refused nothing so far.
+  /// Returns true if the builder has no error. Otherwise sets the failure, with the position `at`.
   bool is_sound(std::size_t at) { return made_.error() == nullptr || fail(at, *made_.error()); }
   bool take(std::string_view text) {
     if (next().text != text) return false;
@@ -279,7 +279,7 @@ class text_reader {
     return is_sound(at) && end_line();
   }
 
-  /// They are numbered from 1.
+  /// Guards are numbered from 1.
   bool read_guard() {
     guard& when = guards_.emplace_back();
     return word(std::to_string(guards_.size())) && guard_words(*this, when) && end_line();
@@ -348,7 +348,8 @@ class text_reader {
     return true;
   }
 
-  /// Every word of the file stands in to_text's, in the same order, and what the file left out is derived.
+  /// Checks that to_text writes every word of the file, in the same order, and that words missing in the file are
+  /// derived.
   bool compare() {
     const std::string whole = to_text(*program_, version_);
     scanner read(text_, begin_), written(whole, 0);
@@ -357,7 +358,8 @@ class text_reader {
         read.advance();
         written.advance();
       } else if (!skip_derived(written)) {
-        return fail(read.next().at, shown(read.next()) + " contradicts the rest of the file, by which this line is: " +
+        return fail(read.next().at, shown(read.next()) +
+                                        " contradicts the rest of the file, which requires this line: " +
                                         shown(line_at(whole, written.next().at)));
       }
     }
@@ -370,7 +372,7 @@ class text_reader {
   builder made_{world{}};
   unsigned version_ = k_text_version;
   std::vector<guard> guards_{};
-  std::vector<std::size_t> lines_{};  ///< where each op begins
+  std::vector<std::size_t> lines_{};  ///< by op: position of its line
   std::vector<std::pair<op_id, op_id>> deps_{};
   schedule_ptr program_{};
   failure why_{};

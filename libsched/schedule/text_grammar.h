@@ -1,8 +1,8 @@
-// The grammar of a schedule's text form (docs/reference/schedule_file.md): each line described once, for both
-// directions.
+// The grammar of a schedule's text form (docs/reference/schedule_file.md). Each line is described once, for writing and
+// for reading.
 //
-// The functions take a text_writer, which appends the words, or a text_reader, which expects them and stores what they
-// say (schedule_text.cc). They answer false where a reader found something else.
+// The functions take a text_writer, which appends the words, or a text_reader, which expects the words and stores their
+// values (schedule_text.cc). They return false if a reader finds other words.
 #pragma once
 
 #include <algorithm>
@@ -39,15 +39,15 @@ inline constexpr std::array k_all_policies{
     activation_policy::none,     activation_policy::full,   activation_policy::solo,   activation_policy::majority,
     activation_policy::first_of, activation_policy::all_of, activation_policy::quorum, activation_policy::deadline};
 
-/// An op, its parameters, and what the text says of a compute beside them.
+/// An op with its parameters, and the further facts that the text has for a compute.
 struct op_text {
   op work{};
   parameter_values parameters{};
-  dtype target = dtype::u8;           ///< of what the compute makes
-  std::uint64_t a = 0, b = 0, s = 0;  ///< elements of each operand
+  dtype target = dtype::u8;           ///< type of the target
+  std::uint64_t a = 0, b = 0, s = 0;  ///< number of elements of each operand
 };
 
-/// What the text says before its lists.
+/// The lines of the text before its sizes and buffers.
 struct head_text {
   std::string name{};
   world place{};
@@ -70,7 +70,7 @@ bool head_lines(Io& io, head_text& head) {
          io.number(starts.seed) && io.end_line();
 }
 
-/// Of buffers, guards, ops and deps. A reader leaves them to compare().
+/// The line with the numbers of buffers, guards, ops and deps. A reader ignores them, because compare() checks them.
 template <class Io>
 bool size_line(Io& io, std::array<std::uint64_t, 4> sizes) {
   return !io.option("sizes", true) ||
@@ -85,7 +85,7 @@ bool list_words(Io& io, list_layout& lists) {
          io.number(lists.typical, k_max_count);
 }
 
-/// What comes behind "buffer" and its number.
+/// The words after "buffer" and its number.
 template <class Io>
 bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   if (!io.choice(k_all_roles, "a role", described.role)) return false;
@@ -95,7 +95,7 @@ bool buffer_words(Io& io, buffer& described, bool& has_lists) {
   return !has_lists || list_words(io, described.lists);
 }
 
-/// What comes behind "guard" and its number.
+/// The words after "guard" and its number.
 template <class Io>
 bool guard_words(Io& io, guard& when) {
   if (!io.word("every") || !io.number(when.every)) return false;
@@ -134,12 +134,12 @@ bool parameter_words(Io& io, const parameter_rule& rule, parameter& value) {
   return true;
 }
 
-/// Target, kernel, operands and parameters, as the kernel's row has them: `compute f32 c = sum a b`, `compute f32 c =
-/// adasum a b by sums`, `compute f32 c = divide a divisor 4`; a target that is not of the op's type says so, `compute
-/// f64 sums = dot_norms f32 a b`. Version 2 had no names for parameters: a function's number was in front of the
-/// operands, any other parameter behind "by".
+/// Target, kernel, operands and parameters, as listed in the kernel's row: `compute f32 c = sum a b`, `compute f32 c =
+/// adasum a b by sums`, `compute f32 c = divide a divisor 4`. If the target does not have the op's type, the text has
+/// both types: `compute f64 sums = dot_norms f32 a b`. In version 2 parameters had no names. A function's number stood
+/// before the operands, and any other parameter after "by".
 ///
-/// The op's count is the target's, or that of what the sums are of; compare() refuses other counts.
+/// The op's count is the count of the target, or of operand a if the target is sums. compare() refuses other counts.
 template <class Io>
 bool compute_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;
@@ -179,8 +179,8 @@ bool work_words(Io& io, op_text& text, std::uint64_t target_count) {
          (io.word("merge") && io.choice(k_all_merges, "'adasum' or a reduction", work.what));
 }
 
-/// What comes behind "op" and its number, up to the successors. What compile() derives may be left out, as may `need`
-/// where it is "all". Whether these words fit the op, compare() knows.
+/// The words after "op" and its number, up to the successors. Words that compile() derives may be left out, and so may
+/// `need` if it is "all". compare() checks that these words fit the op.
 template <class Io>
 bool op_words(Io& io, op_text& text, std::uint64_t target_count) {
   op& work = text.work;

@@ -58,8 +58,8 @@ std::optional<std::string> memory_layout::words_for_misfit(const schedule& progr
       if (wanted.fits(inputs[i], outputs[o])) continue;
       const std::string both = "input " + std::to_string(i) + " and " + output;
       return apart.fits(inputs[i], outputs[o])
-                 ? both + " lie apart, and other memory is in place: in place are all pairs or none"
-                 : both + " overlap, and not as in place";
+                 ? both + " are separate, but other buffers are in place: use all pairs in place, or none"
+                 : both + " overlap, but are not in place";
     }
     for (std::size_t other = 0; other < o; ++other)
       if (!apart.fits(outputs[other], outputs[o]))

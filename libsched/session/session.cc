@@ -152,17 +152,19 @@ std::vector<std::byte> session::save_pending() const {
 std::optional<failure> session::load_pending(std::span<const std::byte> image) {
   const buffer& data = contribution_buffer();
   pending_header head;
-  if (image.size() < sizeof head) return failure{status::argument, "too short for what was pending"};
+  if (image.size() < sizeof head) return failure{status::argument, "the image of pending contributions is too short"};
   std::memcpy(&head, image.data(), sizeof head);
-  if (head.magic != pending_header::k_magic) return failure{status::argument, "not an image of what was pending"};
-  if (head.version != pending_header().version) return failure{status::version, "an image of another version"};
+  if (head.magic != pending_header::k_magic)
+    return failure{status::argument, "this is not an image of pending contributions"};
+  if (head.version != pending_header().version)
+    return failure{status::version, "the image of pending contributions has another version"};
   if (head.type != static_cast<std::uint32_t>(data.type) || head.count != data.count)
-    return failure{status::mismatch, "an image of another dtype or count"};
+    return failure{status::mismatch, "the image of pending contributions has another dtype or count"};
   if (image.size() != sizeof head + (head.offers == 0 ? 0 : data.bytes()))
-    return failure{status::argument, "an image that is too short or too long"};
+    return failure{status::argument, "the image of pending contributions is too short or too long"};
   if (const status why = may_offer(); why != status::ok)
     return failure{why, why == status::state ? why_no_offer() : "the schedule has failed"};
-  if (all_.rounds->offers->is_prepared()) return failure{status::state, "a contribution is being put together"};
+  if (all_.rounds->offers->is_prepared()) return failure{status::state, "a contribution in buckets is incomplete"};
   if (head.offers > 0) all_.rounds->offers->load(image.data() + sizeof head, head.offers, called_of(*all_.rounds) + 1);
   return std::nullopt;
 }
@@ -264,7 +266,8 @@ call_progress session::collect(round_no round, std::span<const target_part> resu
 
 call_progress session::collect_view(round_no round, const std::byte** result, collect_report* report) {
   if (const call_progress now = await_own(round); now.answer != status::ok) return now;
-  if (stage_ != stage::none) return {.answer = status::state, .reason = "in the middle of a call that all ranks make"};
+  if (stage_ != stage::none)
+    return {.answer = status::state, .reason = "a collective call of this rank is incomplete: complete the call first"};
   const auto got = all_.rounds->results->borrow();
   *result = got && !got->what.null ? divided(*got) : nullptr;
   *report = report_of(got ? std::optional(got->what) : std::nullopt);
@@ -289,9 +292,10 @@ call_progress session::validate(common_call wanted) const {
   if (all_.rounds->offers->has_left()) return {.answer = status::state, .reason = "this rank has left"};
   if (all_.rounds->offers->is_prepared())
     return {.answer = status::state,
-            .reason = "a contribution is being put together: lsched_offer_end or lsched_withdraw"};
+            .reason = "a contribution in buckets is incomplete: call lsched_offer_end or lsched_withdraw"};
   if (is_in_common_call() && call_ != wanted)
-    return {.answer = status::state, .reason = "this rank is in another call that all ranks make together"};
+    return {.answer = status::state,
+            .reason = "another collective call of this rank is incomplete: complete that call first"};
   return {};
 }
 
@@ -354,7 +358,8 @@ call_progress session::flush(std::span<const target_part> result, collect_report
 /// before that.
 call_progress session::model_sync(void* weights, collect_report* report) {
   if (const call_progress why = validate(common_call::model_sync); why.answer != status::ok) return why;
-  if (all_.mean == nullptr) return {.answer = status::unsupported, .reason = "made without averages_weights"};
+  if (all_.mean == nullptr)
+    return {.answer = status::unsupported, .reason = "the schedule was created without averages_weights"};
   call_ = common_call::model_sync;
   if (const call_progress now = make_common_round(); now.answer != status::ok) return now;
   instance& mean = *all_.mean;
@@ -367,7 +372,7 @@ call_progress session::model_sync(void* weights, collect_report* report) {
   }
   if (const call_progress now = await(mean, called_of(mean)); now.answer != status::ok) return now;
   const auto got = mean.results->collect(static_cast<std::byte*>(weights));
-  if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "a round without a result"};
+  if (!got) return {.answer = status::internal, .awaited = &mean, .reason = "the round has no result"};
   const buffer& data = contribution_buffer();
   find_divide(data.type)(weights, weights, data.count, got->contributors);
   *report = report_of(std::nullopt);

@@ -96,7 +96,7 @@ class world_engine {
   static failure refuse(rank r, picoseconds start) {
     return {status::argument,
             "rank " + std::to_string(r) + " would begin at " + in_us(start) + (start == k_forever ? " or later" : "") +
-                ": starts lie between 0 and " + in_us(k_forever),
+                ": use starts from 0 to " + in_us(k_forever),
             r};
   }
 
@@ -406,7 +406,7 @@ class world_engine {
     for (const packed_state& shape : states_) report_.memory += shape.memory();
     if constexpr (std::is_same_v<Time, traced_time>) report_.critical_path = last_.parts;
     if (report_.last() >= k_forever)
-      return failure{status::unsupported, "it takes longer than " + in_us(k_forever) + " of simulated time"};
+      return failure{status::unsupported, "the round takes longer than " + in_us(k_forever) + " of simulated time"};
     if (report_.bytes == k_too_many_bytes) return failure{status::unsupported, "more than 2^64 bytes are sent"};
     return std::move(report_);
   }
@@ -451,7 +451,8 @@ result<simulation_report> simulate_round(const packed_world& ranks, const simula
   if (width <= 0)
     return failure{status::argument, "a message takes no time: L + o (L alone beyond S) must be positive"};
   if (ranks.starts().policy == activation_policy::deadline && ranks.starts().number == k_auto_deadline)
-    return failure{status::argument, "deadline(auto) goes by earlier rounds, and here is one: name the microseconds"};
+    return failure{status::argument,
+                   "deadline(auto) uses earlier rounds, but the simulation has one round: name the microseconds"};
   const auto begin = std::chrono::steady_clock::now();
   auto report = trace ? world_engine<traced_time>(ranks, what, record, width).run()
                       : world_engine<picoseconds>(ranks, what, record, width).run();

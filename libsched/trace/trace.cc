@@ -15,7 +15,7 @@
 namespace lsched {
 namespace {
 
-/// Tracks of a rank are numbered kind by kind; 0 is the rounds'.
+/// Track numbers for each group of a rank. Group 0 is for rounds, each kind of op has another group.
 constexpr std::uint32_t k_lanes = 1'000'000;
 
 std::uint32_t group_of(const trace_event& e) { return e.op == k_no_op ? 0 : 1 + static_cast<std::uint32_t>(e.kind); }
@@ -26,7 +26,7 @@ std::string_view name_of_group(std::uint32_t group) {
 
 bool has_arrow(const trace_event& e) { return e.op != k_no_op && is_communication(e.kind) && e.peer != e.who; }
 
-/// An arrow needs a slice that it can begin or end in.
+/// Returns the end of an event's slice. A slice with an arrow has at least 1 ns, so that the arrow lies in the slice.
 std::uint64_t shown_end(const trace_event& e) { return std::max(e.end_ns, e.begin_ns + (has_arrow(e) ? 1 : 0)); }
 
 std::uint64_t message_id(const trace_event& e) {
@@ -39,12 +39,12 @@ std::uint64_t message_id(const trace_event& e) {
 
 // --- words ---------------------------------------------------------------------------------------------------
 
-/// Microseconds, to the nanosecond.
+/// Returns a time in microseconds, with three decimals.
 std::string time_text(std::uint64_t ns) {
   return std::to_string(ns / 1000) + "." + std::to_string(1000 + ns % 1000).substr(1);
 }
 
-/// A JSON string. What is not printable ASCII is spelt \xHH, as in the text form of schedules.
+/// Returns a JSON string. Bytes that are not printable ASCII become \xHH, as in the text form of schedules.
 std::string quoted(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
@@ -91,7 +91,7 @@ class trace_writer {
  private:
   std::size_t cut() const { return events_.size() - chosen_.size(); }
 
-  /// The first in time, then by rank and kind.
+  /// Chooses the earliest events, up to the limit, and sorts them by rank and kind.
   void choose() {
     chosen_.resize(events_.size());
     std::iota(chosen_.begin(), chosen_.end(), std::size_t{0});
@@ -103,8 +103,8 @@ class trace_writer {
     sort_by([](const trace_event& e) { return std::tuple(e.who, group_of(e)); });
   }
 
-  /// The events of one kind on one rank, in order of time. Slices of a track may not overlap: each goes to the first
-  /// track that is free.
+  /// Writes the events of one kind on one rank, in order of time. Slices of a track must not overlap, so each slice
+  /// goes to the first free track.
   void write_tracks(std::span<const std::size_t> events) {
     using ending = std::pair<std::uint64_t, std::uint32_t>;
     std::priority_queue<ending, std::vector<ending>, std::greater<>> busy;
@@ -156,14 +156,14 @@ class trace_writer {
                     (has_arrow(e) ? ",\"tag\":" + std::to_string(e.tag) : "") + ",\"schedule\":" +
                     quoted(name == context_.names.end() ? "#" + std::to_string(e.schedule) : name->second) + "}");
     if (!has_arrow(e)) return;
-    // From the send's beginning to the last moment of the receive, so that no arrow points back in time.
+    // An arrow goes from the start of the send to the last moment of the receive, so that it never points back in time.
     const bool is_out = is_outgoing(e.kind);
     write_event(is_out ? "s" : "f", e.who, track,
                 (is_out ? ",\"ts\":" : ",\"bp\":\"e\",\"ts\":") + time_text(is_out ? e.begin_ns : shown_end(e) - 1) +
                     ",\"cat\":\"message\",\"name\":\"message\",\"id\":\"" + std::to_string(message_id(e)) + "\"");
   }
 
-  /// The remark at the beginning, and what was lost or cut at the end.
+  /// Writes the remark at the start, and the numbers of lost and cut events at the end.
   void write_notes() {
     std::uint64_t first = chosen_.empty() ? 0 : events_[chosen_.front()].begin_ns, last = 0;
     for (const std::size_t i : chosen_) {

@@ -1,7 +1,7 @@
-// Where an engine notes what it does, for the time in which somebody wants to know.
+// A buffer in which an engine records trace events while tracing is on.
 //
-// Belongs to the engine's owner. All memory is taken at construction; when it is full, it stays as it is and counts
-// what it could not take.
+// Not thread-safe: only the owner of the engine may use the buffer. All memory is allocated at construction. When the
+// buffer is full, it keeps its events and counts further events as lost.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,20 @@ namespace lsched {
 
 class trace_buffer {
  public:
-  /// Room for `events` notes, 48 bytes each: one for an op that completes as it fires, two for one that has to wait
-  /// and for a round.
+  /// Allocates room for `events` notes of 48 bytes. An op that completes when it fires needs one note. A round, or an
+  /// op that has to wait, needs two.
   explicit trace_buffer(std::size_t events) { notes_.reserve(events); }
 
-  /// The clock of all real events: of this machine, the same for all its processes, never 0.
+  /// Returns the time of the clock for all real events. All processes of a machine have the same clock. Never 0.
   static std::uint64_t now_ns() {
     const std::chrono::nanoseconds since_boot = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(since_boot.count());
   }
 
-  /// Cold: how people know a schedule.
+  /// Sets the name of a schedule for users. For cold paths, because it allocates.
   void set_name(std::uint32_t schedule, std::string name) { names_[schedule] = std::move(name); }
 
-  /// An event with both times; one with end_ns 0 that has only begun; or with begin_ns 0, the end of one that began.
+  /// Records a whole event, the begin of an event (end_ns is 0), or the end of an event that has begun (begin_ns is 0).
   /// Never allocates.
   void note(const trace_event& what) {
     if (lost_ != 0 || notes_.size() == notes_.capacity())
@@ -38,8 +38,8 @@ class trace_buffer {
       notes_.push_back(what);
   }
 
-  /// What has been noted, beginnings and ends put together. Payload ops and rounds that have not ended do so with the
-  /// last note; other ops that have not are left out: a signal receive that waits has not fired.
+  /// Returns the recorded events, with begins and ends combined. Payload ops and rounds without an end get the time of
+  /// the last note as their end. Other ops without an end are left out, since a signal receive that waits is not fired.
   std::vector<trace_event> events() const;
 
   trace_context context() const { return {.names = names_, .lost = lost_}; }

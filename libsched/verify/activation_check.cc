@@ -32,7 +32,7 @@ class activation_check {
       const op_kind kind = all_.kind(id);
       const bool is_still = kind != op_kind::capture && kind != op_kind::send && kind != op_kind::signal_send;
       if (is_still || !wake_.has_fired(id)) continue;
-      return out_.add(all_.about(property::activation, id, all_.words_for(id) + " fires though nobody calls"));
+      return out_.add(all_.about(property::activation, id, all_.words_for(id) + " fires although no rank calls"));
     }
   }
 
@@ -79,12 +79,12 @@ class activation_check {
       if (!wake_.has_completed(id))
         return out_.add(
             all_.about(property::activation, id,
-                       "in a round that waits for everybody, the own call does not open " + all_.words_for(id)));
+                       "in a round that waits for all ranks, the rank's own call does not open " + all_.words_for(id)));
     for (const world_op id : wake_.order())
       if (is_outgoing(all_.kind(id)))
         return out_.add(
             all_.about(property::activation, id,
-                       "in a round that waits for everybody, " + all_.words_for(id) + " fires before the gate"));
+                       "in a round that waits for all ranks, " + all_.words_for(id) + " fires before the gate"));
   }
 
  private:
@@ -121,7 +121,7 @@ class activation_check {
   void check_asleep() {
     const auto woken = std::ranges::find_if(captures_, [&](world_op id) { return wake_.has_completed(id); });
     if (woken != captures_.end())
-      object_to_wake(*woken, " wakes " + all_.words_for(*woken) + ", though it takes one more");
+      object_to_wake(*woken, " wakes " + all_.words_for(*woken) + ", although one more call is required");
   }
 
   std::uint64_t signals_sent() const {

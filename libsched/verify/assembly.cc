@@ -76,7 +76,7 @@ void assembly::match(finding_list& out) {
     if (is_outgoing(at(id).kind)) match_out(id, receivers[static_cast<std::size_t>(at(id).peer)], out);
   for (const auto& mine : receivers)
     for (const world_op id : mine)
-      if (partner_[id] == k_no_world_op) object(id, "is sent nothing", out);
+      if (partner_[id] == k_no_world_op) object(id, "has no matching send", out);
 }
 
 /// The key is unique among the receivers of a rank and among its senders, because check_form has checked that.
@@ -85,7 +85,7 @@ void assembly::match_out(world_op id, std::span<const world_op> receivers, findi
   const std::tuple wanted(owner_[id], receiver_kind(sent.kind), sent.tag);
   const auto found = std::lower_bound(receivers.begin(), receivers.end(), wanted,
                                       [this](world_op x, const auto& key) { return key_of(at(x)) < key; });
-  if (found == receivers.end() || key_of(at(*found)) != wanted) return object(id, "has no receive there", out);
+  if (found == receivers.end() || key_of(at(*found)) != wanted) return object(id, "has no matching receive", out);
   partner_[id] = *found;
   partner_[*found] = id;
   if (sent.kind == op_kind::send && !fit(id, *found))
@@ -95,7 +95,7 @@ void assembly::match_out(world_op id, std::span<const world_op> receivers, findi
            out);
   const guard *one = program(owner_[id]).guard_of(sent), *other = program(owner_[*found]).guard_of(at(*found));
   if (one == nullptr || other == nullptr ? one != other : *one != *other)
-    object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of them is void", out);
+    object(id, "has another guard than " + words_for(*found) + ": in some rounds only one of the two is void", out);
 }
 
 /// Returns whether both ends agree on the type, the count and the largest message, as commit demands (edge_balance.h).

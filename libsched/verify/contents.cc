@@ -76,7 +76,7 @@ contents::memory contents::read(world_op id, world_op user, region part, std::ui
     return pieces;
   }
   gap = {part.buffer(), part.offset() + gap.begin, part.offset() + gap.end};
-  object(user, part, gap.begin, gap.end, " reads " + gap.text() + ", which nothing has written");
+  object(user, part, gap.begin, gap.end, " reads " + gap.text() + ", which no op has written");
   return pieces;
 }
 
@@ -94,8 +94,8 @@ void contents::check_segment_states(world_op user, region part, const memory& pi
   const std::uint64_t begin = part.offset();
   object(user, part, begin + other->begin, begin + other->end,
          " reads " + element_range{part.buffer(), begin, begin + pieces.back().end}.text() +
-             " as one value, but from " + std::to_string(begin + other->begin) +
-             " on other ranks' contributions are in them");
+             " as one value, but the elements from " + std::to_string(begin + other->begin) +
+             " on contain the contributions of other ranks");
 }
 
 void contents::write(world_op id, region part, std::uint64_t count, const memory& pieces) {
@@ -217,8 +217,8 @@ contents::memory contents::weighed(world_op id, const memory& lower, const memor
   const products* const weights = are_sums ? nodes_.products_of(sums.front().what) : nullptr;
   if (weights == nullptr)
     object(id, s, s.offset(), s.offset() + k_dot_sums,
-           " combines by " + element_range{s.buffer(), s.offset(), s.offset() + k_dot_sums}.text() +
-               ", which are not the three sums of any two vectors");
+           " takes its weights from " + element_range{s.buffer(), s.offset(), s.offset() + k_dot_sums}.text() +
+               ", which are not the three sums of two vectors");
   const products given = weights == nullptr ? products{} : *weights;
   memory result;
   for_each_pair(lower, higher, [&](std::uint64_t begin, std::uint64_t end, const segment& x, const segment& y) {
@@ -268,7 +268,7 @@ void contents::put(world_op id, std::uint64_t count, const memory& pieces) {
   if (sound == count) return;
   object(id, target, target.offset(), target.offset() + count,
          " puts lists into buffer " + std::to_string(target.buffer()) +
-             (lengths.empty() ? ", which nothing has laid out" : ", which is laid out by the lengths of others"));
+             (lengths.empty() ? ", which no op has laid out" : ", which was laid out by the lengths of other lists"));
 }
 
 /// Returns whether lengths [begin, end) are those of these lists. Measured lengths must be measured from them. Derived

@@ -21,9 +21,8 @@ class explanation {
     if (found.least_by == k_no_world_op) return {};
     const making least = making_of(all_.at(found.least_by).what);
     if (least == making::by_function && is_function(wanted.how)) return {};
-    return "what " + all_.words_for(found.least_by) + " made is in it, and " +
-           (least == making::nobodys ? "that is nobody's contribution"
-                                     : "a function may make anything of contributions");
+    return "contains the result of " + all_.words_for(found.least_by) + ", which " +
+           (least == making::nobodys ? "is not a contribution" : "a function may have computed in any way");
   }
 
   /// Explains contributions that differ from the promised contributions.
@@ -40,13 +39,13 @@ class explanation {
       const std::string whose = "the contribution of rank " + std::to_string(r);
       const bool is_least = there == k_saturated;
       if (there > 1)
-        return whose + " is in it " + (is_least ? "at least " : "") + std::to_string(there) + " times, " +
+        return whose + " is contained " + (is_least ? "at least " : "") + std::to_string(there) + " times, " +
                words_for_two_ways(found.what, r, wanted.input);
       if (there == 0 && is_wanted(r)) return whose + " is missing; " + words_for_loss(r, wanted.input);
-      if (there == 1 && !is_wanted(r)) return whose + " is in it, but should not be";
+      if (there == 1 && !is_wanted(r)) return whose + " is contained, but should not be";
     }
     const world_op last = nodes_[found.what].joined_by;
-    return "the contributions come from other elements than they should" +
+    return "the contributions come from the wrong elements" +
            (last == k_no_world_op ? "" : "; " + all_.words_for(last) + " combined them last");
   }
 
@@ -117,8 +116,8 @@ class explanation {
     for (node_id at = 0; at < nodes_.size(); ++at)
       if (holds[at] && !is_used[at] && (last == nullptr || nodes_[at].contributions.size < last->contributions.size))
         last = &nodes_[at];
-    if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined it with another";
-    return "it got as far as " + all_.words_for(last->joined_by);
+    if (last == nullptr || last->joined_by == k_no_world_op) return "no op has combined it with another contribution";
+    return "the last op that combined it is " + all_.words_for(last->joined_by);
   }
 
   const assembly& all_;
@@ -147,13 +146,13 @@ void contents::object(property what, const promised_range& wanted, const element
 void contents::check_range(const promised_range& wanted, const postcondition& promise) {
   element_range all{k_no_buffer, wanted.begin, wanted.end};
   if (wanted.holder < 0 || wanted.holder >= all_.size())
-    return object(property::contents, wanted, all, "there is no such rank");
+    return object(property::contents, wanted, all, "this rank does not exist");
   const auto buffers = all_.program(wanted.holder).buffers();
   std::uint32_t outputs_before = wanted.output;
   const auto output = std::ranges::find_if(
       buffers, [&](const buffer& b) { return b.role == buffer_role::output && outputs_before-- == 0; });
   if (output == buffers.end() || output->count < wanted.end)
-    return object(property::contents, wanted, all, "there are none");
+    return object(property::contents, wanted, all, "the output does not have these elements");
   all.buffer = static_cast<std::uint16_t>(output - buffers.begin());
   const placement& place = placement_of(wanted.holder, region(all.buffer, 0));
   const memory found = part_of(memories_[place.memory], place.begin + wanted.begin, place.begin + wanted.end);
@@ -162,7 +161,7 @@ void contents::check_range(const promised_range& wanted, const postcondition& pr
     if (piece.end <= gap.begin && !check_segment(wanted, piece, all.buffer)) return;
   if (gap.begin != gap.end)
     return object(property::contents, wanted, {all.buffer, wanted.begin + gap.begin, wanted.begin + gap.end},
-                  "nothing has written them");
+                  "no op has written them");
   if (wanted.what == promised_content::reduced && promise.is_same_everywhere)
     compare_expression(wanted, found, all.buffer);
 }
@@ -198,8 +197,9 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   if (!is_right) return bad(property::contents, explanation(all_, nodes_).words_for(wanted, found));
   if (const std::string why = explanation(all_, nodes_).words_for_least(wanted, n); !why.empty())
     return bad(property::contents, why);
-  if (n.shares != 0) return bad(property::contents, "what functions have made of one element of several is in it");
-  if (is_moved && n.joined_by != k_no_world_op) return bad(property::contents, "divided, and not as it was");
+  if (n.shares != 0) return bad(property::contents, "contains the result of functions on one of several elements");
+  if (is_moved && n.joined_by != k_no_world_op)
+    return bad(property::contents, "divided, but should be an unchanged copy");
   if (is_moved) return true;
   const std::uint32_t of_means = wanted.has_means ? bit_of(kernel::sum) | bit_of(kernel::divide) : 0;
   if (wanted.divisor != 0 && !is_quotient(n, wanted.divisor))
@@ -209,11 +209,11 @@ bool contents::check_segment(const promised_range& wanted, const segment& found,
   if (!are_merges_right || (whole.kernels & ~(bit_of(wanted.how) | of_means)) != 0)
     return bad(property::contents, "combined by another kernel than " + std::string(name_of(wanted.how)));
   if (wanted.is_in_rank_order && !n.is_in_rank_order)
-    return bad(property::expression, "an operand of a higher rank comes before one of a lower rank");
+    return bad(property::expression, "an operand of a higher rank comes before an operand of a lower rank");
   if (wanted.tree != 0 && n.tree != wanted.tree)
-    return bad(property::expression, "combined in another shape than the one promised");
+    return bad(property::expression, "combined in another tree than promised");
   if (n.is_there && all_.program(wanted.holder).is_partial() && n.contributors != expected(wanted))
-    return bad(property::contents, "those who are counted are others than those whose contributions it has");
+    return bad(property::contents, "the recorded contributors are not the ranks whose contributions are contained");
   return true;
 }
 

@@ -30,15 +30,15 @@ void contents::call(world_op id, symbolic_rule rule) {
   switch (rule) {
     case symbolic_rule::part:
       made = split(id, tree, source);
-      why = " takes apart what is not one thing";
+      why = " splits data that is not one value";
       break;
     case symbolic_rule::fold:
       made = folded(id, source, steering);
-      why = " folds parts that are not alike";
+      why = " folds parts that do not match";
       break;
     case symbolic_rule::whole:
       made = joined_parts(id, tree, source);
-      why = " joins what are not all parts of one thing, in order";
+      why = " joins data that is not all parts of one value in order";
       break;
     default:
       made = segment{
@@ -77,10 +77,9 @@ void contents::check_agreement(world_op id, const memory& steering) {
   });
   if (are_sums && (is_new || place->second == tree)) return;
   const std::uint16_t buffer = all_.at(id).b.buffer();
-  out_.add(
-      all_.about(property::expression, id, {buffer, 0, program_of(id).buffers()[buffer].count},
-                 all_.words_for(id) + (are_sums ? " goes by other numbers than the same function on other ranks"
-                                                : " goes by numbers that are combined by another kernel than sum")));
+  out_.add(all_.about(property::expression, id, {buffer, 0, program_of(id).buffers()[buffer].count},
+                      all_.words_for(id) + (are_sums ? " uses other numbers than the same function on other ranks"
+                                                     : " uses numbers that are combined by another kernel than sum")));
 }
 
 /// Splits a whole node, or one of its elements.

@@ -17,15 +17,15 @@ class form_check {
 
   void run() {
     if (program_.place() != place_)
-      return object(k_no_op, "is rank " + std::to_string(program_.place().self) + " of " +
-                                 std::to_string(program_.place().size) + " by its own account");
-    if (!has_sound_rows(program_.content())) return object(k_no_op, "has no such rows of deps as ops");
+      return object(k_no_op, "has the schedule of rank " + std::to_string(program_.place().self) + " of " +
+                                 std::to_string(program_.place().size));
+    if (!has_sound_rows(program_.content())) return object(k_no_op, "has rows of deps that do not match its ops");
     if (program_.exit() >= size()) return object(k_no_op, "has no exit op");
     if (const auto why = words_for_misfit(program_, in_place_)) return object(k_no_op, "cannot work in place: " + *why);
     if (const auto why =
             validate_lists(program_.buffers(), program_.guards(), program_.is_synchronising(), program_.is_partial());
         !why.empty())
-      return object(k_no_op, "is wrong about lists or guards: " + why);
+      return object(k_no_op, "has invalid lists or guards: " + why);
     check_deps();
     check_ops();
     if (is_sound_) check_in_place();
@@ -49,7 +49,7 @@ class form_check {
       op_id last = id;
       for (const op_id next : program_.successors(id)) {
         if (next <= last || next >= size())
-          object(id, "has a dep to op " + std::to_string(next) + ", which is not a later one, or has it twice");
+          object(id, "has a dep to op " + std::to_string(next) + ", which is not a later op, or has this dep twice");
         else
           ++in_degree[next];
         last = std::max(last, next);
@@ -61,7 +61,8 @@ class form_check {
       if (at(id).need > in_degree[id] || (at(id).need == 0 && in_degree[id] != 0))
         object(id, "needs " + counted(at(id).need, "token") + " but has " + counted(in_degree[id], "dep"));
     }
-    if (!std::ranges::equal(roots, program_.roots())) object(k_no_op, "lists other roots than the ops without deps");
+    if (!std::ranges::equal(roots, program_.roots()))
+      object(k_no_op, "has roots that are not exactly its ops without deps");
   }
 
   void check_ops() {
@@ -72,7 +73,7 @@ class form_check {
       if (const auto why = validate_op(at(id), context)) object(id, "is not valid: " + why->text);
     if (const auto clash = find_tag_clash(program_.ops()))
       object(clash->second,
-             "has the tag " + std::to_string(at(clash->second).tag) + " of op " + std::to_string(clash->first));
+             "has tag " + std::to_string(at(clash->second).tag) + ", as does op " + std::to_string(clash->first));
   }
 
   /// Checks that payloads stay in place, and are released, as compile() decides.
@@ -80,7 +81,7 @@ class form_check {
     schedule::parts marked = program_.content();
     mark_in_place(marked);
     for (op_id id = 0; id < size(); ++id)
-      if (marked.ops[id] != at(id)) object(id, "is marked to stay in place, or to release a payload, and must not be");
+      if (marked.ops[id] != at(id)) object(id, "is marked to stay in place or to release a payload, but must not be");
   }
 
   /// Checks that an instance has one contribution and one result. If it wakes other ranks, it must be synchronising, so
@@ -95,11 +96,11 @@ class form_check {
     const bool has_one_of_each = entries == std::array<std::size_t, 3>{1, has_full_call ? 1u : 0u, 1} &&
                                  count_of(program_, buffer_role::input) == 1 &&
                                  count_of(program_, buffer_role::output) == 1;
-    if (!has_one_of_each) object(k_no_op, "is partial, but has not just one call, capture, input and output");
+    if (!has_one_of_each) object(k_no_op, "is partial, but does not have exactly one call, capture, input and output");
     if (const auto why = validate(program_.starts(), place_.size))
-      object(k_no_op, "has a policy of which " + why->text);
+      object(k_no_op, "has an invalid policy: " + why->text);
     if (program_.starts().is_woken() && !program_.is_synchronising())
-      object(k_no_op, "may be woken by others, but is not declared synchronising");
+      object(k_no_op, "may be woken by other ranks, but is not declared synchronising");
   }
 
   /// Checks that with policy full, a rank captures only after its own call. Its own deps must ensure this, because

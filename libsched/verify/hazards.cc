@@ -155,7 +155,7 @@ class rank_check {
     finding_list& found = is_ordered ? notes : out;
     if (buffer == k_no_buffer)
       return found.add(
-          all_.about(property::hazard, one, ops + " call functions, and no deps of their rank put these in an order"));
+          all_.about(property::hazard, one, ops + " call functions that no deps of their rank put in order"));
     const std::uint64_t width = size_of(program_.buffers()[buffer].type), first = placements_[buffer].begin;
     const element_range both{buffer, std::max(x.begin, y.begin) / width - first,
                              std::min(x.end, y.end) / width - first};
@@ -186,7 +186,7 @@ round_ends check_hazards(const assembly& all, const std::vector<world_op>& order
                .where = r,
                .text = "rank " + std::to_string(r) + " is too large to prove: the order of its " +
                        std::to_string(all.program(r).ops().size()) + " ops would take " + std::to_string(bytes >> 20) +
-                       " MiB, and " + std::to_string(k_most_order_bytes >> 20) + " is the limit"});
+                       " MiB, but " + std::to_string(k_most_order_bytes >> 20) + " is the limit"});
       continue;
     }
     const rank_check check(all, order, r, in_place);

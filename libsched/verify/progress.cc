@@ -225,11 +225,11 @@ std::string progress::words_for_wait(world_op id) const {
   for (world_op next = awaited(id); next != k_no_world_op; next = awaited(next)) {
     const bool is_circle = std::find(chain.begin(), chain.end(), next) != chain.end();
     text += (chain.size() == 1 ? " waits for " : ", which waits for ") + all_.words_for(next);
-    if (is_circle) return text + ": a circle";
+    if (is_circle) return text + ": a cycle";
     chain.push_back(next);
     if (chain.size() > k_most_links) return text + " …";
   }
-  if (all_.is_call(chain.back())) return text + ", which is the call of an application that does not";
+  if (all_.is_call(chain.back())) return text + ", which is a call that the application does not make";
   return text + (chain.size() == 1 ? " never fires" : ", which never fires");
 }
 

@@ -61,7 +61,7 @@ void check_data(const schedule& program, const promised_data& data, buffer_role 
            .buffer = exists ? static_cast<std::uint16_t>(first - program.buffers().begin()) : k_no_buffer,
            .text = rank_text(self) + " has " + (exists ? text(first->count, first->type) + " as its" : "no") + " " +
                    std::string(name_of(role)) + ", but " + (count ? text(*count, data.type) : "none") +
-                   (data.of.size() == 1 ? " are promised of every rank" : " is promised of it")});
+                   (data.of.size() == 1 ? " are promised for every rank" : " is promised for this rank")});
 }
 
 void check_schedules(std::span<const schedule_ptr> world, const postcondition& promise, const aliasing& in_place,
@@ -135,8 +135,8 @@ class proof {
     progress plain(all_, sending::rendezvous, options_.buffers);
     plain.run({.is_woken = is_woken()});
     const bool is_held = is_complete(plain);
-    const std::string excuse = is_held                 ? "; without holding payloads back it would complete"
-                               : answer_.is_eager_safe ? "; with enough buffers for messages it would complete"
+    const std::string excuse = is_held                 ? "; without holding payloads back the round would complete"
+                               : answer_.is_eager_safe ? "; with enough buffers for messages the round would complete"
                                                        : "";
     out_.add(all_.about(is_held ? property::holding : property::progress, stuck, round.words_for_wait(stuck) + excuse));
     return false;
@@ -153,7 +153,7 @@ class proof {
     out_.add(all_.about(property::progress, *wanted,
                         all_.words_for(*wanted) + " may be left out: the round can end at op " +
                             std::to_string(all_.program(all_.rank_of(*wanted)).exit()) + " without it, and " +
-                            all_.words_for(all_.partner(*wanted)) + " then waits for nothing"));
+                            all_.words_for(all_.partner(*wanted)) + " then waits forever"));
   }
 
   // --- guards ----------------------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ class proof {
     round_no all = 1;
     for (const auto& [every, phase] : periods) all = std::min(std::lcm(all, round_no{every}), k_most_rounds + 1);
     if (all > k_most_rounds)
-      out_.add(
-          {.what = property::form,
-           .text = "the periods of guards meet again after more than " + std::to_string(k_most_rounds) + " rounds"});
+      out_.add({.what = property::form,
+                .text = "the periods of the guards have a common multiple only after more than " +
+                        std::to_string(k_most_rounds) + " rounds"});
     std::set<std::vector<bool>> seen;
     std::vector<round_no> kinds;
     for (round_no round = 1; round <= all; ++round) {

@@ -18,6 +18,6 @@ endif()
 foreach(architecture IN LISTS LSCHED_CUDA_ARCHITECTURES)
   string(REGEX REPLACE "[af]$" "" number "${architecture}") # for example 90a: features of this architecture only
   if(NOT number IN_LIST known)
-    message(FATAL_ERROR "LSCHED_CUDA_ARCHITECTURES: \"${architecture}\" is none that ${LSCHED_NVCC} compiles for: ${words}")
+    message(FATAL_ERROR "LSCHED_CUDA_ARCHITECTURES: \"${architecture}\" is not an architecture that ${LSCHED_NVCC} compiles for: ${words}")
   endif()
 endforeach()

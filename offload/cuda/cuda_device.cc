@@ -61,7 +61,7 @@ std::optional<failure> cuda_device::try_streams() {
   const auto alone = words_->limit().begin_trial();
   const canary_song heard = most_waiting_streams(*in_, *words_, queues_[work]->stream());
   is_hung_ = heard.hangs;
-  if (heard.hangs) return failure{status::device, in_->name() + " does not carry out what it is given"};
+  if (heard.hangs) return failure{status::device, in_->name() + " does not execute its work"};
   if (status_of(heard.answer) == status::device) return failure_of(in_->driver(), "trying streams", heard.answer);
   words_->limit().lower(heard.most_waiting);
   words_->let_streams_wait();
@@ -106,7 +106,7 @@ std::string cuda_device::name() const {
   const std::string remark = memory_->remark();
   const std::size_t most = words_->most_waiting();
   return in_->name() + " (device " + std::to_string(in_->number()) + ")" +
-         (most == 0 ? ", whose streams do not wait" : ", of whose streams up to " + std::to_string(most) + " wait") +
+         (most == 0 ? ", streams do not wait" : ", up to " + std::to_string(most) + " streams wait") +
          (remark.empty() ? "" : "; " + remark);
 }
 
@@ -117,8 +117,8 @@ result<memory_space> cuda_device::space_of(const std::byte* memory, std::uint64_
   const auto piece = bytes == 0 ? std::nullopt : memory_->piece_at(memory);
   if (!piece) return cuda_space_of(in_->driver(), in_->number(), memory, bytes);
   if (piece->owner != piece_owner::application)
-    return failure{status::argument, "a buffer is in memory that lsched_cuda_alloc has not given: was it freed?"};
-  if (bytes > piece->bytes) return failure{status::argument, "a buffer is longer than the memory that it begins in"};
+    return failure{status::argument, "a buffer is in memory that is not from lsched_cuda_alloc: was it freed?"};
+  if (bytes > piece->bytes) return failure{status::argument, "a buffer exceeds the allocation in which it begins"};
   return memory_space::device;
 }
 

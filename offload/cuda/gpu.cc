@@ -39,8 +39,8 @@ result<std::unique_ptr<device>> open_gpu(const gpu_choice& which, endpoint& net)
     return no_gpu(failure_of(**driver, "cuDeviceGetCount", answer));
   if (devices == 0) return no_gpu({status::unsupported, "there is no GPU"});
   if (which.number < -1 || which.number >= devices)
-    return failure{status::argument, "device " + std::to_string(which.number) + " is not one of the " +
-                                         std::to_string(devices) + " that there are"};
+    return failure{status::argument, "device " + std::to_string(which.number) +
+                                         " does not exist: the number of devices is " + std::to_string(devices)};
   const auto by_rank = static_cast<std::int32_t>(which.local_rank % static_cast<std::uint32_t>(devices));
   const std::int32_t number = which.number >= 0 ? which.number : current_device(**driver).value_or(by_rank);
   auto made = cuda_device::open(**driver, number, which, net);

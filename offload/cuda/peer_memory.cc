@@ -109,14 +109,14 @@ std::shared_ptr<const std::byte> peer_memory::find(rank home, std::uint64_t wher
   const auto area = is_number ? open({home, static_cast<std::uint32_t>(number - 1)}) : nullptr;
   if (area != nullptr && offset <= area->bytes() && bytes <= area->bytes() - offset)
     return {area, area->memory() + offset};
-  if (!is_number || area != nullptr) health_.note("it was not shown");
+  if (!is_number || area != nullptr) health_.note("the rank did not publish this memory");
   return nullptr;
 }
 
 std::shared_ptr<peer_import> peer_memory::open(area_name whose) {
   const auto what = net_.area_of(whose.first, whose.second);
   if (!what || what->device != in_.uuid()) {
-    health_.note("it was not shown");
+    health_.note("the rank did not publish this memory");
     return nullptr;
   }
   opened_area& known = opened_[whose];

@@ -1,10 +1,11 @@
-// The kernels of adasum.h, written once over formats and compiled once for each SIMD target: Highway includes this file
-// again and again. Dispatch and coefficients are at the end.
+// The kernels of adasum.h, written once for all formats. Highway includes this file once for each SIMD target. Dispatch
+// and coefficients are at the end.
 //
-// To give the same bits on every target, sums are kept in as many lanes as adasum.h says, whatever the width of a
-// vector: narrow vectors take several for them, or several passes over a block. Products that are exact may be fused
-// with their sum where the hardware can, which changes nothing; others must not be, unless every target does. Nothing
-// here calls into the standard library at run time, as in elementwise.cc.
+// To give the same bits on every target, the number of lanes that hold sums is fixed (adasum.h), for any width of
+// vectors. Narrow targets use several vectors for these lanes, or several passes over a block. Exact products may be
+// fused with their sum where the hardware can, since that changes no bits. Other products must not be fused unless
+// every target does so. The code must not call the standard library at run time, for the reason that elementwise.cc
+// gives.
 #include "ops/adasum/adasum.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- dots of one block
 
-/// In what dots of a format are added up, and in how many lanes.
+/// Type and number of the lanes in which the dots of a format are summed.
 template <class Format>
 struct dot_sums {
   static constexpr bool is_half = std::is_same_v<Format, half>;
@@ -47,10 +48,10 @@ static_assert(k_dot_block % 32 == 0);
 /// A dot for each pair of inputs: a.a, a.b, b.b.
 inline constexpr std::size_t k_inputs = 2, k_dots = 3;
 
-/// How many vectors of sums of one dot registers hold, beside the operands.
+/// Vectors of sums, for each dot, that fit into registers together with the operands.
 inline constexpr std::size_t k_registers_for_dot = 4;
 
-/// Adds lanes [Half, 2 Half) to lanes [0, Half), and so on down to one.
+/// Adds lanes [Half, 2 Half) to lanes [0, Half), and so on down to one lane. Returns that lane.
 template <std::size_t Half>
 HWY_INLINE double fold(double* sums) {
   if constexpr (Half == 0) {
@@ -82,7 +83,7 @@ struct partial_sums {
   using vector = hn::VFromD<D>;
   vector sums[k_dots][Width];
 
-  // GCC compiles a constructor that nobody has written for the weakest target, and then cannot inline into it.
+  // GCC would compile an implicit constructor for the weakest target, and could then not inline into it.
   HWY_INLINE partial_sums() {}
 
   HWY_INLINE void clear() {
@@ -91,7 +92,7 @@ struct partial_sums {
       for (vector& sum : sums[p]) sum = hn::Zero(D());
   }
 
-  /// Element i of the row that begins at inputs[k] belongs to the first of these lanes.
+  /// Adds the products of a row's elements from i on. Element i belongs to the first of these lanes.
   HWY_INLINE void add(const typename Format::element* const (&inputs)[k_inputs], std::size_t i) {
     const D lanes;
     HWY_UNROLL(4)
@@ -117,7 +118,7 @@ struct partial_sums {
   }
 };
 
-/// A row at the end of a block, filled up with zeros.
+/// The incomplete row at the end of a block, padded with zeros.
 template <class Element, std::size_t Row>
 struct padded_row {
   Element elements[k_inputs][Row] = {};
@@ -131,15 +132,15 @@ struct padded_row {
   }
 };
 
-/// Asks for the cache lines of a row before its turn comes.
+/// Prefetches the cache lines of a row.
 template <std::size_t Elements, class Element>
 HWY_INLINE void fetch(const Element* row) {
   constexpr std::size_t line = 64 / sizeof(Element);
   for (std::size_t i = 0; i < Elements; i += line) __builtin_prefetch(row + i, 0, 3);
 }
 
-/// dots[p] += the p-th dot over `count` elements, at most a block, of the inputs. `ahead` elements behind each row lies
-/// the one to fetch before it.
+/// Adds the p-th dot of `count` elements of the inputs, at most a block, to dots[p]. Before each row is added, the row
+/// `ahead` elements behind it is prefetched.
 template <class Format>
 HWY_INLINE void add_dots_of_block(const typename Format::element* const (&inputs)[k_inputs], std::size_t ahead,
                                   std::size_t count, double (&dots)[k_dots]) {
@@ -180,7 +181,7 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
     double of_group[k_dots] = {};
     for (std::size_t block = 0; block < k_dot_group && done < count; ++block) {
       const std::size_t left = count - done, length = left < k_dot_block ? left : k_dot_block;
-      const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // to the next block, if that is whole
+      const std::size_t ahead = left >= 2 * k_dot_block ? k_dot_block : 0;  // 0 unless the next block is whole
       add_dots_of_block<Format>({lower + done, upper + done}, ahead, length, of_group);
       done += length;
     }
@@ -189,15 +190,15 @@ void dot_norms(const void* a, const void* b, std::size_t count, double* sums) {
   sums[0] = canonical_number(dots[1]), sums[1] = canonical_number(dots[0]), sums[2] = canonical_number(dots[2]);
 }
 
-/// Fetches what a sweep will come to. Doubles come fast enough by themselves: nothing is left to hide behind.
+/// Prefetches elements that a sweep will reach. Doubles need no prefetch: the hardware loads them fast enough.
 template <class Element>
 HWY_INLINE void fetch_ahead(const Element* from, std::size_t first, std::size_t count) {
   constexpr std::size_t ahead = 512;
   if constexpr (sizeof(Element) < sizeof(double)) hwy::Prefetch(from + (first + ahead < count ? first + ahead : first));
 }
 
-/// Coefficients with which f32 is wide enough: `greatest` times the largest element, times 2^-shift, is half of what
-/// f32 can hold, and of the smallest products no bit is lost that the element could show.
+/// Coefficients for which arithmetic in f32 is wide enough. `greatest` times the largest element, divided by
+/// `shift_factor`, is at most half of the largest f32. The smallest products lose no bit that the element could show.
 template <class Format>
 struct moderate {
   static constexpr bool exists = sizeof(typename Format::element) < sizeof(float);
@@ -211,7 +212,7 @@ struct moderate {
   }
 };
 
-/// In `Wide`: double, or float, then on coefficients that have been divided by `shift_factor`.
+/// A scaled sum in lanes of `Wide`: double, or float with coefficients that have been divided by `shift_factor`.
 template <class Wide, class Format>
 struct scaled_add_of {
   Wide x;
@@ -251,8 +252,8 @@ void scaled_add(double x, const void* a, double y, const void* b, void* c, std::
   sweep<double>(count, scaled_add_of<double, Format>{x, lower, y, upper, result, count});
 }
 
-/// The sums of what is null are zeros, and they are not null: messages hold the sums of several vectors, and adasum
-/// asks its operands which of them is null.
+/// Writes zeros if a or b is null. The sums themselves are never null, because a message holds the sums of several
+/// vectors. For adasum, its operands a and b show which contribution is null.
 template <class Format>
 void call_dot_norms(const kernel_call& call) {
   const bool is_null = call.a == nullptr || call.b == nullptr;
@@ -276,7 +277,7 @@ consteval adaptive_kernels kernels_of_format() {
   return {&dot_norms<Format>, &scaled_add<Format>, &call_dot_norms<Format>, &call_adasum<Format>};
 }
 
-/// f16, bf16, f32, f64: in the order of dtype.
+/// Returns the kernels of f16, bf16, f32 and f64, in the order of dtype.
 const std::array<adaptive_kernels, 4>& table() {
   static constexpr std::array<adaptive_kernels, 4> all{kernels_of_format<half>(), kernels_of_format<brain>(),
                                                        kernels_of_format<plain<float>>(),
@@ -295,7 +296,7 @@ namespace {
 
 HWY_EXPORT(table);
 
-/// Of the SIMD target that dispatch goes to.
+/// Returns the kernels of the SIMD target that dispatch selects.
 adaptive_kernels kernels_of(dtype type) {
   if (!is_floating(type)) return {};
   return HWY_DYNAMIC_DISPATCH(table)()[static_cast<std::size_t>(type) - static_cast<std::size_t>(dtype::f16)];
@@ -305,8 +306,8 @@ adaptive_kernels kernels_of(dtype type) {
 constexpr double k_least_norm = 0x1p-511;
 static_assert(k_least_norm * k_least_norm == std::numeric_limits<double>::min());
 
-/// How often the vector of that norm fits into the other's projection on it; 0 where there is no vector to speak of.
-/// Divided before anything is multiplied: no larger than the ratio of the norms, whatever their scale.
+/// Returns the projection of a vector on the vector with the squared norm `norm`, as a multiple of the latter. Returns
+/// 0 if the norm is too small. The division comes first, so the result is at most the ratio of the norms at any scale.
 double share(double dot, double norm) { return norm >= k_least_norm ? dot / norm : 0; }
 
 }  // namespace

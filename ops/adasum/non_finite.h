@@ -1,4 +1,4 @@
-// Which tensors of a result are not finite.
+// Detection of tensors in a result that are not finite.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace lsched {
 
-/// How a tensor shows that it is not finite.
+/// Criterion for a tensor that is not finite.
 enum class non_finite_rule : std::uint8_t {
-  any_element,        ///< one of its elements is NaN or infinite
-  first_element_nan,  ///< it was multiplied by a NaN: its elements are all NaN, and the first one is looked at
+  any_element,        ///< an element is NaN or infinite
+  first_element_nan,  ///< the first element is NaN; enough if all elements were multiplied by a NaN
 };
 
-/// How many of the tensors of `data`, elements of a floating type, are not finite; is_non_finite[i], unless that is
-/// null, becomes 1 for those and 0 for others. A tensor without elements is finite.
+/// Returns the number of tensors of `data`, elements of a floating type, that are not finite. Unless is_non_finite is
+/// null, sets is_non_finite[i] to 1 for these tensors and to 0 for others. A tensor without elements is finite.
 std::uint64_t find_non_finite(const std::byte* data, dtype type, std::span<const tensor> tensors, non_finite_rule rule,
                               std::uint8_t* is_non_finite);
 

@@ -1,11 +1,11 @@
-// Elements: how one in memory becomes a lane of arithmetic and back (formats), how kernels walk over many (sweep), and
-// division by a whole number. Compiled once for each SIMD target; include it only from code that is itself written for
-// ops that Highway re-includes.
+// Conversions between elements in memory and lanes of arithmetic (formats), loops over elements (sweep), and division
+// by a whole number. Compiled once for each SIMD target. Include this file only from files of ops that Highway
+// re-includes for each target.
 //
-// A format has an `element` (what memory holds), a `lane` (what arithmetic sees), and load and store for
-// any vector of lanes. The conversions of f16 and bf16 are exact one way and round to nearest even the other
-// way. They are spelled out here because Highway's portable ones truncate; only where the hardware has
-// rounding conversions of f16 do we let it.
+// A format has an `element` (the type in memory), a `lane` (the type of arithmetic), and load and store for any vector
+// of lanes. load() of f16 and bf16 is exact, and store() rounds to nearest even. These conversions are written out here
+// because Highway's portable conversions truncate. Highway is used only if the hardware has conversions of f16, which
+// round.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,11 +34,11 @@ template <std::size_t Bytes>
 using bits_of_size =
     std::conditional_t<Bytes == 2, std::uint16_t, std::conditional_t<Bytes == 4, std::uint32_t, std::uint64_t>>;
 
-/// The bits of an element of a format, or of a lane.
+/// The unsigned integer type with the size of an element or a lane.
 template <class Number>
 using bits_type = bits_of_size<sizeof(Number)>;
 
-/// The positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
+/// Returns the positive quiet NaN without payload. (Highway's own NaN has all bits of the payload set.)
 template <class D>
 HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
   constexpr bool is_single = sizeof(hn::TFromD<D>) == sizeof(float);
@@ -47,8 +47,8 @@ HWY_INLINE hn::VFromD<D> quiet_nan(D lanes) {
   return hn::BitCast(lanes, hn::Set(unsigned_lanes, static_cast<hn::TFromD<decltype(unsigned_lanes)>>(bits)));
 }
 
-/// Every NaN becomes the quiet one above: which operand's payload survives differs between instructions,
-/// and compilers swap operands.
+/// Replaces every NaN by the quiet NaN above. This is necessary because instructions differ in the operand whose
+/// payload they keep, and compilers swap operands.
 template <class D, class V = hn::VFromD<D>>
 HWY_INLINE V canonical(D lanes, V value) {
   if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
@@ -58,7 +58,7 @@ HWY_INLINE V canonical(D lanes, V value) {
   }
 }
 
-/// The element is the lane.
+/// A format whose elements are the lanes.
 template <class Element>
 struct plain {
   using element = Element;
@@ -74,7 +74,7 @@ struct plain {
   }
 };
 
-/// Bytes in lanes of 16 bits, for products: no instruction set multiplies bytes. Wraps around on store.
+/// Bytes in lanes of 16 bits, for products, because no instruction set multiplies bytes. store() wraps around.
 struct wide_byte {
   using element = std::uint8_t;
   using lane = std::uint16_t;
@@ -90,7 +90,7 @@ struct wide_byte {
   }
 };
 
-/// The upper half of an f32.
+/// bf16, the upper half of an f32.
 struct brain {
   using element = std::uint16_t;
   using lane = float;
@@ -102,9 +102,9 @@ struct brain {
     return hn::BitCast(lanes, hn::ShiftLeft<16>(hn::PromoteTo(bits, narrow)));
   }
 
-  /// A tie has exactly the upper bit of the lost half set: adding 0x7FFF, and one more where the kept half
-  /// is odd, carries just when it should. The carry of the largest finite value gives infinity. The value
-  /// is no NaN other than the canonical one, whose lost half is zero.
+  /// Rounds to nearest even. In a tie, only the upper bit of the lost half is set. So adding 0x7FFF, and one more if
+  /// the kept half is odd, carries exactly if the value must be rounded up. The carry of the largest finite value gives
+  /// infinity. `value` must contain no NaN other than the canonical NaN, whose lost half is zero.
   template <class D>
   static HWY_INLINE void store(D, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -123,9 +123,9 @@ struct portable_half {
   using element = std::uint16_t;
   using lane = float;
 
-  /// Moves the ten bits of fraction to the top of f32's 23 and corrects the bias of the exponent by 112:
-  /// once more for infinity and NaN; and for subnormals by reading the fraction as 2^-14 * (1 + fraction)
-  /// and subtracting 2^-14, which is exact.
+  /// Moves the ten bits of fraction to the top of f32's 23 and corrects the bias of the exponent by 112, twice for
+  /// infinity and NaN. For subnormals, reads the fraction as 2^-14 * (1 + fraction) and subtracts 2^-14, which is
+  /// exact.
   template <class D>
   static HWY_INLINE hn::VFromD<D> load(D lanes, const element* from) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -143,9 +143,10 @@ struct portable_half {
     return hn::BitCast(lanes, hn::Or(sign, hn::IfThenElse(is_special, special, finite)));
   }
 
-  /// Normal results round like `brain`. Subnormal ones let the adder round: in 0.5 + x one unit of the sum
-  /// is 2^-24, the unit of f16's subnormals. From 65520 up the rounding itself carries into infinity; f32
-  /// infinity and everything beyond 2^16 is set to it. The only NaN that comes here is the canonical one.
+  /// Normal results are rounded as in `brain`. Subnormal results are rounded by an addition: in 0.5 + x the last place
+  /// of the sum is 2^-24, the unit of f16's subnormals. From 65520 on, rounding itself carries into infinity. f32
+  /// infinity and all values from 2^16 on are set to infinity. `value` must contain no NaN other than the canonical
+  /// NaN.
   template <class D>
   static HWY_INLINE void store(D lanes, hn::VFromD<D> value, element* to) {
     const hn::Rebind<std::uint32_t, D> bits;
@@ -196,7 +197,7 @@ using half = portable_half;
 
 // ---- elements as their own lanes, or as lanes of f64
 
-/// The format's own lanes, or the same widened, which is exact.
+/// Loads the format's own lanes, or widens them to f64, which is exact.
 template <class Format, class D>
 HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) {
   if constexpr (std::is_same_v<hn::TFromD<D>, typename Format::lane>) {
@@ -206,7 +207,7 @@ HWY_INLINE hn::VFromD<D> load_as(D lanes, const typename Format::element* from) 
   }
 }
 
-/// Rounds to nearest even. (Without vectors Highway gives the largest finite value instead of infinity.)
+/// Rounds f64 to f32, to nearest even. (Without vectors, Highway returns the largest finite value instead of infinity.)
 template <class D>
 HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> value) {
   const hn::Rebind<float, D> singles;
@@ -222,9 +223,9 @@ HWY_INLINE hn::VFromD<hn::Rebind<float, D>> to_single(D lanes, hn::VFromD<D> val
 #endif
 }
 
-/// Cuts a value to the 24 bits of an f32, and makes the last of them odd where anything was cut off: that much is
-/// enough to round it to nearest even a second time, to fewer bits, as if it had been done at once. Infinities and NaNs
-/// remain what they are.
+/// Cuts a value to the 24 bits of an f32, and sets the last of them if a bit that is cut off is set. Rounding the
+/// result to nearest even, to fewer bits, then gives the same bits as rounding the value at once. Infinities and NaNs
+/// stay infinities and NaNs.
 template <class D>
 HWY_INLINE hn::VFromD<D> cut_to_odd(D lanes, hn::VFromD<D> value) {
   const hn::RebindToUnsigned<D> bits;
@@ -248,8 +249,8 @@ HWY_INLINE void store_as(D lanes, hn::VFromD<D> value, typename Format::element*
 
 // ---- sweeps
 
-/// What remains after the full vectors: one vector of each smaller power of two, widest first. Partial
-/// vectors touch exactly their own elements, so nothing outside the buffers is read or written.
+/// Processes the elements after the full vectors, by at most one vector of each smaller power of two, widest first.
+/// Partial vectors access exactly their own elements, so nothing outside the buffers is read or written.
 template <std::size_t Width, class Lane, class Step>
 HWY_INLINE void sweep_rest(std::size_t done, std::size_t count, const Step& step) {
   if constexpr (Width > 0) {
@@ -278,7 +279,7 @@ HWY_INLINE void sweep(std::size_t count, const Step& step) {
   sweep_rest<hn::MaxLanes(hn::ScalableTag<Lane>()) / 2, Lane>(done, count, step);
 }
 
-// ---- division; what it promises is in ops/kernel.h
+// ---- division, with the guarantees of ops/kernel.h
 
 template <class Format>
 struct divide_step {
@@ -293,18 +294,18 @@ struct divide_step {
   }
 };
 
-/// Bits of an element's significand behind the point.
+/// Bits of an element's fraction.
 template <class Format>
 inline constexpr int k_fraction_bits = std::is_same_v<Format, half>                   ? 10
                                        : std::is_same_v<Format, brain>                ? 7
                                        : std::is_same_v<typename Format::lane, float> ? 23
                                                                                       : 52;
 
-/// The largest divisor by which lanes divide as promised. They must hold it; and where they are wider than elements, a
-/// quotient that is no tie of the elements' must not be rounded to one. Dividend and divisor being integers times a
-/// power of two, it is off a tie by a unit of the tie's last place (one more than the element has) over the divisor, or
-/// by more, and rounding to a lane moves it by less than that if the divisor is below 2 to the bits that a lane has
-/// more than an element.
+/// Returns the largest divisor by which lanes divide with the guarantees of ops/kernel.h. The lane must hold the
+/// divisor exactly. If lanes are wider than elements, a quotient that is no tie between two elements must not be
+/// rounded to a tie. Dividend and divisor are integers times a power of two. So such a quotient differs from a tie by
+/// at least u / divisor, where u is the unit in the last place of the tie. (A tie has one bit more than an element.)
+/// Rounding to a lane with k bits more than an element changes the quotient by less than that if divisor < 2^k.
 template <class Format>
 constexpr std::uint64_t most_divisor_of_lanes() {
   constexpr int lane_bits = std::numeric_limits<typename Format::lane>::digits;

@@ -1,9 +1,9 @@
-// The elementwise kernels, written once over (operation, format) and compiled once for each SIMD target: Highway
-// includes this file again and again. Dispatch is at the end.
+// The elementwise kernels, written once for all operations and formats. Highway includes this file once for each SIMD
+// target. Dispatch is at the end.
 //
-// To give the same bits on every target, nothing here depends on the width of a vector, on which NaN an
-// instruction returns, or on which zero a minimum prefers. Nothing here calls into the standard library at
-// run time either: an inline function compiled for one target could be linked in for all.
+// To give the same bits on every target, nothing here depends on the width of a vector, the NaN that an instruction
+// returns, or the zero that a minimum prefers. The code must not call the standard library at run time, because an
+// inline function compiled for one target could be linked in for all targets.
 #include "ops/elementwise/elementwise.h"
 
 #include <array>
@@ -30,9 +30,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- reductions
 
-/// Minimum or maximum of floating lanes. Highway leaves open which zero Min(-0, +0) returns, and Min of NaN altogether.
-/// Asking in both orders and joining the bits changes nothing but zeros of unlike sign: of minima the negative one
-/// wins, of maxima the positive one.
+/// Returns the minimum or maximum of floating lanes. Highway specifies neither which zero Min(-0, +0) returns nor the
+/// result for NaN. So both orders of the operands are computed and their bits joined. This changes only zeros of
+/// different sign: the minimum is the negative zero, the maximum the positive zero.
 template <kernel What, class D, class V = hn::VFromD<D>>
 HWY_INLINE V extreme_of_floats(D lanes, V a, V b) {
   const auto is_nan = hn::Or(hn::IsNaN(a), hn::IsNaN(b));
@@ -95,8 +95,9 @@ void call_divide(const kernel_call& call) {
 
 // ---- conversion
 
-/// What is subnormal in bf16 is so in f32, too: without care it would be rounded twice on its way there. Beside 1.5 *
-/// 2^-81 the last place of an f64 is bf16's least, 2^-133, so that the adder rounds, once.
+/// Rounds values that are subnormal in bf16. Such values are subnormal in f32, too, so a conversion through f32 would
+/// round twice. The last place of an f64 near 1.5 * 2^-81 is 2^-133, the least subnormal of bf16, so an addition there
+/// rounds once.
 template <class D>
 HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   const auto beside = hn::Set(lanes, 0x1.8p-81);
@@ -104,7 +105,7 @@ HWY_INLINE hn::VFromD<D> round_subnormal_brain(D lanes, hn::VFromD<D> value) {
   return hn::IfThenElse(hn::Lt(hn::Abs(value), hn::Set(lanes, 0x1p-126)), rounded, value);
 }
 
-/// In `Wide`: double, or float where that gives the same bits.
+/// A conversion in lanes of `Wide`: double, or float if that gives the same bits.
 template <class Wide, class From, class To>
 struct convert_step {
   const typename From::element* input;
@@ -120,8 +121,9 @@ struct convert_step {
   }
 };
 
-/// Whether f32 gives the same bits, in half the time: where no product loses a bit that the output could show. A power
-/// of two loses none above the subnormals, which f16 does not have, and one that does not make smaller none at all.
+/// Returns true if products in f32, which take half the time, give the same bits. No product may lose a bit that the
+/// output could show. A product with a power of two loses bits only if it is a subnormal of f32. For f16 all of these
+/// round to zero, and for f32 the product is rounded only once. A power of two of at least 1 loses no bits at all.
 template <class To>
 bool is_narrow_enough(double factor) {
   const auto exponent = static_cast<int>(std::bit_cast<std::uint64_t>(factor) >> 52 & 0x7FF) - 1023;
@@ -151,8 +153,8 @@ static_assert(std::tuple_size_v<integers> == static_cast<std::size_t>(dtype::f16
 template <dtype Type>
 using integer = std::tuple_element_t<static_cast<std::size_t>(Type), integers>;
 
-/// Only min and max see the sign of an integer. All else is done unsigned: the bits are the same, wrapping
-/// around is defined, and signed and unsigned types share their code.
+/// Returns the format for a kernel and a dtype. Only min and max depend on the sign of an integer. All other kernels
+/// use unsigned types: the bits are the same, wrapping around is defined, and signed and unsigned types share code.
 template <kernel What, dtype Type>
 consteval auto format_of() {
   if constexpr (Type == dtype::f16) {
@@ -220,7 +222,7 @@ namespace {
 
 HWY_EXPORT(table);
 
-/// Of the SIMD target that dispatch goes to.
+/// Returns the kernels of the SIMD target that dispatch selects.
 const elementwise_kernels& kernels_of(dtype type) {
   return HWY_DYNAMIC_DISPATCH(table)()[static_cast<std::size_t>(type)];
 }

@@ -9,16 +9,17 @@ namespace {
 
 __extension__ using wide = unsigned __int128;
 
-/// The quotient rounded to nearest, half to even.
+/// Returns the quotient rounded to nearest even.
 template <class Unsigned>
 Unsigned nearest_quotient(Unsigned dividend, Unsigned divisor) {
   const Unsigned below = dividend / divisor, rest = dividend % divisor, missing = divisor - rest;
   return below + (rest > missing || (rest == missing && below % 2 != 0) ? 1 : 0);
 }
 
-/// Of a number without its sign. In units of the format's least subnormal it is significand * 2^(place - 1), and its
-/// bits are (place - 1) * 2^Fraction + significand, whose hidden bit, or a carry, adds one to the exponent's field. The
-/// dividend's significand is shifted up until the quotient's has all of its bits, or its place is the lowest.
+/// Returns the quotient of a number without its sign. In units of the format's least subnormal, a number is significand
+/// * 2^(place - 1). Its bits are (place - 1) * 2^Fraction + significand, where the hidden bit of the significand, or a
+/// carry, adds one to the exponent's field. The dividend's significand is shifted up until the quotient's significand
+/// has all bits, or the quotient has the lowest place.
 template <class Bits, int Fraction>
 Bits quotient_of_magnitude(Bits magnitude, std::uint64_t divisor) {
   const int place = std::max(static_cast<int>(magnitude >> Fraction), 1);

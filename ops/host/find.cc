@@ -1,4 +1,4 @@
-// Which function computes a kernel.
+// Lookup of the function that computes a kernel.
 #include "ops/adasum/adasum.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/float_mode.h"

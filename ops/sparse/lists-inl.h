@@ -1,5 +1,5 @@
-// Kernels of lists of items, and the search for the k-th magnitude. Compiled once for each SIMD target; include it only
-// from code that is itself written for ops that Highway re-includes.
+// Kernels of lists of items, and the search for the k-th magnitude. Compiled once for each SIMD target. Include this
+// file only from files of ops that Highway re-includes for each target.
 
 #include <bit>
 #include <cstddef>
@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // ---- items, and numbers one at a time
 
-/// Which bits of an element of a format, or of a lane, are its magnitude.
+/// Mask of the magnitude bits of an element or a lane.
 template <class Number>
 inline constexpr bits_type<Number> k_magnitude_mask = static_cast<bits_type<Number>>(~bits_type<Number>{0}) >> 1;
 template <class Lane>
@@ -36,7 +36,7 @@ HWY_INLINE bits_type<Number> magnitude_of(Number value) {
   return std::bit_cast<bits_type<Number>>(value) & k_magnitude_mask<Number>;
 }
 
-/// Rounds one number to a format. (As a vector of one lane, bf16 takes so long that memory has to wait.)
+/// Rounds one number to a format. bf16 has scalar code, because rounding vectors of one lane is slower than memory.
 template <class Format>
 HWY_INLINE typename Format::element to_element(typename Format::lane value) {
   if constexpr (std::is_same_v<Format, brain>) {
@@ -57,7 +57,7 @@ HWY_INLINE typename Format::lane to_lane(typename Format::element value) {
   return hn::GetLane(Format::load(one, &value));
 }
 
-/// An item in memory, wherever it lies.
+/// An item. Items in memory need no alignment.
 template <class Format>
 struct item {
   using element = typename Format::element;
@@ -83,13 +83,14 @@ struct item {
   }
 };
 
-/// `bits` or 0, without a branch: these conditions cannot be predicted, and compilers like branches.
+/// Returns `bits` if the condition holds, else 0. There is no branch, because the conditions here cannot be predicted.
+/// Compilers would generate branches for the plain expression.
 template <class Bits>
 HWY_INLINE Bits if_true(bool condition, Bits bits) {
   return static_cast<Bits>(-static_cast<Bits>(condition)) & bits;
 }
 
-/// A list, item by item.
+/// Calls visit(item) for each item of a list.
 template <class Format, class Visit>
 HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit& visit) {
   const auto* from = static_cast<const std::byte*>(items);
@@ -101,7 +102,7 @@ HWY_INLINE void for_each_item(const void* items, std::size_t count, const Visit&
 
 template <class Format>
 void count_magnitudes(const void* items, std::size_t count, const magnitude_bins& where, std::uint64_t* bins) {
-  const magnitude_bins local = where;  // which no bin aliases
+  const magnitude_bins local = where;  // a copy that writes to `bins` cannot alias
   for_each_item<Format>(items, count, [&](const item<Format>& it) HWY_ATTR {
     const std::uint64_t magnitude = magnitude_of(it.value);
     if (magnitude < local.low) return;
@@ -127,7 +128,7 @@ std::size_t filter_items(const void* items, std::size_t count, std::uint64_t mag
   return static_cast<std::size_t>(to - static_cast<std::byte*>(output)) / item<Format>::size;
 }
 
-/// In blocks, whose values are put side by side to be divided.
+/// Works in blocks. The values of a block are copied to an array, which the vector kernel divides.
 template <class Format>
 void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* dense) {
   constexpr std::size_t block = 256;
@@ -144,25 +145,25 @@ void scatter(const void* items, std::size_t count, std::uint64_t divisor, void* 
   }
 }
 
-/// Counts a magnitude that lies in one of the bins. Few do, as a rule, or all.
+/// Counts a magnitude if it lies in one of the bins. Usually either few magnitudes do, or all, so the branch is cheap.
 HWY_INLINE void count_within(std::uint64_t magnitude, const magnitude_bins& where, std::uint64_t* bins) {
   const std::uint64_t bin = (magnitude - where.low) >> where.shift;
   if (bin < where.count) ++bins[bin];
 }
 
-/// Narrows down where the k-th magnitude of some numbers lies, as an interval that halves 11 times with each histogram.
+/// Finds the k-th largest magnitude of some numbers. Each histogram halves the interval of candidates 11 times.
 class kth_magnitude {
  public:
-  /// They lie between low and low + 2^bits - 1, and are at least k, k > 0.
+  /// There are at least k numbers, k > 0. Their magnitudes lie between low and low + 2^bits - 1.
   HWY_INLINE kth_magnitude(std::size_t k, std::uint64_t low, unsigned bits) : k_(k), low_(low), bits_(bits) {}
 
   HWY_INLINE bool is_found() const { return bits_ == 0; }
-  HWY_INLINE std::uint64_t low() const { return low_; }    ///< of the interval; when found, the magnitude
-  HWY_INLINE std::size_t above() const { return above_; }  ///< numbers above the interval: fewer than k
-  /// Numbers not below the interval; after the first narrowing.
+  HWY_INLINE std::uint64_t low() const { return low_; }    ///< start of the interval, finally the k-th magnitude
+  HWY_INLINE std::size_t above() const { return above_; }  ///< count of numbers above the interval, fewer than k
+  /// Count of numbers in or above the interval. Valid after the first narrow().
   HWY_INLINE std::size_t from_low() const { return above_ + here_; }
 
-  /// count(where, bins) calls count_within with all magnitudes.
+  /// Narrows the interval by one histogram. count(where, bins) must call count_within for all magnitudes.
   template <class Count>
   HWY_INLINE void narrow(const Count& count) {
     const unsigned digit = bits_ < k_digit ? bits_ : k_digit;
@@ -246,9 +247,9 @@ std::size_t gather_touched(void* sums, std::uint64_t* touched, std::size_t regio
   return static_cast<std::size_t>(to - static_cast<std::byte*>(items)) / item<Format>::size;
 }
 
-/// Two lists, walked together: from their first items to the end of one of them. A step takes the lesser index, or both
-/// if they are equal. While there is an item behind both, the index of the next one is loaded before anybody knows
-/// whether it will be wanted, so that a step need not wait for memory.
+/// Walks two lists together until one of them ends. A step advances the list with the lesser index, or both lists if
+/// the indices are equal. While both lists have a next item, its index is loaded early, even if it is not needed, so
+/// that a step does not wait for memory.
 template <class Format>
 class list_walk {
  public:
@@ -258,7 +259,7 @@ class list_walk {
         lower_end_(lower_ + lower_count * k_size),
         upper_end_(upper_ + upper_count * k_size) {}
 
-  /// visit(item of lower, item of upper, index of lower, index of upper), for each step.
+  /// Calls visit(item of lower, item of upper, index of lower, index of upper) for each step.
   template <class Visit>
   HWY_INLINE void run(const Visit& visit) {
     if (lower_ == lower_end_ || upper_ == upper_end_) return;
@@ -283,7 +284,7 @@ class list_walk {
     }
   }
 
-  /// What is left of them; one is empty.
+  /// Remaining items of both lists after run(). At least one list has no remaining items.
   HWY_INLINE const std::byte* lower() const { return lower_; }
   HWY_INLINE const std::byte* lower_end() const { return lower_end_; }
   HWY_INLINE const std::byte* upper() const { return upper_; }
@@ -298,8 +299,8 @@ class list_walk {
   const std::byte* upper_end_;
 };
 
-/// Notes on items that two lists have in common, to be dealt with a batch at a time: whether the next index is common
-/// nobody can predict.
+/// Collects notes on items that two lists have in common, for processing in batches. Processing each item at once would
+/// need a branch that cannot be predicted.
 template <class Note>
 class common_items {
  public:
@@ -309,7 +310,7 @@ class common_items {
   }
   HWY_INLINE bool is_full() const { return count_ == k_batch; }
 
-  /// deal(note), for each; answers how many they were.
+  /// Calls deal(note) for each note and removes all notes. Returns their number.
   template <class Deal>
   HWY_INLINE std::size_t flush(const Deal& deal) {
     const std::size_t count = count_;
@@ -336,9 +337,10 @@ HWY_INLINE void settle_item(typename Format::lane* residual, const item<Format>&
   residual[sent.index] = rest;
 }
 
-/// Notes are the sent items; the cache is asked for a batch of elements at once. (To mark in a bitmap what has arrived,
-/// instead of walking, takes half the time where the bitmap fits the second cache, and twice to four times as long
-/// where one in a thousand is sent. Either is little beside a pass over the residual, and this one needs no memory.)
+/// The notes are the sent items. Processing a batch of notes loads their elements of the residual concurrently. (A
+/// bitmap of the arrived indices, in place of the walk, takes half the time if it fits the L2 cache, and two to four
+/// times as long if one element in a thousand is sent. Both cost little compared with a pass over the residual, and the
+/// walk needs no memory.)
 template <class Format>
 std::size_t settle(void* residual, const void* sent, std::size_t sent_count, const void* arrived,
                    std::size_t arrived_count) {

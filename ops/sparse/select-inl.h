@@ -1,15 +1,15 @@
-// The pass that selects, and the exact top k. Compiled once for each SIMD target; include it only from code that is
-// itself written for ops that Highway re-includes.
+// The selecting pass over a residual, and the exact top k. Compiled once for each SIMD target. Include this file only
+// from files of ops that Highway re-includes for each target.
 //
-// Elements go by words of 64: vectors tell which of them are selected as 64 bits, and items are then written one by
-// one, by the bits that are set. So nothing is ever written behind the last item, and where few are selected, as is the
-// rule, this is as fast as compressing vectors (whose store to memory is slow on some CPUs).
+// Elements are processed in words of 64. Vector compares produce a bit for each element, and the items of the set bits
+// are then written one by one. So nothing is ever written behind the last item. Usually few elements are selected, and
+// then this is as fast as compressing vectors, whose store to memory is slow on some CPUs.
 //
-// Why a part of the residual is enough for the top k. Let m be a magnitude of the items' type, and t the least
-// magnitude of a residual that rounds to m or above. Rounding is monotone: elements from t on round to m or above, and
-// those below t to less than m. So all elements below t come after all others in the order of rounded values, ties or
-// no ties, and if k elements lie at or above t, then the first k are among them. (A t in the midst of what rounds to m
-// would not do: elements below it could tie with elements above it, and win by their index.)
+// A part of the residual is enough for the top k. Let m be a magnitude of the items' type, and t the least magnitude of
+// a residual that rounds to m or above. Rounding is monotone: elements from t on round to m or above, and elements
+// below t to less than m. So all elements below t come after all others in the order of rounded values, with or without
+// ties. If k elements lie at or above t, the first k are among them. (A t in the middle of the values that round to m
+// would be wrong, because elements below t could tie with elements above t, and win by their index.)
 
 #include <cstddef>
 #include <cstdint>
@@ -36,8 +36,8 @@ inline constexpr std::size_t k_selection_block = 1024;  ///< elements
 
 // ---- select
 
-/// The least magnitude of a residual that rounds to a given one of a format, or above: everything from there on does,
-/// since rounding is monotone. Above all magnitudes if none does.
+/// Returns the least magnitude of a residual that rounds to `magnitude` of the format, or above. All larger magnitudes
+/// do so too, since rounding is monotone. If no magnitude does, the result is above all magnitudes.
 template <class Format>
 std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   using lane = typename Format::lane;
@@ -53,7 +53,7 @@ std::uint64_t least_rounding_to(std::uint64_t magnitude) {
   return low;
 }
 
-/// Bit i is lane i.
+/// Returns a mask as bits: bit i is lane i.
 template <class D>
 HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   static_assert(hn::MaxLanes(D()) <= 16);
@@ -62,7 +62,7 @@ HWY_INLINE std::uint64_t bits_of_mask(D lanes, hn::Mask<D> mask) {
   return bits;
 }
 
-/// Where items go.
+/// Writes items to memory with room for `room` items. Further items are counted, but not stored.
 template <class Format>
 class item_writer {
  public:
@@ -70,7 +70,7 @@ class item_writer {
 
   HWY_INLINE item_writer(void* items, std::size_t room) : to_(static_cast<std::byte*>(items)), room_(room) {}
 
-  /// Of some elements, those at `places`, ascending; element 0 has the index `first_index`.
+  /// Appends the elements of `values` at `places`, which ascend. Element 0 has the index `first_index`.
   HWY_INLINE void append(const lane* values, std::uint32_t first_index, const std::uint16_t* places,
                          std::size_t count) {
     counted_ += count;
@@ -90,11 +90,11 @@ class item_writer {
   std::size_t counted_ = 0;
 };
 
-/// Places of elements in a block.
+/// Places of the selected elements of a block.
 class place_list {
  public:
-  /// Of the 64 elements from `first` on, those whose bits are set. The first few are written whether there are any or
-  /// not, so that there is nothing to mispredict.
+  /// Appends the places of the set bits of `hits`, whose bit 0 is element `first`. The first few places are always
+  /// written, even if fewer bits are set, so that there is no branch to mispredict.
   HWY_INLINE void append(std::uint64_t hits, std::size_t first) {
     std::uint16_t* to = places_ + count_;
     count_ += hwy::PopCount(hits);
@@ -119,7 +119,8 @@ class place_list {
   std::uint16_t places_[k_selection_block + k_at_once];
 };
 
-/// One pass over a residual that, if Accumulates, is written.
+/// One pass over a residual, which selects items. If Accumulates, the pass first adds the scaled gradient to each
+/// element.
 template <class Format, bool Accumulates>
 class selecting_pass {
  public:
@@ -132,7 +133,7 @@ class selecting_pass {
     const std::uint64_t least = range.least < not_zero ? not_zero : range.least;
     const std::uint64_t most = range.most < k_magnitude_mask<lane> ? range.most : k_magnitude_mask<lane>;
     const bool is_empty = least > most;
-    // So that magnitudes from least to most, and no others, become the least signed integers.
+    // Adding bias_ maps the magnitudes from least to most, and no others, to the signed integers below beyond_.
     bias_ = static_cast<signed_bits>(~k_magnitude_mask<lane> - least);
     beyond_ = static_cast<signed_bits>(~k_magnitude_mask<lane> + (is_empty ? 0 : most - least + 1));
   }
@@ -171,14 +172,14 @@ class selecting_pass {
     items_.append(residual, index, places.begin(), places.count());
   }
 
-  /// Asks for a word of the next block: the hardware does not look that far ahead, and not beyond a page.
+  /// Prefetches a word of the next block. The hardware prefetcher does not look that far ahead, and stops at a page.
   static HWY_INLINE void fetch(const lane* word) {
     constexpr std::size_t line = 64 / sizeof(lane);
     HWY_UNROLL(8)
     for (std::size_t i = 0; i < k_word; i += line) hwy::Prefetch(word + i);
   }
 
-  /// Answers which are selected.
+  /// Returns a bit for each selected element of the word.
   HWY_INLINE std::uint64_t add_word(lane* residual, const element* gradient) const {
     const D lanes;
     const hn::RebindToSigned<D> bits;
@@ -199,7 +200,7 @@ class selecting_pass {
     return hits;
   }
 
-  /// Fewer than a word, filled up with zeros, which nobody selects.
+  /// Processes fewer than 64 elements, padded with zeros, which are never selected.
   HWY_INLINE std::uint64_t add_rest(lane* residual, const element* gradient, std::size_t size) const {
     HWY_ALIGN lane values[k_word] = {};
     HWY_ALIGN element addends[k_word] = {};
@@ -227,7 +228,7 @@ select_result accumulate_select(const accumulation& from, magnitude_range range,
 
 // ---- top k
 
-/// A residual as values of items; NaN become the quiet one, or zero.
+/// Rounds residuals to values of items. A NaN becomes the quiet NaN, or zero if NaNs are ignored.
 template <class Format>
 struct rounding_step {
   const typename Format::lane* from;
@@ -255,7 +256,7 @@ class top_k_search {
         items_(items),
         room_(room) {}
 
-  /// `least`: where to look from, as a magnitude of items; 0: nobody knows.
+  /// Searches from the magnitude `least` (of the items' type) on. 0 means that there is no hint.
   top_k_list run(std::uint64_t least) {
     const bool is_blind = wanted_ == 0 || least == 0;
     const magnitude_range nothing{1, 0};
@@ -277,15 +278,16 @@ class top_k_search {
 
   lane* residual() const { return static_cast<lane*>(from_.residual); }
 
-  /// Of `count` elements from `first` on, which have their gradient by now; answers how many it has stored.
+  /// Selects among `count` elements from `first` on, to which the gradient has already been added. Returns the number
+  /// of stored items.
   std::size_t select(std::size_t first, std::size_t count, magnitude_range range, void* items, std::size_t room) const {
     const std::uint32_t index = from_.first_index + static_cast<std::uint32_t>(first);
     return accumulate_select<Format>({residual() + first, nullptr, 1, count, index}, range, items, room).stored;
   }
 
-  /// A superset of the wanted, or exactly these, for which there is room. The residual has its gradient by now. Zeros
-  /// count among the numbers here, so there are enough of them; where the k-th is one, all that are not are less than
-  /// k.
+  /// Selects a superset of the wanted elements that fits into the room, or exactly the wanted elements. The gradient
+  /// has already been added. Zeros count as elements here, so there are at least k. If the k-th element is zero, fewer
+  /// than k elements are not zero. Returns the number of stored items.
   std::size_t select_by_histograms() {
     kth_magnitude kth(wanted_, 0, std::bit_width(k_magnitude_mask<element>));
     do {
@@ -308,7 +310,8 @@ class top_k_search {
     }
   }
 
-  /// All above a magnitude, and the first `ties` of those that equal it, which may be many.
+  /// Selects all elements above a magnitude, and the first `ties` elements equal to it. Works in chunks, because more
+  /// elements may equal the magnitude than there is room for.
   std::size_t select_with_ties(std::uint64_t magnitude, std::size_t ties) const {
     const magnitude_range above = from_on(magnitude + 1), all = from_on(magnitude);
     const magnitude_range* range = &all;
@@ -340,8 +343,8 @@ class top_k_search {
   std::size_t passes_ = 0;
 };
 
-/// After fewer than k all that is not zero is looked at, as long as there is room for it. Nothing follows from a k-th
-/// that is not finite.
+/// If fewer than k elements were found, the next pass selects all elements that are not zero, provided they fit into
+/// the room. A k-th magnitude that is not finite leaves the hint unchanged.
 template <class Format>
 void update_hint(const top_k_list& found, std::size_t k, top_k_hint& hint) {
   using lane = typename Format::lane;

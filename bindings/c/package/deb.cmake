@@ -1,6 +1,7 @@
-# Debian packages, `cpack -G DEB` in a build tree: the library, the one for programs that call MPI, what is needed to
-# compile, the documents, and the command. Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries go where Debian has them. What
-# each depends on is found by dpkg-shlibdeps; the command has its own copy of the library.
+# Debian packages, made by `cpack -G DEB` in a build tree: the library, the library for programs that call MPI, the
+# development files, the documents, and the command. Configure with -DCMAKE_INSTALL_PREFIX=/usr, so that libraries are
+# installed in Debian's folders. dpkg-shlibdeps finds the dependencies of each package. The command has its own copy of
+# the library.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME libsched)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -33,8 +34,8 @@ file(CONFIGURE OUTPUT ${triggers} CONTENT "activate-noawait ldconfig\n")
 find_program(LSCHED_GZIP gzip)
 mark_as_advanced(LSCHED_GZIP)
 string(TIMESTAMP date "%a, %d %b %Y 00:00:00 +0000" UTC)
-# lsched_deb(component package section text): one package, and the two files that Debian wants in every package.
-# (Other installations leave those out: EXCLUDE_FROM_ALL.)
+# lsched_deb(component package section text): defines a package, with the two files that Debian requires in every
+# package. Other installations do not have these files (EXCLUDE_FROM_ALL).
 macro(lsched_deb component package section text)
   string(TOUPPER ${component} upper)
   list(APPEND CPACK_COMPONENTS_ALL ${component})
@@ -69,7 +70,7 @@ if(LSCHED_HAVE_MPI)
   set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "libsched${soversion} ${same}")
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libsched-mpi${soversion} ${same}")
 endif()
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libhwy-dev, libhwloc-dev, libtbb-dev") # to link the static library
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libhwy-dev, libhwloc-dev, libtbb-dev") # for the static library
 lsched_deb(development libsched-dev libdevel
   "This package has headers, the static library, pkg-config files and the\nCMake package.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libsched-doc)

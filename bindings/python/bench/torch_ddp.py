@@ -1,9 +1,10 @@
-"""A step of DistributedDataParallel by the backend lsched, beside Gloo's and beside a step without communication.
+"""Times a step of DistributedDataParallel with the backend lsched, with Gloo, and without communication.
 
     torchrun --nproc-per-node 2 torch_ddp.py [--json FILE]
 
-An MLP 784-1024-256-10 of 1.07 million parameters, 32 images a rank, SGD. The three take turns in the same processes; of
-each batch of steps the time is the slowest rank's, and the median over batches is printed, in milliseconds a step.
+An MLP 784-1024-256-10 of 1.07 million parameters, 32 images per rank, SGD. The three variants take turns in the same
+processes. The time of a batch of steps is that of the slowest rank. The median over batches is printed, in milliseconds
+per step.
 """
 
 import argparse
@@ -38,7 +39,7 @@ class Training:
 
 
 def timed(call, steps: int) -> float:
-    """Milliseconds a step, of the slowest rank."""
+    """Returns the milliseconds per step of the slowest rank."""
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(steps):

@@ -1,9 +1,9 @@
-"""Latency of dist.all_reduce by the backend lsched, beside Gloo's in the same run.
+"""Latency of dist.all_reduce with the backend lsched, beside Gloo in the same run.
 
     torchrun --nproc-per-node 2 torch_latency.py [--json FILE]
 
-Both groups are of the same processes, and take turns. Of each batch the time is the slowest rank's; the median over
-batches is printed, in microseconds a call, and what the C interface's own schedule takes from Python (`run`).
+Both groups are of the same processes, and take turns. The time of a batch is that of the slowest rank. The median over
+batches is printed, in microseconds per call. `run` is the time of a schedule of the C interface, called from Python.
 """
 
 import argparse
@@ -22,14 +22,14 @@ BATCHES = 9
 
 
 def slowest(seconds: float, group) -> float:
-    """Of all ranks."""
+    """Returns the largest time of all ranks."""
     told = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(told, op=dist.ReduceOp.MAX, group=group)
     return float(told)
 
 
 def timed(call, calls: int, group) -> float:
-    """Microseconds a call."""
+    """Returns the microseconds per call of the slowest rank."""
     dist.barrier(group=group)
     begin = time.perf_counter()
     for _ in range(calls):

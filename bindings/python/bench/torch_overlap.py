@@ -1,12 +1,12 @@
-"""What is hidden behind backward: a step of DistributedDataParallel whose layers compute on a device that is emulated.
+"""Measures how much communication a step of DistributedDataParallel hides behind backward, on an emulated device.
 
     lsched run -n 2 python torch_overlap.py [--json FILE] [--trace PREFIX]
 
-Backward of each layer sleeps, as a host does while a device computes, and leaves the core to communication. Of each
-way (the allreduce of DDP, and the hook of Adasum) three things are timed in turns: computing alone, communication
-alone, and both. The bound is the longer of communication, and computing with the processor time of communication. Times
-are the slowest rank's, the median over batches, in milliseconds a step. `--trace`: a file for each rank of the last
-batch, for `lsched trace`.
+Backward of each layer sleeps, as a host does while a device computes, and leaves the core to communication. The script
+times the allreduce of DDP and the hook of Adasum. For each it times computing alone, communication alone, and both, in
+turns. The bound is the longer of communication, and computing plus the processor time of communication. Times are those
+of the slowest rank, and the median over batches, in milliseconds per step. `--trace` records another batch of the
+allreduce, and writes a file for each rank, for `lsched trace`.
 """
 
 import argparse
@@ -25,7 +25,7 @@ LAYERS, WIDTH, BATCHES, STEPS = 8, 512, 9, 5
 
 
 class Device(torch.autograd.Function):
-    """Does nothing forward, and takes its time backward."""
+    """A function that does nothing in forward, and sleeps in backward."""
 
     @staticmethod
     def forward(context, x, seconds):
@@ -51,7 +51,7 @@ class Net(nn.Module):
 
 
 def timed(model, seconds, syncs):
-    """(milliseconds of a step of the slowest rank, of the processor)"""
+    """Returns (time, processor time) of a step in milliseconds, each of the slowest rank."""
     model.module.seconds = seconds
     x = torch.ones(1, WIDTH)
     dist.barrier()
@@ -82,9 +82,9 @@ def main() -> None:
             ways[name].register_comm_hook(lst.AdasumState(ways[name]), lst.adasum_hook)
     rows = {}
     for name, model in ways.items():
-        timed(model, 0.0, True)  # buckets are cut anew once
+        timed(model, 0.0, True)  # DDP rebuilds its buckets once
         alone = statistics.median(timed(model, 0.0, True)[0] for _ in range(3))
-        layer = alone / 1000 / LAYERS  # as long as communication takes
+        layer = alone / 1000 / LAYERS  # computing takes as long as communication
         found = {"compute": [], "communicate": [], "both": []}
         for _ in range(BATCHES):
             found["compute"].append(timed(model, layer, False))

@@ -7,12 +7,13 @@
             step.run(timeout=10)                   # run any number of times
         print(world.rank, x)
 
-Arrays are anything with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__, contiguous in
-C order, in the memory of the CPU or of the device that World.attach_cuda() names. Times are seconds, counts elements.
-Every failure is a libsched.Error that says which rank is to blame. docs/reference/python.md is the guide.
+An array is any object with __dlpack__ (numpy, torch, jax), the buffer protocol or __cuda_array_interface__. It must be
+contiguous in C order, in CPU memory or on the device that World.attach_cuda() has attached. Times are in seconds, and
+counts are in elements. Every failure raises a libsched.Error, which names the rank at fault if the rank is known.
+docs/reference/python.md is the guide.
 """
 
-from . import _interpreter  # noqa: F401  first: refuses what the extension module would not survive
+from . import _interpreter  # noqa: F401  must be first: the extension module cannot run in a subinterpreter
 from . import _core
 from ._analysis import Finding, Simulation, Verification, simulate, verify
 from ._builder import Buffer, Builder, Region, load_algorithm

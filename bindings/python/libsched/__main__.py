@@ -1,11 +1,11 @@
-"""The command `lsched`, as it is in the package: `python -m libsched run -n 4 python train.py`."""
+"""Runs the command `lsched` of the package: `python -m libsched run -n 4 python train.py`."""
 
 import os
 import sys
 
 
 def main() -> None:
-    """Become the command. What `lsched run` starts finds this interpreter's package."""
+    """Replaces this process by the command."""
     command = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "lsched")
     words = sys.argv[1:]
     if words[:1] == ["doctor"]:

@@ -1,4 +1,4 @@
-"""Proofs and simulations of schedules; nothing runs, and no world is needed."""
+"""Proofs and simulations of schedules. No schedule runs, and no world is needed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ._words import DTYPE_NAMES, REDUCTION_NAMES, REDUCTIONS, dtype_number, numb
 
 
 class Finding(NamedTuple):
-    """One reason why schedules do not keep what they promise."""
+    """A violation that verify() has found, or a warning."""
 
     property: str  #: the kind: "form", "matching", "progress", "hazard", "contents", ...
     rank: int | None
@@ -22,11 +22,11 @@ class Finding(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """Whether schedules keep what they promise in every execution (docs/reference/verify.md)."""
+    """The result of a proof. True if the schedules are proved correct in every execution (docs/reference/verify.md)."""
 
     holds: bool
-    findings: list[Finding]  #: why it does not hold
-    notes: list[Finding]  #: legal, but fragile
+    findings: list[Finding]  #: violations
+    notes: list[Finding]  #: warnings: legal, but fragile
     counted: dict[str, Any]  #: ranks, messages, bytes, hops and the other members of lsched_verification
 
     def __bool__(self) -> bool:
@@ -34,10 +34,10 @@ class Verification(NamedTuple):
 
 
 class Simulation(NamedTuple):
-    """One round on a modelled machine (docs/reference/simulate.md)."""
+    """The times of one round on a modelled machine (docs/reference/simulate.md)."""
 
-    seconds: float  #: when the last rank has finished
-    finish: list[float]  #: when each has
+    seconds: float  #: time at which the last rank finishes
+    finish: list[float]  #: time at which each rank finishes, in seconds
     counted: dict[str, int]  #: ranks, messages, bytes and the other members of lsched_simulation
 
 
@@ -48,14 +48,14 @@ def verify(text: str | None = None, *, collective: str | None = None, ranks: int
            count: int | None = None, dtype: Any = None, op: str | None = None, activation: str | None = None,
            root: int | None = None, in_place: bool = False, eager_bytes: int = 0, slots: int = 0,
            most_findings: int = 16) -> Verification:
-    """Prove the schedules of a whole world: those of a text, or what the library itself would run.
+    """Proves the schedules of a whole world: those of a text, or those that the library would run.
 
-    text        schedule files of all ranks, one after the other, as Schedule.text() writes them; what they are held
-                against is the collective that they are named after, or `collective`, and of op, dtype, count and root
-                what is given
-    collective  without a text: what `ranks` ranks would run, of `count` elements of `dtype` combined by `op`
+    text        schedule files of all ranks, one after the other, as Schedule.text() writes them. They are proved
+                against `collective`, or else the collective in their name, and against those of op, dtype, count and
+                root that are given
+    collective  without `text`: proves the schedules of `ranks` ranks for `count` elements of `dtype`, combined by `op`
 
-    Raises ArgumentError for a text that is none, with line and column.
+    Raises ArgumentError, with line and column, for a text that is not valid.
     """
     asked = {"op": op, "dtype": dtype, "count": count, "root": root}
     bits = 0 if text is None else sum(bit for name, bit in _ASKED.items() if asked[name] is not None)
@@ -82,11 +82,14 @@ def simulate(text: str | None = None, *, collective: str | None = None, ranks: i
              initiator: int = 0, sparse: Any = None, round: int = 1, starts: Sequence[float] = (),
              L: float | None = None, o: float | None = None, g: float | None = None, G: float | None = None,
              O: float | None = None, compute: float | None = None, S: int | None = None) -> Simulation:
-    """How long one round takes on a machine with these parameters of LogGOPS, in nanoseconds (per byte: G, O and
-    compute); those of `lsched simulate` where they are left out.
+    """Simulates one round on a machine with the given LogGOPS parameters, and returns its times.
 
-    `starts`: seconds at which each rank begins. `sparse`: a dict of the options of World.sparse_allreduce, of vectors
-    of `count` elements. Raises Mismatch for a message that nobody receives, StateError where a rank waits forever.
+    L, o and g are in nanoseconds. G, O and compute are in nanoseconds per byte. S is in bytes. A parameter that is left
+    out has the default of `lsched simulate`.
+
+    `starts` has the seconds at which each rank begins. `sparse` is a dict of the options of World.sparse_allreduce for
+    vectors of `count` elements. Raises Mismatch for a message without a receive, and StateError if a rank waits
+    forever.
     """
     wanted = None
     if sparse is not None:

@@ -1,4 +1,4 @@
-"""Schedules by hand: ops, what they touch, and what they wait for."""
+"""Schedules that an application builds op by op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Region(NamedTuple):
-    """`count` elements of a buffer from `offset` on."""
+    """A region of a buffer: `count` elements that begin with element `offset`."""
 
     buffer: int
     offset: int
@@ -24,7 +24,10 @@ class Region(NamedTuple):
 
 
 class Buffer(NamedTuple):
-    """A buffer of a schedule. `buffer[a:b]` are its elements a to b-1, `buffer[:]` all of them."""
+    """A buffer of a schedule.
+
+    `buffer[a:b]` is the region of its elements a to b-1, and `buffer[:]` that of all elements.
+    """
 
     number: int
     count: int
@@ -32,15 +35,15 @@ class Buffer(NamedTuple):
     def __getitem__(self, part: slice) -> Region:  # type: ignore[override]
         begin, end, step = part.indices(self.count)
         if step != 1:
-            raise ValueError("elements of a region lie side by side")
+            raise ValueError("a region is contiguous: use a slice with step 1")
         return Region(self.number, begin, max(0, end - begin))
 
 
 def load_algorithm(text: str) -> None:
-    """Register the algorithm of an algorithm file for the rest of the process, on all ranks before they create.
+    """Registers the algorithm of an algorithm file for the rest of the process.
 
-    It has its name for `algorithm=` then, and takes part in "auto" where it is proved. ArgumentError has line, column
-    and reason.
+    All ranks must load it before they create. The option `algorithm` then accepts its name, and "auto" uses it for
+    requests for which it is proved. Raises ArgumentError with line, column and reason.
     """
     _core.load_algorithm(text)
 
@@ -51,7 +54,7 @@ Part = Region | Buffer | tuple[int, int, int]
 def _region(part: Part) -> tuple[int, int, int]:
     region = tuple(part[:] if isinstance(part, Buffer) else part)
     if len(region) != 3:
-        raise ArgumentError(f"{region}: a region is a buffer, a part of one, or (buffer, offset, count)",
+        raise ArgumentError(f"{region}: give a buffer, a slice of a buffer, or (buffer, offset, count)",
                             "LSCHED_ERR_ARGUMENT")
     return region
 
@@ -60,12 +63,12 @@ def _equal_regions(*parts: Part) -> list[tuple[int, int, int]]:
     regions = [_region(part) for part in parts]
     if len({count for _, _, count in regions}) != 1:
         counts = ", ".join(str(count) for _, _, count in regions)
-        raise ArgumentError(f"regions of {counts} elements: an op's have one count", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"regions of {counts} elements: give an op regions of equal counts", "LSCHED_ERR_ARGUMENT")
     return regions
 
 
 class Builder(_core.Builder):
-    """An empty schedule of this rank; the ranks' schedules are connected by commit(), which is collective.
+    """A schedule of this rank that is built op by op. commit() connects the schedules of all ranks, and is collective.
 
         to = world.builder("ring")
         mine, left = to.input("f32", n), to.output("f32", n)
@@ -74,12 +77,17 @@ class Builder(_core.Builder):
         with to.commit(inputs=[x], outputs=[y]) as ring:
             ring.run()
 
-    A whole buffer stands for all its elements. Each op returns its number; `after` are numbers of ops that it waits
-    for. A tag is used once per peer and direction. What is wrong with peers, bounds and tags, commit() says.
+    A whole buffer stands for all its elements. Each function that adds an op returns the number of the op. `after`
+    lists the numbers of ops that must complete first. A tag is used once for each peer and direction. commit() reports
+    errors in peers, bounds and tags.
     """
 
     def __init__(self, world: World | None = None, name: str | None = None, *, rank: int = 0, ranks: int = 0) -> None:
-        """Of this rank of `world`, or without one of rank `rank` of `ranks`: then text() is what it is for."""
+        """Makes a builder for this rank of `world`.
+
+        Without a world, makes a builder for rank `rank` of `ranks`, whose text() can be loaded, and which cannot be
+        committed.
+        """
         if world is None:
             if not 0 <= rank < ranks:
                 raise ArgumentError(f"rank={rank}, ranks={ranks}: give a world, or a rank below the number of ranks",
@@ -90,20 +98,20 @@ class Builder(_core.Builder):
         self.world = world
         self._inputs: list[tuple[int, int, str]] = []  # count, dtype and kind
         self._outputs: list[tuple[int, int, str]] = []
-        self._kinds: dict[int, str] = {}  # by the number of the buffer
+        self._kinds: dict[int, str] = {}  # key: number of the buffer
 
     def input(self, dtype: Any, count: int) -> Buffer:
-        """A buffer that is only read; bound at commit, in the order of declaration."""
+        """Declares a buffer that is only read. commit() binds the inputs in the order of declaration."""
         self._inputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
         return self._buffer(self._input(dtype_number(dtype), count), count, dtype)
 
     def output(self, dtype: Any, count: int) -> Buffer:
-        """A buffer that is written; bound at commit, in the order of declaration."""
+        """Declares a buffer that is written. commit() binds the outputs in the order of declaration."""
         self._outputs.append((count, dtype_number(dtype), dtype_kind(dtype)))
         return self._buffer(self._output(dtype_number(dtype), count), count, dtype)
 
     def scratch(self, dtype: Any, count: int) -> Buffer:
-        """A buffer of the schedule's own."""
+        """Declares a buffer whose memory belongs to the schedule."""
         return self._buffer(self._scratch(dtype_number(dtype), count), count, dtype)
 
     def _buffer(self, number: int, count: int, dtype: Any) -> Buffer:
@@ -120,22 +128,22 @@ class Builder(_core.Builder):
         return self._waiting(self._recv(source, tag, _region(target)), after)
 
     def reduce(self, op: str, lower: Part, higher: Part, target: Part, after: Iterable[int] = ()) -> int:
-        """target = lower (op) higher, element by element; regions are equal or disjoint."""
+        """Adds target = lower (op) higher, element by element. Any two of the regions must be equal or disjoint."""
         kinds = {self._kinds.get(_region(part)[0], "") for part in (lower, higher, target)}
         what = reduction_number(op, kinds.pop())
         if kinds:
-            raise ArgumentError("a reduce of bools and of other elements", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("a reduce cannot combine bools with other elements", "LSCHED_ERR_ARGUMENT")
         return self._waiting(self._reduce(what, *_equal_regions(lower, higher, target)), after)
 
     def copy(self, source: Part, target: Part, after: Iterable[int] = ()) -> int:
         return self._waiting(self._copy(*_equal_regions(source, target)), after)
 
     def dep(self, before: int, after: int) -> None:
-        """`before` completes before a token reaches `after`."""
+        """Adds a dependency: op `after` receives a token when op `before` has completed."""
         self._dep(before, after)
 
     def need(self, op: int, tokens: int) -> None:
-        """The op fires on that many tokens: 1 is any of its deps, 0 all of them."""
+        """Lets the op fire on `tokens` tokens: 1 means any of its dependencies, and 0 means all of them."""
         self._set_need(op, tokens)
 
     def _waiting(self, op: int, after: Iterable[int]) -> int:
@@ -144,15 +152,21 @@ class Builder(_core.Builder):
         return op
 
     def text(self) -> str:
-        """What commit() would run, as a schedule file; those of all ranks are what verify() and simulate() take."""
+        """Returns the schedule that commit() would run, as a schedule file.
+
+        The functions verify() and simulate() take the texts of all ranks.
+        """
         return super().text()
 
     @collective_call
     def commit(self, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
-        """Compile, bind and connect; the builder is used up, also by a failure. Collective. Raises Mismatch if sends
-        and receives of the world do not pair up."""
+        """Compiles the schedule, binds the arrays, connects the ranks and returns the schedule. Collective.
+
+        The builder cannot be used afterwards, even if the commit fails. Raises Mismatch if sends and receives of the
+        world do not match.
+        """
         if self.world is None:
-            raise ArgumentError("the builder was made without a world: its text can be loaded", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("a builder without a world cannot commit: load its text", "LSCHED_ERR_ARGUMENT")
         try:
             return self._committed(inputs, outputs)
         finally:

@@ -1,4 +1,4 @@
-"""Arrays of CUDA devices: by DLPack, and by __cuda_array_interface__ where an object has nothing else."""
+"""Arrays of CUDA devices, by DLPack, or by __cuda_array_interface__ if an object has nothing else."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from ._words import DTYPES
 _TYPESTR = re.compile(r"([<>|=])([A-Za-z](\d+))(\[.*\])?")
 
 _DEVICES_WITH_STREAMS = (2, 13)  # kDLCUDA, kDLCUDAManaged
-_IN_NO_ORDER = -1  # of DLPack: the producer need not wait, since rounds begin where the application says
+# Stream argument of __dlpack__: the producer need not wait, because the application orders the rounds.
+_IN_NO_ORDER = -1
 
-# By typestr without the byte order: the dtype of the C interface, and how many elements of it one of these is.
+# For each typestr without its byte order: the dtype of the C interface, and its elements in an element of the array.
 _DTYPES = {
     "i1": (DTYPES["int8"], 1), "u1": (DTYPES["uint8"], 1), "b1": (DTYPES["uint8"], 1), "i4": (DTYPES["int32"], 1),
     "i8": (DTYPES["int64"], 1), "u8": (DTYPES["uint64"], 1), "f2": (DTYPES["float16"], 1),
@@ -25,14 +26,16 @@ _DTYPES = {
 
 
 def has_streams(array: Any) -> bool:
-    """Whether its __dlpack__ puts elements into the order of a stream."""
+    """Returns true if the array lies on a device whose __dlpack__ takes a stream."""
     told = getattr(array, "__dlpack_device__", None)
     return told is not None and told()[0] in _DEVICES_WITH_STREAMS
 
 
 def capsule_of(array: Any) -> Any:
-    """What __dlpack__ gives of an array for which has_streams(), without waiting for any stream. Says whether it is
-    read-only, where the producer knows of that."""
+    """Returns the DLPack capsule of an array for which has_streams() is true. Waits for no stream.
+
+    A producer that knows versioned capsules also marks a read-only array.
+    """
     try:
         return array.__dlpack__(stream=_IN_NO_ORDER, max_version=(1, 1))
     except TypeError:
@@ -40,7 +43,7 @@ def capsule_of(array: Any) -> Any:
 
 
 def interface_of(array: Any) -> dict[str, Any] | None:
-    """Its __cuda_array_interface__. None: it has none, or does not give its memory away."""
+    """Returns the array's __cuda_array_interface__; None if the array does not have it or does not export memory."""
     try:
         return array.__cuda_array_interface__
     except (AttributeError, RuntimeError, TypeError, ValueError):
@@ -48,12 +51,16 @@ def interface_of(array: Any) -> dict[str, Any] | None:
 
 
 def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
-    """As _core.look(): (address, elements, dtype, elements of the C interface in one of its own, bytes of an element,
-    what keeps them, whether they are in the memory of a device, whether they are bools). Managed memory counts as
-    memory of a device."""
+    """Returns the same tuple as _core.look().
+
+    The tuple is (address, elements, dtype, elements of the C interface in an element of the array, bytes of an element,
+    the object that keeps them alive, whether they are in memory of a device, whether they are bools).
+
+    Managed memory counts as memory of a device.
+    """
     told = _read(interface)
     if is_written and told["is_read_only"]:
-        raise _bad("this array is read-only, and a result is written to it")
+        raise _bad("this array is read-only, but a result is written to it")
     if interface.get("mask") is not None:
         raise _bad("this array has a mask")
     if told["order"] == ">":
@@ -68,7 +75,7 @@ def look(array: Any, interface: dict[str, Any], is_written: bool) -> tuple[int, 
 
 
 def _read(interface: dict[str, Any]) -> dict[str, Any]:
-    """What an array says of itself. ArgumentError: not in the words of the protocol."""
+    """Returns the members of a __cuda_array_interface__. Raises ArgumentError if they violate the protocol."""
     field = "data"
     try:
         address, is_read_only = interface[field]
@@ -84,7 +91,7 @@ def _read(interface: dict[str, Any]) -> dict[str, Any]:
         strides = None if strides is None else tuple(map(operator.index, strides))
         _need(strides is None or len(strides) == len(shape))
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _bad(f"{field} in this array's __cuda_array_interface__ is not what the protocol says") from None
+        raise _bad(f"{field} in this array's __cuda_array_interface__ does not follow the protocol") from None
     return {"address": address, "is_read_only": is_read_only, "order": order, "kind": kind, "item": int(item),
             "shape": shape, "strides": strides}
 
@@ -95,7 +102,7 @@ def _need(is_right: bool) -> None:
 
 
 def _is_contiguous(shape: Any, strides: Any, item: int) -> bool:
-    """`strides`: bytes, or None."""
+    """Returns true if the array is contiguous in C order. `strides` are in bytes; None means contiguous."""
     step = item
     for extent, stride in zip(reversed(shape), reversed(strides or ())):
         if extent > 1 and stride != step:

@@ -1,4 +1,4 @@
-"""The findings that `python -m libsched doctor` adds to `lsched doctor`: this interpreter's package, and torch."""
+"""Findings on this interpreter's package and torch, which `python -m libsched doctor` adds to `lsched doctor`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _torch() -> dict[str, str]:
         version = importlib.import_module("torch").__version__
         importlib.import_module("libsched.torch")
         known = importlib.import_module("torch.distributed").Backend.backend_list
-    except Exception as error:  # of whatever torch, or a module that is called torch, raises
+    except Exception as error:  # torch, or another module of that name, may raise any exception
         text = f"libsched.torch cannot be imported: {type(error).__name__}: {error}"
         return _finding("torch", "error", text, heading)
     if "lsched" not in known:
@@ -40,7 +40,10 @@ def _torch() -> dict[str, str]:
 
 
 def findings_file() -> str:
-    """The path of a file in memory with these findings, which a program that this process becomes can read."""
+    """Returns the path of a file in memory with these findings.
+
+    A program that this process executes (exec) can read it.
+    """
     file = os.memfd_create("libsched-doctor", 0)
     os.write(file, json.dumps([_package(), _torch()]).encode())
     os.lseek(file, 0, os.SEEK_SET)

@@ -1,17 +1,17 @@
-"""Exceptions: one class for each status of the C interface that a program may want to tell from the others."""
+"""Exceptions. A status of the C interface has its own class if a program may need to distinguish it."""
 
 from __future__ import annotations
 
 
 class Error(RuntimeError):
-    """A call of the library has failed.
+    """A failed call of the library.
 
     Attributes:
-        status: the name of the status in lsched.h, "LSCHED_ERR_PEER".
-        rank: the rank that is to blame or is waited for; None where nobody is known.
-        op: the number of the op of the schedule; None: none.
-        round: the number of the round; None: none.
-        text: one sentence.
+        status: the name of the status in lsched.h, for example "LSCHED_ERR_PEER".
+        rank: the rank that is at fault or missing; None if it is not known.
+        op: the number of the op of the schedule; None if the error concerns no op.
+        round: the number of the round; None if the error concerns no round.
+        text: the message, one sentence.
     """
 
     def __init__(self, text: str, status: str = "LSCHED_ERR_INTERNAL", rank: int | None = None,
@@ -28,54 +28,54 @@ class Error(RuntimeError):
 
 
 class ArgumentError(Error, ValueError):
-    """An argument is missing, out of range or meaningless; nothing has changed."""
+    """An argument is missing, out of range or meaningless. No state has changed."""
 
 
 class BoundsError(Error, IndexError):
-    """A region leaves its buffer, or what has come does not fit."""
+    """A region exceeds its buffer, or received data does not fit its array."""
 
 
 class StateError(Error):
-    """The call does not fit the object's present state; it was closed, for one."""
+    """The present state of the object does not allow the call, for example because the object is closed."""
 
 
 class Mismatch(Error):
-    """Ranks have asked for different things, or in a different order."""
+    """Ranks have made different requests, or requests in different orders."""
 
 
 class Unsupported(Error, NotImplementedError):
-    """Not offered by this build or by this way between ranks."""
+    """This build, or the transport between the ranks, does not support the request."""
 
 
 class NoMemory(Error, MemoryError):
-    """There is no memory for it."""
+    """Memory for the request could not be allocated."""
 
 
 class PeerLost(Error, ConnectionError):
-    """A rank has died, or has closed the world. `rank` says which."""
+    """A rank has died or has closed the world. `rank` is its number."""
 
 
 class Timeout(Error, TimeoutError):
-    """The time was over. `text` and `rank` say what is waited for; the round is still outstanding."""
+    """The timeout has passed. `text` and `rank` name the awaited rank. The round is still outstanding."""
 
 
 class Busy(Error):
-    """Something still uses the object."""
+    """The object is still in use."""
 
 
 class NotFinite(Error, ArithmeticError):
-    """The result of a sparse round was refused: nans="error"."""
+    """A sparse round has a result with NaN or infinities, and its schedule was created with nans="error"."""
 
 
 class Cancelled(Error):
-    """A rank has given the schedule up. `rank` says which."""
+    """A rank has cancelled the schedule. `rank` is its number."""
 
 
 class DeviceError(Error):
     """A GPU or its driver has failed."""
 
 
-# By the numbers of lsched_status.
+# Name and exception class of each lsched_status.
 _STATUSES: dict[int, tuple[str, type[Error]]] = {
     -1: ("LSCHED_ERR_ARGUMENT", ArgumentError),
     -2: ("LSCHED_ERR_BOUNDS", BoundsError),
@@ -101,12 +101,15 @@ _NO_OP = 2**32 - 1
 
 
 def status_number(name: str) -> int:
-    """The number of a status in lsched.h."""
+    """Returns the number of a status, given its name in lsched.h.
+
+    An unknown name has the number of LSCHED_ERR_INTERNAL.
+    """
     return next((code for code, (status, _) in _STATUSES.items() if status == name), -15)
 
 
 
 def error_of(code: int, rank: int, op: int, round: int, text: str) -> Error:
-    """The exception for a diagnostic of the C interface."""
+    """Returns the exception for a diagnostic of the C interface."""
     status, kind = _STATUSES.get(code, (f"lsched_status {code}", Error))
     return kind(text, status, None if rank < 0 else rank, None if op == _NO_OP else op, round or None)

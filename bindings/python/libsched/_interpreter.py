@@ -1,4 +1,7 @@
-"""Refuses an interpreter beside the main one: types of the extension module belong to the one that imports it first."""
+"""Raises ImportError in a subinterpreter.
+
+The types of the extension module belong to the first interpreter that imports the module.
+"""
 
 try:
     import _interpreters as _all  # Python 3.13 and later
@@ -11,4 +14,4 @@ def _number(told) -> int:
 
 
 if _number(_all.get_current()) != _number(_all.get_main()):
-    raise ImportError("libsched serves the main interpreter of a process only")
+    raise ImportError("libsched works only in the main interpreter of a process")

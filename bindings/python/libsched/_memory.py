@@ -1,4 +1,4 @@
-"""Arrays of the application: where their elements lie, and who keeps them there."""
+"""Memory of the application's arrays: the addresses of their elements, and the objects that keep them alive."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from ._words import DTYPE_NAMES, DTYPES, ITEM_BYTES, dtype_kind, dtype_number
 
 
 class Memory(NamedTuple):
-    """Elements of the C interface, and the object that owns them."""
+    """Elements in the form of the C interface, and the object that keeps them alive."""
 
     address: int
     count: int
-    dtype: int  # 0: this library has none
+    dtype: int  # number in the C interface; 0: not supported
     keeps: Any
-    is_on_device: bool = False  # in the memory of a CUDA device, where the host cannot go
-    kind: str = ""  # of Python's elements: "bool", "complex" (two elements of the C interface), or "": real numbers
+    is_on_device: bool = False  # in memory of a CUDA device that the host cannot access
+    kind: str = ""  # "bool", "complex" (each element is two elements of the C interface), or "" for real numbers
 
     @property
     def dtype_name(self) -> str:
-        """The dtype for people: "float32", "complex of float32", "bool"."""
+        """The dtype as error texts name it: "float32", "complex of float32", "bool"."""
         name = DTYPE_NAMES.get(self.dtype, "?")
         return {"bool": "bool", "complex": f"complex of {name}"}.get(self.kind, name)
 
     def is_alike(self, other: Memory) -> bool:
-        """Whether elements of both are of one dtype."""
+        """Returns true if the elements of both have the same dtype."""
         return (self.dtype, self.kind) == (other.dtype, other.kind)
 
 
@@ -34,13 +34,16 @@ NOTHING = Memory(0, 0, 0, None)
 
 
 def _given(array: Any) -> Any:
-    """By its own __dlpack__, called here: the interpreter may end a thread in it, which C++ would not survive."""
+    """Returns the DLPack capsule of an array, or the array itself if it exports none.
+
+    Python calls __dlpack__, because the interpreter may end a thread within that call, and C++ would not survive that.
+    """
     if isinstance(array, memoryview):
         return array
     try:
         return _cuda.capsule_of(array) if _cuda.has_streams(array) else array.__dlpack__()
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError):
-        return array  # perhaps by the buffer protocol; the library says what is wrong with it
+        return array  # it may have the buffer protocol; if not, _core.look() raises
 
 
 def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, Any, bool, bool]:
@@ -53,11 +56,11 @@ def _looked_at(array: Any, is_written: bool) -> tuple[int, int, int, int, int, A
 
 
 def _flaw_of_dtype(array: Any) -> str | None:
-    """Returns why numpy does not export elements of this dtype, and what to do; None if numpy does."""
+    """Returns why numpy does not export elements of this dtype, and what to do; None if numpy exports them."""
     dtype = getattr(array, "dtype", None)
-    kind = getattr(dtype, "kind", None)  # which dtypes of torch and others do not have
+    kind = getattr(dtype, "kind", None)  # absent from dtypes of torch and other libraries
     if getattr(dtype, "names", None):
-        return f"the dtype {dtype} is structured: give each field as an array of its own"
+        return f"the dtype {dtype} is structured: give each field as a separate array"
     if getattr(dtype, "isnative", True) is False:
         return f"the dtype {dtype.str!r} is not in the byte order of this machine: give array.astype(" \
                f"{dtype.newbyteorder('=').str!r})"
@@ -69,7 +72,7 @@ def _flaw_of_dtype(array: Any) -> str | None:
 
 
 def _expect_plain_values(array: Any, name: str) -> None:
-    """Refuses arrays whose memory holds other values than the array."""
+    """Raises ArgumentError for an array whose memory holds other values than the array."""
     if hasattr(array, "is_conj") and (array.is_conj() or array.is_neg()):
         raise ArgumentError(f"{name} is a conjugate or negative view of torch, whose memory holds other values: pass "
                             "tensor.resolve_conj().resolve_neg()", "LSCHED_ERR_ARGUMENT")
@@ -79,11 +82,11 @@ def _expect_plain_values(array: Any, name: str) -> None:
 
 
 def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """The memory of an array, of anything with __dlpack__, the buffer protocol or __cuda_array_interface__; None:
-    nothing. No stream is waited for: see Schedule.start_on_stream().
+    """Returns the memory of an array, or NOTHING for None. Waits for no stream: see Schedule.start_on_stream().
 
-    `dtype` says what the elements are where the array cannot: numpy has no bf16, so pass its bits as an array of
-    16-bit elements. A complex element counts as two of its parts, a bool is a uint8 of the kind "bool".
+    The array has __dlpack__, the buffer protocol or __cuda_array_interface__. `dtype` is the dtype of the elements if
+    the array cannot express it. For example, bits of bfloat16 are an array of 16-bit elements, because numpy has no
+    bfloat16. A complex element counts as two real elements. A bool is a uint8 of the kind "bool".
     """
     if array is None:
         return NOTHING
@@ -97,11 +100,11 @@ def look(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -
         number, kind = dtype_number(dtype), dtype_kind(dtype)
         bytes = ITEM_BYTES[number]
         if item * factor != bytes:
-            raise ArgumentError(f"{name}: an element has {item * factor} bytes, one of {DTYPE_NAMES[number]} {bytes}",
+            raise ArgumentError(f"{name}: an element has {item * factor} bytes, but {DTYPE_NAMES[number]} has {bytes}",
                                 "LSCHED_ERR_ARGUMENT")
         count //= factor
     elif number == 0:
-        raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is none of {', '.join(DTYPES)}",
+        raise ArgumentError(f"{name}: the dtype of {type(array).__name__} is not one of {', '.join(DTYPES)}",
                             "LSCHED_ERR_ARGUMENT")
     return Memory(address, count, number, keeps, is_on_device, kind)
 
@@ -114,23 +117,23 @@ def look_at_given(array: Any, is_written: bool, dtype: Any = None, name: str = "
 
 
 def look_at_host(array: Any, is_written: bool, dtype: Any = None, name: str = "array") -> Memory:
-    """The same where the library reads and writes by the host. Raises Unsupported for memory of a device."""
+    """Returns look() for memory that the host reads or writes. Raises Unsupported for memory of a device."""
     memory = look(array, is_written, dtype, name)
     if memory.is_on_device:
-        raise Unsupported(f"{name} is in the memory of a device, and the host reads or writes it here: pass a copy",
+        raise Unsupported(f"{name} is in the memory of a device, but this call needs host memory: pass a copy",
                           "LSCHED_ERR_UNSUPPORTED")
     return memory
 
 
 def look_all(arrays: Any, is_written: bool, dtype: Any = None, name: str = "array") -> list[Memory]:
-    """The memory of several arrays."""
+    """Returns the memory of several arrays."""
     return [look(each, is_written, dtype, f"{name} {i}") for i, each in enumerate(arrays)]
 
 
 def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> None:
-    """Raises ArgumentError if arrays are not those that a schedule declares.
+    """Raises ArgumentError if the arrays do not match those that a schedule declares.
 
-    A tuple describes an array: its number of elements, its dtype, and what else must be equal.
+    A tuple describes an array: its number of elements, its dtype, and anything else that must be equal.
     """
     lengths, wanted = [each[0] for each in given], [each[0] for each in declared]
     if lengths != wanted:
@@ -141,7 +144,7 @@ def expect_declared(what: str, given: list[tuple], declared: list[tuple]) -> Non
 
 
 def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memory:
-    """Of unsigned 64-bit numbers, read by the library while a round runs; a list is copied."""
+    """Returns the memory of an array of 64-bit integers, which the library reads while a round runs. Copies a list."""
     if array is None:
         return NOTHING
     if isinstance(array, (list, tuple)):
@@ -150,12 +153,12 @@ def numbers(array: Any, is_written: bool = False, name: str = "counts") -> Memor
         array = flat("Q", array)
     memory = look_at_host(array, is_written, name=name)
     if memory.dtype not in (DTYPES["uint64"], DTYPES["int64"]):
-        raise ArgumentError(f"{name}: numbers of 64 bits are wanted", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"{name}: give integers of 64 bits", "LSCHED_ERR_ARGUMENT")
     return memory
 
 
 def values(memory: Memory) -> list[int]:
-    """What numbers() has looked at."""
+    """Returns the elements of memory that numbers() has returned."""
     return [] if memory.keeps is None else _core.numbers_at(memory.address, memory.count)
 
 
@@ -169,8 +172,8 @@ def same_dtype(*memories: Memory) -> tuple[int, str]:
 
 
 def real_dtype(what: str, *memories: Memory) -> int:
-    """Returns the dtype that the memories share. Raises ArgumentError if the elements are no real numbers."""
+    """Returns the dtype that the memories share. Raises ArgumentError if the elements are not real numbers."""
     number, kind = same_dtype(*memories)
     if kind:
-        raise ArgumentError(f"the elements are {kind}, and {what} is of real numbers", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"the elements are {kind}, but {what} needs real numbers", "LSCHED_ERR_ARGUMENT")
     return number

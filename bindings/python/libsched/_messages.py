@@ -19,18 +19,18 @@ ANY_TAG = -1
 
 
 class Mailbox(_core.Mailbox):
-    """Messages of this rank. Two that a rank sends to another arrive in the order in which they were posted.
+    """A mailbox for messages of this rank. Messages between two ranks arrive in the order in which they were posted.
 
         with world.mailbox() as box:
             sent = box.send(right, array)
             box.receive(left, other).wait(timeout=10)
             sent.wait(timeout=10)
 
-    A Message's wait() returns once it has ended; its array belongs to the library until then. Made collectively, by
-    World.mailbox(); messages of one mailbox know nothing of those of another.
+    Message.wait() returns once the message has ended. The array belongs to the library until then. World.mailbox()
+    makes a mailbox, and is collective. Messages of different mailboxes never match.
     """
 
-    world: World = None  # type: ignore[assignment]  # until it is made
+    world: World = None  # type: ignore[assignment]  # until __init__ has run
 
     def __init__(self, world: World) -> None:
         super().__init__(_core.mailbox(world, not world.nonblocking))
@@ -38,17 +38,23 @@ class Mailbox(_core.Mailbox):
         world._parts.add(self)
 
     def send(self, to: int, data: Any, tag: int = 0) -> Message:
-        """Post the bytes of an array to a rank, perhaps this one. Does not block."""
+        """Posts the bytes of an array to rank `to`, which may be this rank. Does not block."""
         memory = look_at_host(data, False, name="data")
         return self._send(to, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def receive(self, source: int, data: Any, tag: int = ANY_TAG) -> Message:
-        """Wait for a message from a rank (or ANY_RANK), with a tag (or ANY_TAG), of at most the array's length."""
+        """Posts a receive for a message from a rank (or ANY_RANK) with a tag (or ANY_TAG). Does not block.
+
+        If the message is longer than the array, Message.wait() raises BoundsError.
+        """
         memory = look_at_host(data, True, name="data")
         return self._receive(source, tag, memory.address, _bytes_of(memory), memory.keeps)
 
     def close(self) -> None:
-        """End it; ranks that still send to it, or wait for it, hear PeerLost. Raises Busy: messages have not ended."""
+        """Ends the mailbox.
+
+        Ranks that still send to it or wait for it raise PeerLost. Raises Busy if messages have not ended.
+        """
         self._destroy()
 
     def __enter__(self) -> Mailbox:
@@ -61,7 +67,7 @@ class Mailbox(_core.Mailbox):
             self._abandon()
 
     def _abandon(self) -> None:
-        """Gives up the messages that have not begun to move, and ends the mailbox unless others still move."""
+        """Gives up the messages that have not begun to move, and ends the mailbox unless other messages still move."""
         try:
             self._give_up_messages()
             self._destroy()

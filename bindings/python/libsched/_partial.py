@@ -1,4 +1,4 @@
-"""Partial collectives: nobody waits for the slowest (Li and others, PPoPP 2020)."""
+"""Partial collectives, which do not wait for the slowest rank (Li and others, PPoPP 2020)."""
 
 from __future__ import annotations
 
@@ -22,47 +22,48 @@ _Looked = TypeVar("_Looked")
 
 
 class Report(NamedTuple):
-    """What a collect has delivered, of rounds (from_, to]."""
+    """The result of a collect, which covers the rounds (from_, to]."""
 
-    last_round: int  #: `to`, of which the next three tell; the same on every rank that has collected just up to it
-    contributors: int  #: ranks whose contribution is in it
-    last_offers: int  #: offers inside
-    ranks: int  #: size of the world in which it was
+    #: `to`. The next three describe this round, and are equal on every rank that has collected up to it.
+    last_round: int
+    contributors: int  #: ranks that have contributed to the round
+    last_offers: int  #: offers in the round
+    ranks: int  #: size of the world at that round
     from_: int
-    to: int  #: from_ == to: nothing new, the result is untouched
-    round: int  #: the last round that was over
-    offers: int  #: offers inside the result, of all ranks
-    mine: int  #: of them this rank's
-    staleness: int  #: of these: rounds between the one that was called for and the one it was in, at most
-    has_result: bool  #: False: nobody has contributed anything, the result is untouched
+    to: int  #: equal to from_: no round is new, and the result is untouched
+    round: int  #: the last round that is over
+    offers: int  #: offers of all ranks in the result
+    mine: int  #: offers of this rank in the result
+    staleness: int  #: largest number of rounds by which an offer of this rank was late
+    has_result: bool  #: False: no rank has contributed, and the result is untouched
 
 
 class Partial(Schedule):
-    """A collective in which nobody waits for the slowest. It owns its buffers and is served in the background.
+    """A collective that does not wait for the slowest rank. It owns its buffers, and is served in the background.
 
         with world.partial(n, "f32", activation="majority", lag="accumulate", divisor="ranks") as sums:
             ticket = sums.offer(gradient)
             report = sums.collect(ticket, result)
 
-    World.partial(count, dtype, ...) takes, the same on all ranks but for lag and divisor:
+    World.partial(count, dtype, ...) takes these options. All but lag and divisor must be the same on all ranks:
         collective        "allreduce", "reduce_scatter_block", "adasum" or "allgather"
-        buckets           elements of the parts of an allreduce's vector that are reduced side by side
-        op                how contributions combine
-        activation        what starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)", "quorum(K)",
-                          "deadline(microseconds or auto)", perhaps followed by "+every(T)"
-        seed              of the draws
-        lag               what becomes of results that were not collected: "latest", "accumulate", "history"
-        history           how many are kept of the last, 1 to 60
-        divisor           what results are divided by: "ranks", "contributors", "offers" or None
+        buckets           elements of each part of an allreduce's vector; the parts are reduced concurrently
+        op                reduction of the contributions
+        activation        condition that starts a round: "full", "solo", "majority", "first_of(M)", "all_of(M)",
+                          "quorum(K)", "deadline(microseconds or auto)", perhaps followed by "+every(T)"
+        seed              seed of the random draws
+        lag               treatment of results that were not collected: "latest", "accumulate", "history"
+        history           number of results that "history" keeps, 1 to 60
+        divisor           divisor of the results: "ranks", "contributors", "offers" or None
         algorithm         a name that `lsched list` shows
         averages_weights  True: model_sync() will be called
-        tensors           of an adasum: (begin, count) of each, without gaps
-        sparse            k, or a dict of the options of World.sparse_allreduce: then it is a sparse allreduce
+        tensors           for an adasum: (begin, count) of each tensor, without gaps
+        sparse            makes a sparse allreduce: k, or a dict of the options of World.sparse_allreduce
 
-    One thread at a time offers, and one collects; they may be two.
+    One thread at a time may offer, and one thread at a time may collect. They may be different threads.
 
     Attributes:
-        round   the last round that was collected here
+        round   the last round that this rank has collected
         passes  passes over the batches that rounds() has begun
     """
 
@@ -72,26 +73,26 @@ class Partial(Schedule):
     _buckets: list[int]
     round = 0
     passes = 0
-    _final_round: int | None = None  # of the loop over rounds() that is under way
+    _final_round: int | None = None  # of the running loop over rounds()
     _steps = 0
 
     # --- a loop --------------------------------------------------------------------------------------------------
 
     def rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
-        """Yield batches, pass after pass, until round `until` has been collected: then all ranks stop.
+        """Yields batches, pass after pass, until round `until` has been collected. Then all ranks stop.
 
             for batch in sums.rounds(batches, until=1000):
                 report = sums.collect(sums.offer(gradient_of(batch)), result)
             report = sums.flush(result)
 
-        Within the loop an offer calls for the open round: a late rank leaves out the rounds that it has missed, and
-        makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes)
-        of the sampler or batch sampler of `batches`, if that exists (torch's DistributedSampler has it).
+        Within the loop an offer calls for the open round. A late rank leaves out the rounds that it has missed, and
+        makes fewer steps than the others. No rank calls for a round after `until`. Each pass calls set_epoch(passes) of
+        the sampler or batch sampler of `batches`, if that function exists (torch's DistributedSampler has it).
 
         Collective: all ranks call it with the same `until`, and wait for each other before the first batch, at most
         `commit_timeout` seconds of the world. Raises ArgumentError on all ranks if a rank gives an `until` that is not
         a whole number, and Mismatch if the numbers differ. Raises ArgumentError if a pass has no batch (an iterator can
-        be read once only), and StateError if no offer was made in a whole pass.
+        be read only once), and StateError if a whole pass made no offer.
         """
         return self._rounds(batches, self._agreed_until(until))
 
@@ -135,7 +136,7 @@ class Partial(Schedule):
                              "never come: make a step (an offer and a collect) for each batch", "LSCHED_ERR_STATE")
 
     def skip(self, last: int) -> int:
-        """Count the rounds up to `last` that are over as called for; returns their number. rounds() does so."""
+        """Marks the rounds up to `last` that are over as called for, and returns their number. rounds() does so."""
         return _core.skip(self, whole_number(last, "last"))
 
     def _begin_offer(self) -> None:
@@ -146,61 +147,69 @@ class Partial(Schedule):
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def offer(self, contribution: Any = None) -> Ticket:
-        """Deposit a copy of an array and call for my next round; None: call without a contribution. Does not block.
+        """Deposits a copy of an array and calls for this rank's next round.
 
-        If the array is refused, this rank makes no call, and no other rank raises. Offer again.
-        Contributions that have missed their round are combined with later ones: none is lost, none counts twice.
+        None calls without a contribution. Does not block. If the array is refused, this rank makes no call, and no
+        other rank raises. Offer again. A contribution that has missed its round is combined with later ones: none is
+        lost, and none counts twice.
         """
         memory = self._looked_at(contribution, self._count, False, "contribution")
         self._begin_offer()
         return _core.offer(self, memory.address)
 
     def offer_buckets(self, buckets: Sequence[Any]) -> Ticket:
-        """The same of buckets that lie in arrays of their own."""
+        """Makes an offer, as offer() does, whose buckets lie in separate arrays."""
         memories = self._looked_at_buckets(buckets, False)
         self._begin_offer()
         return _core.offer_buckets(self, [each.address for each in memories])
 
     def offer_bucket(self, index: int, bucket: Any) -> None:
-        """Copy one bucket of a contribution, in any order, while others are still computed; then offer_end()."""
+        """Copies one bucket of a contribution, in any order, while other buckets are still computed.
+
+        After the last bucket, call offer_end().
+        """
         count = self._buckets[index] if 0 <= index < len(self._buckets) else None
         if count is None:
             raise ArgumentError(f"there is no bucket {index}", "LSCHED_ERR_ARGUMENT")
         _core.offer_bucket(self, index, self._looked_at(bucket, count, False, f"bucket {index}").address)
 
     def offer_end(self) -> Ticket:
-        """Deposit the contribution whose buckets have been given, and call."""
+        """Deposits the contribution of the given buckets, and calls for the next round."""
         self._begin_offer()
         return _core.offer_end(self)
 
     def collect(self, ticket: Ticket, result: Any = None, timeout: float | None = None) -> Report:
-        """Wait until the ticket's round is over, then copy the result that was not collected yet; None drops it.
+        """Waits until the ticket's round is over, then copies the result that was not collected yet.
 
-        Blocks for at most `timeout` seconds, and raises Timeout. Of a history it is the first of those that wait.
+        None drops the result. Blocks for at most `timeout` seconds, then raises Timeout. With lag="history", takes the
+        oldest result that waits.
         """
         self._expect_mine(ticket)
         memory = self._looked_at(result, self._result_count, True, "result")
         return self._reported(_core.collect(ticket, memory.address, timeout))
 
     def collect_buckets(self, ticket: Ticket, buckets: Sequence[Any], timeout: float | None = None) -> Report:
-        """The same into arrays of the buckets."""
+        """Collects the result, as collect() does, into one array for each bucket."""
         self._expect_mine(ticket)
         memories = self._looked_at_buckets(buckets, True)
         return self._reported(_core.collect_buckets(ticket, [each.address for each in memories], timeout))
 
     def collect_view(self, ticket: Ticket, timeout: float | None = None) -> tuple[memoryview | None, Report]:
-        """The same without a copy: (bytes of the result, to be read until the next collect of any kind; or None)."""
+        """Collects the result without a copy. Returns (bytes of the result or None, report).
+
+        The bytes can be read until the next collect of any kind.
+        """
         self._expect_mine(ticket)
         address, report = _core.collect_view(ticket, timeout)
         view = self._viewed(address, self._result_count * self._item_bytes, is_read_only=True) if address else None
         return view, self._reported(report)
 
     def withdraw(self) -> int:
-        """Take back what was offered and has not been sent; how many offers that was."""
+        """Takes back the offers that were not sent yet, and returns their number."""
         return _core.withdraw(self)
 
     def leave(self) -> None:
-        """From now on this rank counts as having called in every round, with nothing to contribute."""
+        """Makes this rank count as having called in every later round, without a contribution."""
         _core.leave(self)
 
     # --- all ranks together --------------------------------------------------------------------------------------
@@ -208,41 +217,45 @@ class Partial(Schedule):
     # If the arrays of a rank are refused, the rank cannot take part, so the other ranks would wait until their timeout.
 
     def flush(self, result: Any = None, timeout: float | None = None) -> Report:
-        """With all ranks: a round that contains everything offered before, collected. After a Timeout call again.
+        """Runs a round with all earlier offers of all ranks, and collects it. Collective. After a Timeout, call again.
 
-        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        A rank whose array is refused raises and cancels the schedule, so that the other ranks raise Cancelled.
+        """
         memory = self._or_cancelled(lambda: self._looked_at(result, self._result_count, True, "result"))
         return self._reported(_core.flush(self, memory.address, timeout))
 
     def flush_buckets(self, buckets: Sequence[Any], timeout: float | None = None) -> Report:
-        """The same into arrays of the buckets."""
+        """Flushes, as flush() does, into one array for each bucket."""
         memories = self._or_cancelled(lambda: self._looked_at_buckets(buckets, True))
         return self._reported(_core.flush_buckets(self, [each.address for each in memories], timeout))
 
     def model_sync(self, weights: Any, timeout: float | None = None) -> Report:
-        """With all ranks: replace the weights by their mean, the same bits everywhere, and drop what is pending.
+        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
 
-        A rank whose array is refused raises, and cancels the schedule, so that the other ranks raise Cancelled."""
+        A rank whose array is refused raises and cancels the schedule, so that the other ranks raise Cancelled.
+        """
         memory = self._or_cancelled(lambda: self._looked_at(weights, self._count, True, "weights"))
         return self._reported(_core.model_sync(self, memory.address, timeout))
 
     def carry(self, survivors: World) -> None:
-        """Go on in a world of some of the ranks, after World.shrink(); docs/reference/shrink.md.
-        Collective over `survivors`."""
+        """Moves the schedule to a world of some of its ranks, after World.shrink(); see docs/reference/shrink.md.
+
+        Collective over `survivors`.
+        """
         survivors._take_over(self)
 
-    # --- what lives on, and what was seen ------------------------------------------------------------------------
+    # --- checkpoints and statistics ------------------------------------------------------------------------------
 
     def save_pending(self) -> bytes:
-        """What this rank has offered and no round has taken yet, for a checkpoint."""
+        """Returns an image of this rank's offers that no round has taken yet, for a checkpoint."""
         return _core.pending_save(self)
 
     def load_pending(self, image: bytes) -> None:
-        """Put such an image beside what is pending, without a call."""
+        """Adds the offers of an image of save_pending() to the pending ones. Does not call for a round."""
         _core.pending_load(self, image)
 
     def statistics(self) -> dict[str, Any]:
-        """Contributors, staleness, and times of calls, as histograms; the members of lsched_partial_stats."""
+        """Returns histograms of contributors, staleness and times of calls, named as in lsched_partial_stats."""
         return json.loads(_core.partial_stats(self))
 
     def _reported(self, members: tuple) -> Report:
@@ -264,12 +277,12 @@ class Partial(Schedule):
             try:
                 self.cancel()
             except Error:
-                pass  # the schedule has failed all the same, and the first error is the cause
+                pass  # the schedule has failed already, and the first error is the cause
             raise
 
     def _expect_mine(self, ticket: Ticket) -> None:
         if ticket.schedule is not self:
-            raise ArgumentError("the ticket is of another schedule", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError("the ticket belongs to another schedule", "LSCHED_ERR_ARGUMENT")
 
     def _looked_at(self, array: Any, count: int, is_written: bool, name: str) -> Memory:
         if array is None:
@@ -277,19 +290,19 @@ class Partial(Schedule):
         memory = look_at_host(array, is_written, name=name)
         if (memory.dtype, memory.kind, memory.count) != (self._dtype, self._kind, count):
             raise ArgumentError(f"{name} has {memory.count} elements of {memory.dtype_name}: "
-                                f"{count} of {self._kind or DTYPE_NAMES[self._dtype]} are wanted",
+                                f"expected {count} of {self._kind or DTYPE_NAMES[self._dtype]}",
                                 "LSCHED_ERR_ARGUMENT")
         return memory
 
     def _looked_at_buckets(self, buckets: Sequence[Any], is_written: bool) -> list[Memory]:
         if len(buckets) != len(self._buckets):
-            raise ArgumentError(f"{len(buckets)} buckets: there are {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"{len(buckets)} buckets: expected {len(self._buckets)}", "LSCHED_ERR_ARGUMENT")
         return [self._looked_at(each, count, is_written, f"bucket {i}")
                 for i, (each, count) in enumerate(zip(buckets, self._buckets))]
 
 
 def _samplers_of(batches: Any) -> Iterator[Any]:
-    """The samplers of a DataLoader that draw another order in each epoch."""
+    """Yields the samplers of a DataLoader that draw another order in each epoch."""
     batch_sampler = getattr(batches, "batch_sampler", None)
     for each in (getattr(batches, "sampler", None), batch_sampler, getattr(batch_sampler, "sampler", None)):
         if hasattr(each, "set_epoch"):

@@ -1,4 +1,4 @@
-"""Schedules, and rounds of them."""
+"""Schedules and their rounds."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 Ticket = _core.Ticket
 _Kind = TypeVar("_Kind", bound="Schedule")
 _LONGEST_SLEEP = 5e-3  # seconds
-_PLACES = {False: "the host", True: "a device"}  # by Memory.is_on_device
+_PLACES = {False: "the host", True: "a device"}  # key: Memory.is_on_device
 
 
 async def _ended(ticket: Ticket) -> None:
-    """Looks whether the round has ended, ever less often. Other tasks run meanwhile."""
-    import asyncio  # half of the time that importing libsched would take
+    """Waits until the round has ended, and tests it at growing intervals.
+
+    Other tasks of the event loop run meanwhile.
+    """
+    import asyncio  # imported late, because it would take half of the time of `import libsched`
 
     sleep = 0.0
     while not ticket.test():
@@ -35,21 +38,21 @@ Ticket.__await__ = lambda ticket: _ended(ticket).__await__()  # type: ignore[att
 
 
 class _Owner:
-    """Of memory that views look at: there as long as any of them."""
+    """The owner of memory that views refer to. It lives as long as any of the views."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
 
 
 class Schedule(_core.Schedule):
-    """A persistent collective: created once, run any number of times.
+    """A persistent collective, created once and run any number of times.
 
-    Made by the methods of World, collectively; `with` closes it. Its arrays may be looked at and changed between
-    rounds, and belong to it while a round runs. start(), start_on_stream(), run() and cancel() are documented at their
-    base class.
+    The methods of World create schedules, and are collective. `with` closes a schedule. The application may read and
+    write the arrays between rounds. While a round runs, they belong to the schedule. The base class documents start(),
+    start_on_stream(), run() and cancel().
     """
 
-    world: World = None  # type: ignore[assignment]  # until it is made
+    world: World = None  # type: ignore[assignment]  # until __init__ has run
     _dtype = 0
     _kind = ""  # as Memory.kind
     _blocks = (0, 0)
@@ -59,18 +62,20 @@ class Schedule(_core.Schedule):
         super().__init__(handle)
         self.world = world
         self._bound = (list(sources), list(targets))
-        self._recent: collections.deque = collections.deque(maxlen=8)  # as many rounds as may be outstanding
-        self._views: list[tuple] = []  # of memory that is the library's, and what is there as long as they are
+        # The memory of as many rounds as may be outstanding.
+        self._recent: collections.deque = collections.deque(maxlen=8)
+        self._views: list[tuple] = []  # weak references to views of library memory, each with its _Owner
         world._parts.add(self)
 
     # --- memory of rounds ----------------------------------------------------------------------------------------
 
     def rebind(self, input: Any = None, output: Any = None, *, inputs: Iterable[Any] | None = None,
                outputs: Iterable[Any] | None = None, dtype: Any = None) -> None:
-        """The same collective over other arrays, of the same sizes, from the next round on.
+        """Binds the schedule to other arrays of the same sizes, from the next round on. Does not block.
 
-        In place: one array, as `output`. `inputs` and `outputs`: of schedules with several of them. Does not block.
-        Raises StateError while a round runs, ArgumentError where one array is given for two or two for one.
+        To run in place, give one array, as `output`. `inputs` and `outputs` are for schedules with several of them.
+        Raises StateError while a round runs. Raises ArgumentError if an array does not match the bound array. Raises
+        ArgumentError also if one array is given where two are bound, or two where one is bound.
         """
         sources, targets = self._memories(input, output, inputs, outputs, dtype)
         self._expect_alike(sources, targets)
@@ -86,29 +91,34 @@ class Schedule(_core.Schedule):
         return (look_all(inputs, False, dtype, "input"), look_all(outputs, True, dtype, "output"))
 
     def _expect_alike(self, sources: list[Memory], targets: list[Memory]) -> None:
-        """The library knows addresses only: arrays of another length would be written beyond their end."""
+        """Raises ArgumentError unless the arrays match the bound arrays.
+
+        The library knows addresses only, so it would write beyond the end of a shorter array.
+        """
         for what, given, bound in (("input", sources, self._bound[0]), ("output", targets, self._bound[1])):
             if not given and len(bound) == 1:
                 given.append(NOTHING)
             if len(given) != len(bound):
-                raise ArgumentError(f"{len(given)} {what}s: {len(bound)} are wanted", "LSCHED_ERR_ARGUMENT")
+                raise ArgumentError(f"{len(given)} {what}s: expected {len(bound)}", "LSCHED_ERR_ARGUMENT")
             for i, (memory, wanted) in enumerate(zip(given, bound)):
                 is_same = memory.count == wanted.count and memory.is_alike(wanted)
                 if memory is not NOTHING is not wanted and not is_same:
                     raise ArgumentError(f"{what} {i} has {memory.count} elements of {memory.dtype_name}: "
-                                        f"{wanted.count} of {wanted.dtype_name} are wanted", "LSCHED_ERR_ARGUMENT")
+                                        f"expected {wanted.count} of {wanted.dtype_name}", "LSCHED_ERR_ARGUMENT")
                 if wanted.count and memory.is_on_device != wanted.is_on_device:
-                    raise ArgumentError(f"{what} {i} was given in the memory of {_PLACES[memory.is_on_device]}: it was "
-                                        f"created in that of {_PLACES[wanted.is_on_device]}", "LSCHED_ERR_ARGUMENT")
+                    raise ArgumentError(f"{what} {i} is in the memory of {_PLACES[memory.is_on_device]}: the "
+                                        f"schedule needs memory of {_PLACES[wanted.is_on_device]}",
+                                        "LSCHED_ERR_ARGUMENT")
 
     def start_with(self, input: Any = None, output: Any = None, *, send_counts: Any = None, recv_counts: Any = None,
                    send_displacements: Any = None, recv_displacements: Any = None, received: Any = None,
                    dtype: Any = None) -> Ticket:
-        """Start the next round over arrays of its own: of schedules with a `capacity` or a `depth`.
+        """Starts the next round over the given arrays. For schedules with a `capacity` or a `depth`.
 
-        Counts and displacements are elements, one for each block; lists, or arrays of 64-bit numbers, which belong to
-        the round until it has ended. `recv_counts`: the room of each block, of which a sender may fill less.
-        `received`: such an array, to which the elements of each block are written.
+        Counts and displacements are in elements, one for each block. They are lists, or arrays of 64-bit integers,
+        which belong to the round until it has ended. `recv_counts` is the room of each block, which a sender may fill
+        in part. The library writes the number of elements of each received block to `received`, an array of 64-bit
+        integers.
         """
         counts = [numbers(send_counts, name="send_counts"), numbers(send_displacements, name="send_displacements"),
                   numbers(recv_counts, name="recv_counts"), numbers(recv_displacements, name="recv_displacements"),
@@ -121,7 +131,7 @@ class Schedule(_core.Schedule):
             self._expect_within("send", source, counts[0], counts[1], self._blocks[0])
             self._expect_within("recv", target, counts[2], counts[3], self._blocks[1])
             if counts[4].keeps is not None and counts[4].count != self._blocks[1]:
-                raise ArgumentError(f"received has {counts[4].count} numbers: {self._blocks[1]} are wanted",
+                raise ArgumentError(f"received has {counts[4].count} numbers: expected {self._blocks[1]}",
                                     "LSCHED_ERR_ARGUMENT")
         else:
             self._expect_alike([] if source is None else [source], [] if target is None else [target])
@@ -129,49 +139,60 @@ class Schedule(_core.Schedule):
         ticket = self._start_with(None if source is None else [source.address],
                                   None if target is None else [target.address],
                                   [each.address for each in counts] if has_counts else None, keeps)
-        self._recent.append(keeps)  # the ticket may be dropped before the round is over
+        self._recent.append(keeps)  # keeps the memory if the ticket is dropped before the round ends
         return ticket
 
     def _expect_within(self, what: str, memory: Memory | None, counts: Memory, displacements: Memory,
                        blocks: int) -> None:
-        """Blocks of so many elements from there on, or one after the other, lie within the array."""
+        """Raises ArgumentError unless all blocks lie within the array.
+
+        Without displacements they lie one after the other.
+        """
         if memory is not None and (memory.dtype, memory.kind) != (self._dtype, self._kind):
             raise ArgumentError(f"the array to {what} has elements of {memory.dtype_name}: "
-                                f"{self._kind or DTYPE_NAMES.get(self._dtype, '?')} is wanted", "LSCHED_ERR_ARGUMENT")
+                                f"expected {self._kind or DTYPE_NAMES.get(self._dtype, '?')}", "LSCHED_ERR_ARGUMENT")
         if counts.keeps is None:
             return
         lengths, begins = values(counts), values(displacements)
         for name, given in (("counts", lengths), ("displacements", begins)):
             if len(given) != blocks and (name == "counts" or given):
-                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: {blocks} are wanted",
+                raise ArgumentError(f"{what}_{name} has {len(given)} numbers: expected {blocks}",
                                     "LSCHED_ERR_ARGUMENT")
         end = max((b + n for b, n in zip(begins, lengths)), default=0) if begins else sum(lengths)
         if min(lengths + begins, default=0) < 0 or end > (0 if memory is None else memory.count):
-            raise ArgumentError(f"{what}_counts reach to element {end} of an array that has "
-                                f"{0 if memory is None else memory.count}", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"{what}_counts reach element {end}, but the array has "
+                                f"{0 if memory is None else memory.count} elements", "LSCHED_ERR_ARGUMENT")
 
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def text(self) -> str:
-        """The compiled program of this rank, as docs/reference/schedule_file.md describes it; load() reads it."""
+        """Returns the compiled program of this rank as a schedule file, which load() reads.
+
+        docs/reference/schedule_file.md describes the format.
+        """
         return self._print(False)
 
     def dot(self) -> str:
-        """The same as a graph in the language of Graphviz."""
+        """Returns the compiled program of this rank as a graph in the language of Graphviz."""
         return self._print(True)
 
     # --- adaptive sums -------------------------------------------------------------------------------------------
 
     def non_finite_tensors(self) -> list[bool]:
-        """Which tensors of the last round of an adasum hold NaN or infinities; the same on all ranks."""
+        """Returns for each tensor of an adasum whether its last round found NaN or infinities.
+
+        All ranks get the same result.
+        """
         return self._non_finite_tensors(getattr(self, "_tensors", 1))
 
     # --- the end -------------------------------------------------------------------------------------------------
 
     def close(self, timeout: float | None = None) -> None:
-        """End the schedule; once is enough. Local, but collective of a partial one: it waits for all ranks.
+        """Ends the schedule.
 
-        Raises Busy while a round runs: wait for it, or cancel(); Timeout: nothing is gone, call again.
+        Later calls have no effect. Local, but collective for a partial schedule, which waits for all ranks. Raises Busy
+        while a round runs: wait for the round, or call cancel(). Raises Busy also while an array refers to memory of
+        the schedule. After a Timeout the schedule is still open: call again.
         """
         if not self.is_open:
             return
@@ -180,7 +201,7 @@ class Schedule(_core.Schedule):
         self._bound = ([], [])
 
     def _viewed(self, address: int, bytes: int, form: str = "B", is_read_only: bool = False) -> memoryview:
-        """Memory of the library's, which is there until the schedule is closed; then the view is released."""
+        """Returns a view of library memory, which exists until the schedule is closed. close() releases the view."""
         owner = _Owner(self)
         view = memoryview(_core.bytes_at(address, bytes, owner)).cast("B").cast(form)
         view = view.toreadonly() if is_read_only else view
@@ -189,7 +210,10 @@ class Schedule(_core.Schedule):
         return view
 
     def _take_views_back(self) -> None:
-        """Of an array over a view, or another view of it, nothing can be taken back."""
+        """Releases the views.
+
+        Raises Busy if an array or another view refers to one of them, because these cannot be released.
+        """
         for view, owner in self._views:
             try:
                 if (seen := view()) is not None:
@@ -197,7 +221,7 @@ class Schedule(_core.Schedule):
             except BufferError:
                 pass
             if owner() is not None:
-                raise Busy("an array still looks at memory of this schedule", "LSCHED_ERR_BUSY")
+                raise Busy("an array still uses memory of this schedule", "LSCHED_ERR_BUSY")
         self._views = []
 
     def __enter__(self: _Kind) -> _Kind:
@@ -210,9 +234,9 @@ class Schedule(_core.Schedule):
             self._abandon(is_cancelled=True)
 
     def _abandon(self, is_cancelled: bool = False) -> None:
-        """Ends it without waiting for anybody, and raises nothing: there is an error already.
+        """Ends the schedule after an error. Waits at most a second, and raises nothing.
 
-        `is_cancelled`, or where it cannot be ended: other ranks hear of it.
+        Cancels the schedule on all ranks if `is_cancelled` is true, or if the schedule cannot be ended at once.
         """
         try:
             try:
@@ -227,7 +251,7 @@ class Schedule(_core.Schedule):
             self._bound = ([], [])
         except Error:
             if self not in self.world._abandoned:
-                self.world._abandoned.append(self)  # and with it the arrays, which somebody still uses
+                self.world._abandoned.append(self)  # keeps the arrays too, which are still in use
 
     def __del__(self) -> None:
         if self.world is None or not self.is_open or not self.world.is_open:
@@ -238,7 +262,10 @@ class Schedule(_core.Schedule):
             self._let_go()
 
     def _let_go(self) -> None:
-        """Nobody refers to it any more. What is busy lives on, arrays and all, until the world is given up."""
+        """Ends a schedule that has no more references.
+
+        The world keeps a busy schedule, with its arrays, until it is given up.
+        """
         try:
             self._take_views_back()
             self._destroy(0.0)

@@ -1,4 +1,4 @@
-"""Sparse allreduces: of the largest elements with error feedback, and of vectors given as indices and values."""
+"""Sparse allreduces: the k largest elements with error feedback, and the sum of vectors given as indices and values."""
 
 from __future__ import annotations
 
@@ -18,37 +18,42 @@ if TYPE_CHECKING:
 class Sparse(Schedule):
     """An allreduce of the k largest elements with error feedback (Li and Hoefler, PPoPP 2022).
 
-    In each round, on every rank: residual += scale * gradient; its k largest elements are sent; update = those of the
-    sum / P, zero elsewhere, the same bits on every rank; residual -= what of this rank's is in the update.
+    In each round every rank adds scale * gradient to its residual, and sends the k largest elements of the residual.
+    The update holds the k largest elements of the sum, divided by P, and zero elsewhere. It has the same bits on every
+    rank. Each rank then subtracts from its residual the values that it has contributed to the update.
 
-    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, both of a device or neither
-    (with selection "exact"), and
-        algorithm   "oktopk", "topka", "topkdsa" or "gtopk"; None: whichever is expected to take least
+    World.sparse_allreduce(gradient, update, k, ...) takes two arrays of a floating dtype, both in host memory or both
+    on a device (then with selection "exact"). Options:
+        algorithm   "oktopk", "topka", "topkdsa" or "gtopk"; None: the algorithm with the least expected time
         scale       1, or the learning rate
-        nans        "propagate", "ignore" or "error": then a round raises NotFinite
-        capacity    "strict", or "defer": a rank sends and receives at most 6 k (P-1)/P words
+        nans        "propagate", "ignore" or "error"; with "error" a round raises NotFinite
+        capacity    "strict" or "defer"; with "defer" a rank sends and receives at most 6 k (P-1)/P words
         period, boundaries, balance, selection, reuse, bucket    as in lsched_sparse_desc
-        image       what save() gave: rounds go on from there; all ranks give images of one round
-    The update is written as a whole in the first round and then where it changes: do not write to it.
+        image       result of save(), from which rounds continue; all ranks give images of the same round
+    The first round writes the whole update, and later rounds write only the elements that change. So do not write to
+    it.
     """
 
     _count: int
     _is_on_device: bool
 
     def residual(self) -> memoryview:
-        """What this rank keeps for later, between rounds; it may be written. float64 for float64, else float32. Raises
-        Unsupported where it is in the memory of a device; save() has it."""
+        """Returns the elements that this rank keeps for later rounds, as a writable view. Call it between rounds.
+
+        The elements are float64 for a float64 gradient, and otherwise float32. Raises Unsupported if the residual is in
+        memory of a device; save() then has a copy.
+        """
         if self._is_on_device:
-            raise Unsupported("the residual is in the memory of a device: save() has a copy", "LSCHED_ERR_UNSUPPORTED")
+            raise Unsupported("the residual is in the memory of a device: use save()", "LSCHED_ERR_UNSUPPORTED")
         address, number = _core.sparse_residual(self)
         return self._viewed(address, self._count * ITEM_BYTES[number], "d" if ITEM_BYTES[number] == 8 else "f")
 
     def save(self) -> bytes:
-        """All that lives from round to round, for a checkpoint of this rank. Between rounds."""
+        """Returns all state that lives from round to round, for a checkpoint of this rank. Call it between rounds."""
         return _core.sparse_save(self)
 
     def statistics(self) -> dict[str, int]:
-        """What this rank has sent and received; the members of lsched_sparse_stats."""
+        """Returns counters of sent and received data of this rank, named as the members of lsched_sparse_stats."""
         return _core.sparse_stats(self)
 
 
@@ -90,7 +95,8 @@ def make_sparse(world: World, gradient: Any, update: Any, k: int, **options: Any
     source = look(gradient, False, name="gradient")
     target = look(update, True, name="update")
     if source.count != target.count:
-        raise ArgumentError(f"gradient has {source.count} elements and update {target.count}", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"gradient has {source.count} elements, but update has {target.count}",
+                            "LSCHED_ERR_ARGUMENT")
     request = request_of(k, **options)
     request.gradient, request.update = source.address, target.address
     request.count, request.dtype = source.count, real_dtype("a sparse sum", source, target)

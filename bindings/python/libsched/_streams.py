@@ -1,4 +1,4 @@
-"""Streams of CUDA, as the objects that other packages have for them."""
+"""CUDA streams, given as the stream objects of other packages."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from ._errors import ArgumentError
 
 
 def _told(stream: Any) -> Any:
-    """By the protocol of cuda.core, which torch and cupy have too, or by their own older names. None: by none."""
+    """Returns the handle of a stream object, or None if the object has none.
+
+    The object has the protocol of cuda.core, which torch and cupy also have, or their own older attributes.
+    """
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         version, handle = protocol() if callable(protocol) else protocol
         if version != 0:
-            raise ArgumentError(f"version {version} of __cuda_stream__ is not known", "LSCHED_ERR_ARGUMENT")
+            raise ArgumentError(f"version {version} of __cuda_stream__ is not supported", "LSCHED_ERR_ARGUMENT")
         return handle
     return getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
 
 
 def stream_handle(stream: Any) -> int:
-    """The address of a CUstream: `stream` itself, or what an object says by __cuda_stream__, .cuda_stream or .ptr.
+    """Returns the address of a CUstream: `stream` itself, or the handle of its __cuda_stream__, .cuda_stream or .ptr.
 
-    Raises ArgumentError for anything else; None is no stream: say 0 for the legacy default one.
+    Raises ArgumentError for anything else. None is not a stream; 0 is the legacy default stream.
     """
     handle = stream if isinstance(stream, int) else _told(stream)
     if not isinstance(handle, int) or not 0 <= handle < 2**64:
-        raise ArgumentError(f"{type(stream).__name__} is no stream: pass an address, or an object with "
+        raise ArgumentError(f"{type(stream).__name__} is not a stream: pass an address, or an object with "
                             "__cuda_stream__, cuda_stream or ptr", "LSCHED_ERR_ARGUMENT")
     return handle

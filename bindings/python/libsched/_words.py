@@ -1,4 +1,4 @@
-"""The words of the C interface, as the numbers that it takes."""
+"""The option words of the package, with the numbers of the C interface."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 from ._errors import ArgumentError
 
-# By their names in Python; "i8" and "u8" are one byte to C and eight to numpy, so nobody means them here.
+# Keys are the names of dtypes in Python. "i8" and "u8" are absent: they have one byte in the C interface and eight
+# bytes in numpy.
 DTYPES = {"int8": 1, "uint8": 2, "int32": 3, "int64": 4, "uint64": 5, "float16": 6, "bfloat16": 7, "float32": 8,
           "float64": 9}
 DTYPE_NAMES = {number: name for name, number in DTYPES.items()}
@@ -21,7 +22,7 @@ _OTHER_DTYPES = {
 
 REDUCTIONS = {"sum": 2, "prod": 3, "min": 4, "max": 5, "land": 6, "lor": 7, "lxor": 8, "band": 9, "bor": 10,
               "bxor": 11}
-# Bools are combined as numpy does: a sum is "or", a product is "and".
+# Bools are combined as in numpy: a sum is "or", and a product is "and".
 REDUCTIONS_OF_BOOL = {"sum": 7, "prod": 6, "min": 6, "max": 7, "land": 6, "lor": 7, "lxor": 8, "band": 6, "bor": 7,
                       "bxor": 8}
 REDUCTION_NAMES = {number: name for name, number in REDUCTIONS.items()}
@@ -39,7 +40,7 @@ REGIONS = {"equal": 0, "balanced": 1}
 
 
 def number_of(words: dict, word, what: str) -> int:
-    """The number of a word. Raises ArgumentError, which lists the words that exist."""
+    """Returns the number of a word. Raises ArgumentError, which lists the valid words, if the word is unknown."""
     if isinstance(word, (str, type(None))) and word in words:
         return words[word]
     known = ", ".join(repr(each) for each in words)
@@ -47,9 +48,9 @@ def number_of(words: dict, word, what: str) -> int:
 
 
 def whole_number(given: Any, what: str, least: int = 0, most: int = 2**64 - 1) -> int:
-    """The value of an int, or of anything that Python takes for an index, such as numpy.int64.
+    """Returns the value of an int, or of any object that Python accepts as an index, such as numpy.int64.
 
-    Raises ArgumentError for other values, floats among them, and for a number that is not from `least` to `most`.
+    Raises ArgumentError for other values, floats included, and for a number below `least` or above `most`.
     """
     try:
         number = operator.index(given)
@@ -61,21 +62,21 @@ def whole_number(given: Any, what: str, least: int = 0, most: int = 2**64 - 1) -
 
 
 def text_of(given: Any, what: str) -> str | None:
-    """The text, or None. Raises ArgumentError for other values."""
+    """Returns `given`, which must be a text or None. Raises ArgumentError for other values."""
     if given is not None and not isinstance(given, str):
-        raise ArgumentError(f"{what} is {given!r}: give a text, or None", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"{what} is {given!r}: give a str, or None", "LSCHED_ERR_ARGUMENT")
     return given
 
 
 def reduction_number(op, kind: str) -> int:
-    """The number of a reduction of elements of a kind: "bool", "complex", or "" for real numbers.
+    """Returns the number of a reduction. `kind` is the kind of the elements: "bool", "complex", or "" for real numbers.
 
-    Raises ArgumentError for a word that is no reduction, and for all but "sum" of complex elements, whose real and
-    imaginary parts can only be combined separately.
+    Raises ArgumentError for an unknown word. Complex elements can only be added, because their real and imaginary parts
+    are combined separately. Raises ArgumentError for all other reductions of them.
     """
     number = number_of(REDUCTIONS, op, "op")
     if kind == "complex" and op != "sum":
-        raise ArgumentError(f"op is {op!r}, and complex elements can only be added: use 'sum'", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"op is {op!r}, but complex elements can only be added: use 'sum'", "LSCHED_ERR_ARGUMENT")
     return REDUCTIONS_OF_BOOL[op] if kind == "bool" else number
 
 
@@ -85,14 +86,18 @@ def _dtype_name(given) -> str:
 
 
 def dtype_kind(given) -> str:
-    """The kind of a dtype, as reduction_number() takes it. No word of the library names a complex dtype."""
+    """Returns the kind of a dtype for reduction_number(): "bool" or "". The library has no word for a complex dtype."""
     return "bool" if _dtype_name(given) in ("bool", "bool_") else ""
 
 
 def dtype_number(given) -> int:
-    """Of "float32", "f32", "f4", numpy.float32, numpy.dtype("f4"), torch.float32 and the like."""
+    """Returns the number of a dtype.
+
+    The dtype is "float32", "f32", "f4", numpy.float32, numpy.dtype("f4"), torch.float32 or the like. Raises
+    ArgumentError if the dtype is ambiguous or not supported.
+    """
     name = _dtype_name(given)
     if name in ("i8", "u8"):
         sign = "" if name == "i8" else "u"
-        raise ArgumentError(f"dtype {name!r} is ambiguous: say {sign}int8 or {sign}int64", "LSCHED_ERR_ARGUMENT")
+        raise ArgumentError(f"dtype {name!r} is ambiguous: use {sign}int8 or {sign}int64", "LSCHED_ERR_ARGUMENT")
     return number_of(DTYPES, _OTHER_DTYPES.get(name, name), "dtype")

@@ -1,4 +1,4 @@
-"""Worlds: a rank's place in a set of ranks, and what is created there."""
+"""Worlds: ordered sets of ranks, which create schedules together."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ._messages import Mailbox
 
 _Made = TypeVar("_Made", bound=Schedule)
-_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # arithmetic of their own
+_ADAPTIVE = ("adasum", "node_adasum", "node_mean")  # with their own arithmetic, on real numbers only
 _MOST_INT32, _MOST_UINT64 = 2**31 - 1, 2**64 - 1
 _LARGEST = {"count": _MOST_UINT64, "segment_bytes": _MOST_UINT64, "capacity": _MOST_UINT64, "radix": _MOST_INT32,
             "depth": _MOST_INT32}  # the largest values of members of lsched_collective_desc
 _open_worlds: set[World] = set()
-_at_end: list[Callable[[], None]] = []  # what to do when the interpreter ends, after all worlds were given up
+_at_end: list[Callable[[], None]] = []  # functions to call when the interpreter ends, after all worlds were given up
 
 
 def _wishes(progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
@@ -49,22 +49,22 @@ def _wishes(progress: str | None = None, idle: str | None = None, progress_core:
 
 def init(comm: Any = None, *, progress: str | None = None, idle: str | None = None, progress_core: int | None = None,
          lane: str | int | None = None, region_bytes: int | None = None, commit_timeout: float | None = None) -> World:
-    """Join the world that `lsched run -n P` has prepared; a world of one rank where nothing has started this process.
+    """Joins the world that `lsched run -n P` has prepared. Without a launcher, opens a world of one rank.
 
-    `comm`: a communicator of mpi4py, whose ranks become those of the world; all on one host. Under `lsched run`, where
-    MPI has one rank in each process, the world is that of `lsched run`. Options that are left out are those of the
-    environment (LSCHED_PROGRESS and the like) or the library's own:
+    `comm` is a communicator of mpi4py, whose ranks become the ranks of the world. All of them must be on one host.
+    Under `lsched run`, where MPI has one rank in each process, the world is that of `lsched run`. An option that is
+    left out has its value in the environment (LSCHED_PROGRESS and the like), or else the default of the library:
 
     progress        "thread": an auxiliary thread serves the world; "caller": only calls of this library do
     idle            how that thread waits: "auto", "spin", "yield" or "park"
-    progress_core   its core
-    lane            who does large arithmetic: "auto", "inline", "tbb" or a number of workers
+    progress_core   the core of that thread
+    lane            executor of large arithmetic: "auto", "inline", "tbb" or a number of workers
     region_bytes    shared memory of this rank, as address space
     commit_timeout  seconds that a collective create waits for other ranks
 
-    Blocks until all ranks have come. Raises Unsupported in a process that another launcher has started: pass `comm`,
-    or use open_with(); and if the launcher belongs to another MPI than mpi4py, or ranks are on several hosts. Timeout,
-    PeerLost.
+    Blocks until all ranks have joined. Raises Unsupported if another launcher has started the process: pass `comm`, or
+    use open_with(). Raises Unsupported also if the launcher belongs to another MPI than mpi4py, or if ranks are on
+    several hosts. Raises Timeout and PeerLost.
     """
     wishes = _wishes(progress, idle, progress_core, lane, region_bytes, commit_timeout)
     mpi = None if comm is None else sys.modules.get(type(comm).__module__)
@@ -74,8 +74,11 @@ def init(comm: Any = None, *, progress: str | None = None, idle: str | None = No
 
 
 def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
-    """Opens without MPI. `mpi`: the module mpi4py.MPI if its MPI has one rank, so that a launcher of several processes
-    belongs to another MPI."""
+    """Opens a world without MPI. Raises Unsupported if another launcher has started this process.
+
+    `mpi` is the module mpi4py.MPI if its MPI has one rank, so that a launcher of several processes belongs to another
+    MPI.
+    """
     launch = _core.foreign_launch()
     if launch is None:
         return World(_core.open(wishes), wishes)
@@ -83,36 +86,39 @@ def _open_alone(wishes: _core.Wishes, mpi: Any) -> World:
         advice = ": pass a communicator of mpi4py to init(), or use open_with()"
     else:
         library = " ".join(mpi.Get_library_version().split("\n")[0].split(",")[0].split())
-        advice = f", but mpi4py has loaded {library}, which has one rank: start it with mpiexec of that MPI"
+        advice = f", but mpi4py has loaded {library}, which has one rank: start the program with its mpiexec"
     raise Unsupported(f"{launch}{advice}, or start it with `lsched run`, or set LSCHED_WORLD=alone",
                       "LSCHED_ERR_UNSUPPORTED")
 
 
 def open_with(rank: int, size: int, exchange: Callable[[bytes], Sequence[bytes]], **options: Any) -> World:
-    """Join a world of `size` ranks, as `rank`, that any launcher has started, on one machine.
+    """Joins a world of `size` ranks as `rank`. Any launcher may have started the ranks, on one machine.
 
-    `exchange(mine)` brings the bytes of each rank to all and returns them by rank; it is called twice by this thread,
-    with at most 256 bytes. Options and errors as of init().
+    `exchange(mine)` must send the bytes of each rank to all ranks, and return them in the order of ranks. This thread
+    calls it twice, with at most 256 bytes. Options and errors are those of init().
     """
     wishes = _wishes(**options)
     return World(_core.open_with(wishes, rank, size, exchange), wishes)
 
 
 def open_threads(ranks: int, **options: Any) -> list[World]:
-    """A world whose ranks are threads of this process: one World for each, to be used by one thread each."""
+    """Opens a world whose ranks are threads of this process.
+
+    Returns one World for each rank, to be used by one thread each.
+    """
     wishes = _wishes(**options)
     return [World(handle, wishes) for handle in _core.open_threads(wishes, ranks)]
 
 
 class World(_core.World):
-    """A rank's place in a world of ranks.
+    """One rank's place in a world, which is an ordered set of ranks.
 
-    Creates are collective: all ranks of the world make them, in the same order, and wait for each other, at most
-    `commit_timeout` seconds, unless `nonblocking` is True: then a create returns at once, and a schedule that is not
-    agreed upon yet takes all calls. If one rank's arguments are wrong, the create raises on all ranks.
+    Creates are collective: all ranks of the world make them, in the same order. A create waits for the other ranks, at
+    most `commit_timeout` seconds. If `nonblocking` is True, a create returns at once, and the schedule accepts all
+    calls before the ranks have agreed upon it. If one rank's arguments are wrong, the create raises on all ranks.
 
-    Close the world after all that was made of it; `with` does, and where the block
-    was left by an exception it gives up what is still there, so that other ranks hear of it instead of waiting.
+    Close the world after all objects that were made from it. `with` closes the world. If an exception leaves the block,
+    `with` gives up the objects that are still open, so that other ranks raise instead of waiting.
     """
 
     def __init__(self, handle: int, wishes: _core.Wishes, of: World | None = None) -> None:
@@ -120,66 +126,80 @@ class World(_core.World):
         self.rank: int = self._rank()
         self.size: int = self._size()
         self.nonblocking = False if of is None else of.nonblocking
-        self._devices: list[int | None] = [] if of is None else of._devices  # one list for all that come of the same
+        # Shared by all worlds that were made from the same opened world.
+        self._devices: list[int | None] = [] if of is None else of._devices
         self._wishes = wishes
         self._commit_timeout = wishes.commit_timeout_ns() * 1e-9
-        self._set_nonblocking(True)  # waits are made here, where signals are looked at
+        self._set_nonblocking(True)  # _agreed() waits instead, and checks for signals
         self._parts: weakref.WeakSet = weakref.WeakSet()
         self._abandoned: list[Any] = []
         _open_worlds.add(self)
 
-    # --- what is known of it -------------------------------------------------------------------------------------
+    # --- information ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"<libsched.World rank {self.rank} of {self.size}{'' if self.is_open else ', closed'}>"
 
     def describe(self) -> str:
-        """One line about transport, ranks, progress thread and lane."""
+        """Returns one line about transport, ranks, progress thread and lane."""
         return self._describe()
 
     def diagnose(self) -> tuple[int | None, str]:
-        """(rank that is to blame or None, what this rank waits for or has failed of: a line for each schedule)."""
+        """Returns (the rank at fault or None, a text).
+
+        The text has a line for each schedule, which states for which rank the schedule waits, or why it has failed.
+        """
         rank, text = self._diagnose()
         return None if rank < 0 else rank, text
 
     def stats(self) -> dict[str, int]:
-        """Counters since the world was opened; the members of lsched_stats."""
+        """Returns counters since the world was opened, named as the members of lsched_stats."""
         return self._stats()
 
     def node_of(self, rank: int | None = None) -> dict[str, int]:
-        """Where a rank is: number of its node, its place there, ranks on that node, nodes in all, and ranks of the
-        smallest."""
+        """Returns the place of a rank, by default this rank.
+
+        number       number of the node
+        place        place of the rank on the node
+        ranks        ranks on the node
+        nodes        nodes of the world
+        least_ranks  ranks on the smallest node
+        """
         return self._node_of(self.rank if rank is None else rank)
 
     def rank_in(self, rank: int, other: World) -> int | None:
-        """The rank that `rank` of this world has in another one of this process; None: none."""
+        """Returns the number that `rank` has in another world of this process; None if it is not in that world."""
         found = self._rank_in(rank, other)
         return None if found < 0 else found
 
     def lost(self) -> list[int]:
-        """The ranks that are known to be lost, in the order in which the losses were noticed.
+        """Returns the ranks that are known to be lost, in the order in which the losses were noticed.
 
-        A rank that has closed its world counts as lost once another rank has waited for it in vain. The call may be
-        made by any thread and never blocks. Over MPI a rank knows of its own node alone."""
+        A rank that has closed its world counts as lost once another rank has waited for it in vain. Any thread may call
+        this function, and it never blocks. Over MPI a rank only knows the losses on its own node.
+        """
         return self._lost()
 
     def progress(self) -> bool:
-        """One pass of the engine by this thread; whether anything has happened."""
+        """Makes one pass of the engine in this thread. Returns whether anything has happened."""
         return self._progress()
 
     def trace_start(self, events: int = 1 << 20) -> None:
-        """Record what every op does and when, into memory for so many events; 48 bytes each."""
+        """Records each step of every op with its time, in memory for `events` events of 48 bytes each."""
         self._trace_start(events)
 
     def trace_write(self, path: str) -> None:
-        """End the recording and write it as JSON for Perfetto; `lsched trace FILE...` joins those of all ranks."""
+        """Ends the recording and writes it as JSON for Perfetto.
+
+        `lsched trace FILE...` joins the files of all ranks.
+        """
         self._trace_write(path)
 
     def set_verify(self, on: bool = True) -> None:
-        """Prove schedules on all ranks before they stand, as LSCHED_VERIFY=1 does (docs/reference/verify.md).
+        """Turns the proof of schedules at commit on or off, as LSCHED_VERIFY=1 does (docs/reference/verify.md).
 
-        One rank that asks is enough. A schedule with a deadlock, a race or wrong contents is refused on all ranks, with
-        the finding. Worlds that are split from this world begin as this world is.
+        One rank that asks for proofs is enough. A schedule with a deadlock, a race or wrong contents is refused on all
+        ranks, with the finding. Worlds that are split from this world inherit the setting.
         """
         self._set_verify(on)
 
@@ -187,47 +207,59 @@ class World(_core.World):
 
     @collective_call
     def split(self, color: int | None, key: int = 0) -> World | None:
-        """The world of the ranks with my `color`, in the order of `key`; None: of none. Collective; blocks."""
+        """Returns the world of the ranks with the same `color`, ordered by `key`; None if `color` is None.
+
+        Collective; blocks.
+        """
         number = -1 if color is None else whole_number(color, "color", -_MOST_INT32 - 1, _MOST_INT32)
         handle = self._split(number, whole_number(key, "key", -_MOST_INT32 - 1, _MOST_INT32))
         return World(handle, self._wishes, self) if handle else None
 
     def split_ranks(self, ranks: Sequence[int], tag: int = 0) -> World:
-        """The world of the ranks listed, in that order; they alone call it, with the same list and tag. Blocks."""
+        """Returns the world of the listed ranks, in that order.
+
+        Only these ranks call, with the same list and tag. Blocks.
+        """
         return World(self._split_ranks(list(ranks), tag), self._wishes, self)
 
     def shrink(self, timeout: float | None = None) -> World:
-        """The world of the ranks that are left after a death, in their old order; docs/reference/shrink.md. Blocks."""
+        """Returns the world of the ranks that survive a death, in their old order (docs/reference/shrink.md).
+
+        Blocks.
+        """
         return World(self._shrink(timeout), self._wishes, self)
 
     # --- devices and memory --------------------------------------------------------------------------------------
 
     def attach_cuda(self, device: int | None = None, *, staging_bytes: int = 0,
                     host_waits: bool | None = None) -> None:
-        """From now on arrays of this rank may lie in the memory of a CUDA device; docs/reference/device.md.
+        """Attaches a CUDA device, so that arrays of this rank may lie in its memory (docs/reference/device.md).
 
-        device         its number; None: LSCHED_CUDA_DEVICE, or that of the caller's current context, or else the
-                       rank's place on its machine, modulo devices
+        device         number of the device; None: LSCHED_CUDA_DEVICE, or the device of the caller's current context, or
+                       else the rank's place on its machine, modulo the number of devices
         staging_bytes  pinned host memory for messages that is reserved at a time; 0: 64 MiB
-        host_waits     True: Ticket.wait_on_stream() waits in the host, whatever streams can; None: LSCHED_CUDA_STREAMS
+        host_waits     True: Ticket.wait_on_stream() waits in the host, even if streams could wait; None:
+                       LSCHED_CUDA_STREAMS
 
-        Local: some ranks may have devices and others none. It holds for all worlds that have come, or will come, of the
-        one that was opened, and once for all: again raises StateError. Uses the device's primary context, as torch and
-        cupy do. Blocks while kernels are loaded, seconds the first time. Raises Unsupported (a build without CUDA, no
-        driver, no device), ArgumentError (no such device), NoMemory, DeviceError.
+        The call is local: ranks with and without a device may be mixed. It holds for the world that was opened and all
+        worlds that are made from it. A second call raises StateError. Uses the device's primary context, as torch and
+        cupy do. Blocks while kernels are loaded, which takes seconds the first time. Raises Unsupported (a build
+        without CUDA, no driver, no device), ArgumentError (no such device), NoMemory and DeviceError.
         """
         self._attach_cuda(device, staging_bytes, host_waits)
         self._devices.append(device)
 
     @property
     def has_device(self) -> bool:
-        """Whether attach_cuda() was called for this world, or for another one that has come of the same."""
+        """True if attach_cuda() was called for this world or for another world made from the same opened world."""
         return bool(self._devices)
 
     def empty(self, bytes: int) -> memoryview:
-        """Writable memory that other ranks of the machine read directly: `numpy.frombuffer(world.empty(4 * n), "f4")`.
+        """Returns writable memory that other ranks of the machine read directly.
 
-        Its contents are unspecified. It is there until nothing refers to it any more, if need be after close().
+            x = numpy.frombuffer(world.empty(4 * n), "f4")
+
+        The contents are unspecified. The memory exists until the last reference to it is gone, even after close().
         """
         address = self._allocate(bytes)
         owner = _Allocation(self, address)
@@ -237,25 +269,25 @@ class World(_core.World):
 
     @collective_call
     def barrier(self) -> Schedule:
-        """No rank leaves a round before every rank has entered it."""
+        """Creates a barrier: no rank leaves a round before every rank has entered it."""
         return self._agreed(Schedule(self, _core.barrier(self)))
 
     @collective_call
     def allreduce(self, input: Any, output: Any = None, op: str = "sum", *, divisor: str | None = None,
                   algorithm: str | None = None, dtype: Any = None, depth: int = 0) -> Schedule:
-        """output[i] on every rank = the reduction over all ranks of input[i]; the same bits on every rank.
+        """Creates an allreduce: output[i] is the reduction of input[i] over all ranks, bit-identical on all ranks.
 
-        input, output  arrays of the same number of elements of one dtype, C-contiguous; without `output` the result
+        input, output  C-contiguous arrays with the same number of elements of one dtype; without `output` the result
                        replaces the input
-        op             "sum", "prod", "min", "max"; of integers also "land", "lor", "lxor", "band", "bor", "bxor".
-                       Complex elements are only added. Of bools a sum or maximum is "or", a product or minimum "and",
-                       as in numpy
+        op             "sum", "prod", "min", "max"; for integers also "land", "lor", "lxor", "band", "bor", "bxor".
+                       Complex elements can only be added. For bools, a sum or maximum is "or", and a product or minimum
+                       is "and", as in numpy
         divisor        "ranks": the exact quotient of the sum and the number of ranks, rounded once
-        algorithm      a name that `lsched list` shows; None: chosen
+        algorithm      a name that `lsched list` shows; None: the library chooses
         depth          rounds that may be outstanding at once, up to 8 (Schedule.start_with); 0: one
 
-        The arrays belong to the schedule while a round runs, and are kept until it is closed. Collective; blocks until
-        all ranks have made it. Raises ArgumentError, Mismatch (ranks disagree), Timeout, PeerLost.
+        The arrays belong to the schedule while a round runs, and are kept alive until it is closed. Collective; blocks
+        until all ranks have made the create. Raises ArgumentError, Mismatch (ranks disagree), Timeout and PeerLost.
         """
         return self._elementwise("allreduce", input, output, op, divisor=divisor, algorithm=algorithm, dtype=dtype,
                                  depth=depth)
@@ -263,7 +295,10 @@ class World(_core.World):
     @collective_call
     def reduce(self, input: Any, output: Any = None, op: str = "sum", *, root: int = 0, divisor: str | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """The same at the root alone; `output` is looked at there."""
+        """Creates a reduce: the root gets the reduction over all ranks. Other ranks ignore `output`.
+
+        Without `output` the result replaces the root's input.
+        """
         root = self._root(root)
         if self.rank != root:
             output = None
@@ -275,15 +310,21 @@ class World(_core.World):
     @collective_call
     def scan(self, input: Any, output: Any = None, op: str = "sum", *, exclusive: bool = False,
              algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """The reduction over ranks 0 to this one; `exclusive`: to the one before, and rank 0's output is left alone."""
+        """Creates a scan: each rank gets the reduction over ranks 0 to itself.
+
+        With `exclusive`, the reduction excludes the rank itself, and the output of rank 0 is not written.
+        """
         return self._elementwise("exscan" if exclusive else "scan", input, output, op, algorithm=algorithm,
                                  dtype=dtype)
 
     @collective_call
     def reduce_scatter(self, input: Any, output: Any = None, op: str = "sum", *, counts: Sequence[int] | None = None,
                        divisor: str | None = None, algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """Block r of the reduction over all ranks to rank r. The input has a block for each rank, of `counts[r]`
-        elements or all of one length; without `output` the result is in the input's first elements."""
+        """Creates a reduce-scatter: rank r gets block r of the reduction over all ranks.
+
+        The input has a block for each rank, with `counts[r]` elements, or all of one length. Without `output` the
+        result is in the first elements of the input.
+        """
         source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
         name = "reduce_scatter_block" if counts is None else "reduce_scatter"
@@ -293,7 +334,7 @@ class World(_core.World):
 
     @collective_call
     def bcast(self, buffer: Any, root: int = 0, *, algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """The root's array, to all others."""
+        """Creates a broadcast of the root's array to all other ranks."""
         root = self._root(root)
         memory = look_at_given(buffer, self.rank != root, dtype, "buffer")
         return self._collective("bcast", NOTHING, memory, count=memory.count, root=root, algorithm=algorithm)
@@ -301,8 +342,11 @@ class World(_core.World):
     @collective_call
     def gather(self, input: Any, output: Any = None, root: int = 0, *, counts: Sequence[int] | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """All ranks' blocks, one after the other, to the root; of `counts[r]` elements or all of one length. At the
-        root `input` may be its own block in the output."""
+        """Creates a gather: the root gets the blocks of all ranks, one after the other.
+
+        Blocks have `counts[r]` elements, or all of them one length. At the root, `input` may be its own block in the
+        output.
+        """
         root = self._root(root)
         source = look_at_given(input, False, dtype, "input")
         target = look_at_given(output, True, dtype, "output") if self.rank == root else NOTHING
@@ -311,7 +355,10 @@ class World(_core.World):
     @collective_call
     def scatter(self, input: Any, output: Any, root: int = 0, *, counts: Sequence[int] | None = None,
                 algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """Block r of the root's array to rank r. At the root `output` may be its own block in the input."""
+        """Creates a scatter: rank r gets block r of the root's array.
+
+        At the root, `output` may be its own block in the input.
+        """
         root = self._root(root)
         source = look_at_given(input, False, dtype, "input") if self.rank == root else NOTHING
         target = look_at_given(output, True, dtype, "output")
@@ -320,8 +367,10 @@ class World(_core.World):
     @collective_call
     def allgather(self, input: Any, output: Any, *, counts: Sequence[int] | None = None,
                   algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """All ranks' blocks, one after the other, to all; of `counts[r]` elements or all of one length. `input` may be
-        this rank's own block in the output."""
+        """Creates an allgather: all ranks get the blocks of all ranks, one after the other.
+
+        Blocks have `counts[r]` elements, or all of them one length. `input` may be this rank's own block in the output.
+        """
         source = look_at_given(input, False, dtype, "input")
         target = look_at_given(output, True, dtype, "output")
         return self._blocks("allgather", source, target, counts, source.count, algorithm=algorithm)
@@ -330,8 +379,11 @@ class World(_core.World):
     def alltoall(self, input: Any, output: Any = None, *, counts: Sequence[int] | None = None,
                  recv_counts: Sequence[int] | None = None, algorithm: str | None = None,
                  dtype: Any = None) -> Schedule:
-        """Block s of this rank's input to rank s. `counts`: elements of the blocks to each rank, and `recv_counts` of
-        those from each; without them all blocks have one length, and without `output` the result replaces the input."""
+        """Creates an all-to-all: rank s gets block s of this rank's input.
+
+        `counts` has the elements of the blocks to each rank, and `recv_counts` those of the blocks from each rank.
+        Without them all blocks have one length, and without `output` the result replaces the input.
+        """
         source = look_at_given(input, output is None, dtype, "input")
         target = source if output is None else look(output, True, dtype, "output")
         if counts is None:
@@ -343,7 +395,10 @@ class World(_core.World):
     @collective_call
     def neighbor_exchange(self, input: Any, output: Any, *, destinations: Sequence[int], counts: Sequence[int],
                           sources: Sequence[int], recv_counts: Sequence[int], dtype: Any = None) -> Schedule:
-        """A block for each of `destinations` and one from each of `sources`, one after the other."""
+        """Creates a neighbor exchange: a block for each of `destinations`, and a block from each of `sources`.
+
+        Blocks lie one after the other.
+        """
         source = look_at_given(input, False, dtype, "input")
         target = look_at_given(output, True, dtype, "output")
         return self._collective("neighbor_exchange", source, target, counts=counts, recv_counts=recv_counts,
@@ -352,10 +407,11 @@ class World(_core.World):
     @collective_call
     def adasum(self, input: Any, output: Any = None, *, tensors: Sequence[tuple[int, int]] | None = None,
                algorithm: str | None = None, dtype: Any = None) -> Schedule:
-        """The adaptive sum over all ranks (Maleki and others, MLSys 2021), tensor by tensor: of orthogonal gradients
-        the sum, of parallel ones the mean. Floating dtypes. `tensors`: (begin, count) of each, ascending and disjoint;
-        None: the vector is one. Schedule.non_finite_tensors() tells what became of them; docs/reference/adasum.md has
-        the rest.
+        """Creates an adaptive sum over all ranks (Maleki and others, MLSys 2021), separately for each tensor.
+
+        Orthogonal gradients are added, and parallel gradients are averaged. The arrays have a floating dtype. `tensors`
+        lists (begin, count) of each tensor, ascending and disjoint; None: the vector is one tensor.
+        Schedule.non_finite_tensors() reports NaN and infinities. docs/reference/adasum.md has the details.
         """
         made = self._elementwise("adasum", input, output, None, tensors=tensors, algorithm=algorithm, dtype=dtype)
         made._tensors = 1 if tensors is None else len(tensors)
@@ -364,10 +420,13 @@ class World(_core.World):
     @collective_call
     def collective(self, name: str, input: Any = None, output: Any = None, *, dtype: Any = None,
                    **members: Any) -> Schedule:
-        """Any collective of lsched.h's table, by the members of lsched_collective_desc: count, counts, recv_counts,
-        destinations, sources, op, divisor, root, algorithm, segment_bytes, radix, tensors, depth, and `capacity`: the
-        most elements of any block, or libsched.ANY_COUNT, of collectives whose counts and arrays come with each round
-        (Schedule.start_with). In place: pass the same array twice."""
+        """Creates any collective of the table in lsched.h.
+
+        The options are members of lsched_collective_desc: count, counts, recv_counts, destinations, sources, op,
+        divisor, root, algorithm, segment_bytes, radix, tensors, depth and capacity. `capacity` is for collectives whose
+        counts and arrays come with each round (Schedule.start_with). It is the largest number of elements of any block,
+        or libsched.ANY_COUNT. To run in place, pass the same array twice.
+        """
         source = look(input, False, dtype, "input")
         target = look(output, True, dtype, "output")
         if input is None and output is None and dtype is not None:
@@ -376,8 +435,11 @@ class World(_core.World):
 
     @collective_call
     def load(self, text: str, inputs: Iterable[Any] = (), outputs: Iterable[Any] = ()) -> Schedule:
-        """A schedule from its text (docs/reference/schedule_file.md), bound to one array for each `input` and `output`
-        buffer, of the dtype and the number of elements that the buffer has."""
+        """Creates a schedule from its text (docs/reference/schedule_file.md).
+
+        `inputs` and `outputs` have one array for each `input` and `output` buffer, with the dtype and the number of
+        elements of that buffer.
+        """
         sources, targets = look_all(inputs, False, name="input"), look_all(outputs, True, name="output")
         for role, given in (("input", sources), ("output", targets)):
             declared = declared_buffers(text, self.rank, self.size, role)
@@ -387,45 +449,50 @@ class World(_core.World):
         return self._agreed(Schedule(self, handle, sources, targets))
 
     def builder(self, name: str | None = None) -> Builder:
-        """An empty schedule of this rank, to be written op by op; libsched.Builder has an example."""
-        from ._builder import Builder  # which refers to World
+        """Returns an empty schedule of this rank, to be built op by op. libsched.Builder has an example."""
+        from ._builder import Builder  # imported here, because it refers to World
 
         return Builder(self, name)
 
     @collective_call
     def mailbox(self) -> Mailbox:
-        """A mailbox for messages between two ranks; libsched.Mailbox. Collective."""
+        """Creates a mailbox for messages between two ranks; see libsched.Mailbox. Collective."""
         from ._messages import Mailbox
 
         return Mailbox(self)
 
     @collective_call
     def partial(self, count: int, dtype: Any = "f32", **options: Any) -> Partial:
-        """A collective in which nobody waits for the slowest; libsched.Partial says with which options. Collective."""
+        """Creates a collective that does not wait for the slowest rank; see libsched.Partial for the options.
+
+        Collective.
+        """
         return self._agreed(make_partial(self, count, dtype, **options))
 
     @collective_call
     def sparse_allreduce(self, gradient: Any, update: Any, k: int, **options: Any) -> Sparse:
-        """An allreduce of the k largest elements with error feedback; libsched.Sparse. Collective."""
+        """Creates an allreduce of the k largest elements with error feedback; see libsched.Sparse. Collective."""
         return self._agreed(make_sparse(self, gradient, update, k, **options))
 
     @collective_call
     def coo_allreduce(self, indices: Any, values: Any, item_count: Any, out_indices: Any, out_values: Any,
                       out_count: Any, count: int, **options: Any) -> Schedule:
-        """The exact sum of sparse vectors that ranks bring as indices and values; docs/reference/sparse.md.
-        Collective."""
+        """Creates the exact sum of sparse vectors, given as indices and values; see docs/reference/sparse.md.
+
+        Collective.
+        """
         return self._agreed(make_coo(self, indices, values, item_count, out_indices, out_values,
                                      out_count, count, **options))
 
     @collective_call
     def _take_over(self, partial: Partial) -> None:
-        """What Partial.carry() does in the world of the survivors."""
+        """Does the part of Partial.carry() that is collective over the survivors."""
         _core.carry(partial, self)
         partial.world._parts.discard(partial)
         partial.world = self
         self._parts.add(partial)
 
-    # --- how they are made ---------------------------------------------------------------------------------------
+    # --- creation ------------------------------------------------------------------------------------------------
 
     def _elementwise(self, name: str, input: Any, output: Any, op: str | None, *, in_place: bool = True, dtype: Any,
                      **members: Any) -> Schedule:
@@ -436,13 +503,16 @@ class World(_core.World):
 
     def _blocks(self, name: str, source: Memory, target: Memory, counts: Sequence[int] | None, own: int,
                 **members: Any) -> Schedule:
-        """Of blocks of one length, `own`, or of such counts; one of the two arrays has all of them."""
+        """Creates a collective of blocks that all have `own` elements, or `counts` elements.
+
+        One of the two arrays holds all blocks.
+        """
         return self._collective(name if counts is None else name + "v", source, target,
                                 count=own if counts is None else 0, counts=counts, **members)
 
     def _share(self, memory: Memory, what: str) -> int:
         if memory.count % self.size:
-            raise _bad(f"{what} has {memory.count} elements, which are no {self.size} blocks of one length")
+            raise _bad(f"{what} has {memory.count} elements: they cannot be split into {self.size} equal blocks")
         return memory.count // self.size
 
     def _collective(self, name: str, source: Memory, target: Memory, *, op: str | None = None,
@@ -464,7 +534,7 @@ class World(_core.World):
             numbers = [whole_number(each, f"an entry of {member}") for each in given]
             wanted = self._entries(name, member, destinations, sources)
             if wanted is not None and len(numbers) != wanted:
-                raise _bad(f"{member} has {len(numbers)} entries: {wanted} are wanted")
+                raise _bad(f"{member} has {len(numbers)} entries: expected {wanted}")
             setattr(request, member, numbers)
         if tensors is not None:
             request.tensors = [whole_number(each, "an entry of tensors") for pair in tensors for each in pair]
@@ -482,17 +552,20 @@ class World(_core.World):
         return whole_number(given, "root", 0, self.size - 1)
 
     def _member(self, name: str, given: Any) -> Any:
-        """The value of a member of lsched_collective_desc that is a number or a text."""
+        """Returns the value of a member of lsched_collective_desc that is a number or a text."""
         if name == "algorithm":
             return text_of(given, name)
         if name == "root":
             return self._root(given)
         if name not in _LARGEST:
-            raise TypeError(f"a collective has no {name!r}")
+            raise TypeError(f"a collective has no option {name!r}")
         return whole_number(given, name, 0, _LARGEST[name])
 
     def _expect_lengths(self, name: str, request: _core.Request, source: Memory, target: Memory) -> None:
-        """By the table of lsched.h. Memory is as long as the collective reads and writes, or in place."""
+        """Raises ArgumentError if an array has another length than the table in lsched.h states.
+
+        In place, both arguments are one array with the larger of the two lengths.
+        """
         if request.capacity:
             return  # lengths come with each round
         own, whole = request.count, request.count * self.size
@@ -511,10 +584,10 @@ class World(_core.World):
             is_in_place = source.address == target.address and memory.count == max(lengths)
             if memory is not NOTHING and memory.count != length and not is_in_place:
                 raise _bad(f"input has {source.count} elements and output {target.count}: "
-                           f"{lengths[0]} and {lengths[1]} are wanted")
+                           f"expected {lengths[0]} and {lengths[1]}")
 
     def _blocks_of_rounds(self, name: str, request: _core.Request) -> tuple[int, int]:
-        """How many counts a round has, of what is sent and what is received."""
+        """Returns the number of send counts and the number of receive counts of a round."""
         at_root = self.size if self.rank == request.root else 0
         if name == "neighbor_exchange":
             return len(request.destinations or ()), len(request.sources or ())
@@ -522,14 +595,20 @@ class World(_core.World):
             name, (self.size, self.size))
 
     def _entries(self, name: str, member: str, destinations: Any, sources: Any) -> int | None:
-        """Of a list of counts, which the library reads as a whole."""
+        """Returns the number of entries that a list must have, because the library reads the whole list.
+
+        None: any number.
+        """
         if name != "neighbor_exchange":
             return self.size if member in ("counts", "recv_counts") else None
         lists = {"counts": destinations, "recv_counts": sources}
         return None if member not in lists else len(lists[member] or ())
 
     def _agreed(self, made: _Made) -> _Made:
-        """Waits until all ranks have made it, unless the world does not wait; or else gives it up."""
+        """Waits until all ranks have created the schedule, unless the world is nonblocking.
+
+        On failure, abandons the schedule.
+        """
         if self.nonblocking:
             return made
         try:
@@ -542,9 +621,10 @@ class World(_core.World):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Leave the world; once is enough. Raises Busy while schedules are open, or another thread is in a call.
+        """Leaves the world.
 
-        While somebody looks at memory of empty(), it stays there, and other ranks are not told yet.
+        Later calls have no effect. Raises Busy while schedules are open or another thread is in a call. While a view
+        refers to memory of empty(), the memory stays, and other ranks are not notified yet.
         """
         self._close(any(part.is_open for part in (*self._parts, *self._abandoned)))
         _open_worlds.discard(self)
@@ -560,17 +640,17 @@ class World(_core.World):
             self._give_up()
 
     def _give_up(self) -> None:
-        """Cancels what is open, so that other ranks hear of it, and closes the world if it can be."""
+        """Cancels all open objects, so that other ranks are notified. Closes the world if possible."""
         for part in (*self._parts, *self._abandoned):
             part._abandon()
         try:
             self.close()
         except Error:
-            pass  # something of it is still used: it is there until the process ends
+            pass  # an object is still in use, so the world lives until the process ends
 
 
 class _Allocation:
-    """Gives memory back once no view of it is left."""
+    """Frees memory of World.empty() once no view of it is left."""
 
     def __init__(self, world: World, address: int) -> None:
         self._world = world
@@ -589,7 +669,10 @@ def _bad(text: str) -> ArgumentError:
 
 @atexit.register
 def _give_up_all() -> None:
-    """Whatever is open when the interpreter ends, other ranks hear of, and no thread of ours outlives the arrays."""
+    """Gives up all open worlds when the interpreter ends.
+
+    Other ranks are then notified, and no thread of the library outlives the arrays.
+    """
     for world in list(_open_worlds):
         world._give_up()
     for call in _at_end:

@@ -1,4 +1,4 @@
-// Schedules by hand.
+// Builders of schedules.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -17,7 +17,7 @@ using addresses = std::vector<address>;
 using part = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;
 lsched_region region_of(const part& one) { return {{std::get<0>(one)}, std::get<1>(one), std::get<2>(one)}; }
 
-/// Destroyed if it was never committed. Until then its world, if it has one, is in use.
+/// A builder. The destructor destroys a builder that was never committed. Until then its world, if any, is in use.
 struct builder : owned<lsched_builder> {
   explicit builder(lsched_builder* handle) : owned(handle) {}
   builder(lsched_builder* handle, const world& in) : owned(handle), of(in.get()) {}
@@ -39,7 +39,7 @@ std::uint32_t slot(const builder& to, int dtype, std::uint64_t count) {
   return made.id;
 }
 
-/// The number of the op that `add` has appended.
+/// Returns the number of the op that `add` has appended.
 template <class Add>
 std::uint32_t appended(const builder& to, Add&& add) {
   lsched_op made{};
@@ -47,14 +47,14 @@ std::uint32_t appended(const builder& to, Add&& add) {
   return made.id;
 }
 
-/// `in`: the builder's world.
+/// Commits the builder. `in` is the builder's world.
 address commit(builder& of, const world& in, const addresses& inputs, const addresses& outputs) {
   lsched_schedule* made = nullptr;
   lsched_diagnostic why;
   lsched_diagnostic_init(&why);
   lsched_status code = LSCHED_OK;
-  (void)of.get();                                                // throws where it was committed before
-  of.give_back([&, all = committing(in)](lsched_builder* one) {  // consumed, whatever the answer is
+  (void)of.get();                                                // throws if the builder was committed before
+  of.give_back([&, all = committing(in)](lsched_builder* one) {  // consumed, even if the commit fails
     code = unlocked([&] {
       return lsched_builder_commit(one, reinterpret_cast<const void* const*>(inputs.data()),
                                    reinterpret_cast<void* const*>(const_cast<address*>(outputs.data())), &made, &why);
@@ -65,7 +65,7 @@ address commit(builder& of, const world& in, const addresses& inputs, const addr
   return adopted(made);
 }
 
-/// Uses the builder up without a commit.
+/// Destroys the builder without a commit.
 void discard(builder& of) {
   of.give_back(lsched_builder_destroy);
   of.of.reset();

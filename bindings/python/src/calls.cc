@@ -26,18 +26,20 @@ void raise(const std::exception_ptr& thrown, void*) {
     try {
       const nb::object error = made_error(failed.why);
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
-    } catch (nb::python_error& instead) {  // a signal handler's, for one
+    } catch (nb::python_error& instead) {  // for example from a signal handler
       instead.restore();
     }
   }
 }
 
-// Threads on their way back to the interpreter, and the one that ends it once that is so.
+// The number of threads that are taking the interpreter's lock back. `ends_it` is the thread that ends the interpreter,
+// and is set before `is_ending`.
 std::atomic<unsigned> returning{0};
 std::atomic<bool> is_ending{false};
 std::thread::id ends_it;
 
-/// From now on no other thread comes back to the interpreter. Waits for those on their way, at most a second.
+/// Prevents all other threads from returning to the interpreter. Waits at most a second for threads that are already
+/// returning.
 void end_threads() {
   ends_it = std::this_thread::get_id();
   is_ending = true;
@@ -86,7 +88,7 @@ unsigned forks() { return forked.load(std::memory_order_relaxed); }
 std::uint64_t nanoseconds(std::optional<double> seconds) {
   if (!seconds) return LSCHED_FOREVER;
   if (std::isnan(*seconds) || *seconds < 0)
-    throw call_failure(told(LSCHED_ERR_ARGUMENT, "a timeout is None or a number of seconds, 0 or more"));
+    throw call_failure(told(LSCHED_ERR_ARGUMENT, "a timeout must be None or a number of seconds, 0 or more"));
   constexpr double k_longest = 1e9;  // 31 years
   return *seconds >= k_longest ? LSCHED_FOREVER : static_cast<std::uint64_t>(*seconds * 1e9);
 }

@@ -1,5 +1,5 @@
-// What every call from Python into the C interface goes through: failures become exceptions, waits can be interrupted,
-// and a process that was forked off is told that the world is not its own.
+// Helpers for all calls from Python into the C interface. Failures become exceptions, and signals interrupt waits. In a
+// forked child all calls fail, because the world belongs to the parent.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,29 +17,30 @@ namespace lsched::python {
 
 namespace nb = nanobind;
 
-/// A failed call; becomes a libsched.Error.
+/// A failed call. Python raises it as a libsched.Error.
 struct call_failure : std::exception {
   explicit call_failure(const lsched_diagnostic& told) : why(told) {}
   const char* what() const noexcept override { return why.text; }
   lsched_diagnostic why;
 };
 
-/// A diagnostic that says so.
+/// Returns a diagnostic with this status and text.
 lsched_diagnostic told(lsched_status code, const char* text);
 
-/// Throws call_failure for an error.
+/// Throws call_failure if `code` is an error.
 void expect(lsched_status code, const lsched_diagnostic& why);
-/// Throws call_failure for the error of a function without a diagnostic, with the detail of lsched_last_failure().
+/// Throws call_failure if a function without a diagnostic has failed. The details come from lsched_last_failure().
 void expect(lsched_status code);
 
-/// How many forks lie between the process that imported the module and this one.
+/// Returns the number of forks between the process that imported the module and this process.
 unsigned forks();
 
-/// Seconds as Python says them; nothing: forever. Throws call_failure for what is negative or not a number.
+/// Converts a timeout from seconds to nanoseconds. No value means forever. Throws call_failure if the timeout is
+/// negative or NaN.
 std::uint64_t nanoseconds(std::optional<double> seconds);
 
-/// Without the interpreter's lock. Once the interpreter ends, a thread that would take the lock back sleeps for good
-/// instead: Python would end the thread there, and C++ would end the process of that.
+/// Releases the interpreter's lock in its scope. Once the interpreter ends, a thread that would take the lock back
+/// sleeps forever instead. Python would end that thread inside C++ code, which would terminate the process.
 class others_may_run {
  public:
   others_may_run() : state_(PyEval_SaveThread()) {}
@@ -51,20 +52,21 @@ class others_may_run {
   PyThreadState* state_;
 };
 
-/// Answers what a call that cannot block for long answers, without the interpreter's lock.
+/// Runs `call` without the interpreter's lock, and returns its result. `call` must not block for long.
 template <class Call>
 auto unlocked(Call&& call) {
   const others_may_run meanwhile;
   return call();
 }
 
-/// How long a wait lasts before it looks whether a signal has come, such as that of Ctrl-C.
+/// The longest wait between two checks for signals, such as that of Ctrl-C.
 inline constexpr std::uint64_t k_slice_ns = 100'000'000;
-/// The same; tests make it shorter.
+/// The present length of a slice. Tests make it shorter.
 inline std::atomic<std::uint64_t> slice_ns{k_slice_ns};
 
-/// Calls `attempt(timeout_ns, diagnostic*)` until it answers something else than TIMEOUT, the time is over or a signal
-/// handler has raised; without the interpreter's lock. Throws what went wrong.
+/// Calls `attempt(timeout_ns, diagnostic*)` without the interpreter's lock, slice by slice, until its status is not
+/// TIMEOUT or the time is over. Throws call_failure for an error, TIMEOUT included, and python_error if a signal
+/// handler has raised.
 template <class Attempt>
 void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   using clock = std::chrono::steady_clock;
@@ -79,7 +81,7 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const clock::time_point now = clock::now();
     const std::chrono::nanoseconds length(slice);
-    if (last && now - *last < length / 2) return expect(code, why);  // the end of something else: of a create's time
+    if (last && now - *last < length / 2) return expect(code, why);  // another time is over, such as that of a create
     last = now;
     if (timeout_ns == LSCHED_FOREVER) continue;
     if (!begin) begin = now - length;
@@ -89,7 +91,8 @@ void wait(std::uint64_t timeout_ns, Attempt&& attempt) {
   }
 }
 
-/// The same of a call without a timeout of its own; it is not interrupted.
+/// Calls `attempt(diagnostic*)`, which has no timeout, without the interpreter's lock. Signals do not interrupt it.
+/// Throws call_failure for an error.
 template <class Attempt>
 void blocking(Attempt&& attempt) {
   lsched_diagnostic why;
@@ -98,7 +101,7 @@ void blocking(Attempt&& attempt) {
   expect(code, why);
 }
 
-/// The translation of call_failure, and end_threads().
+/// Registers the translation of call_failure, end_threads() and set_slice().
 void add_failures(nb::module_& module);
 
 }  // namespace lsched::python

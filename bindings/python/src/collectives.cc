@@ -1,4 +1,4 @@
-// Creates of collectives. Answers are handles, which the package makes Schedules of.
+// Creates of collectives. The functions return handles, from which the package makes Schedules.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,7 +14,7 @@ using words = std::optional<std::string>;
 
 const char* text_of(const words& given) { return given ? given->c_str() : nullptr; }
 
-/// What a collective may be asked for, beside its name and memory; members as in lsched_collective_desc.
+/// The request of a collective without its name and memory. Members are those of lsched_collective_desc.
 struct request {
   std::uint64_t count = 0;
   std::optional<numbers> counts, recv_counts;
@@ -23,7 +23,7 @@ struct request {
   std::int32_t root = 0, radix = 0, depth = 0;
   words algorithm;
   std::uint64_t segment_bytes = 0, capacity = 0;
-  numbers tensors;       ///< begin and count, one after the other
+  numbers tensors;       ///< begin and count of each tensor, one after the other
   std::string elements;  ///< "complex", "bool", or empty for real numbers
 
   std::vector<lsched_tensor> table() const {
@@ -33,7 +33,7 @@ struct request {
   }
 };
 
-/// Not null where the list is there, though it may be empty.
+/// Returns nullptr if there is no list. An empty list has a pointer that is not null.
 template <class T>
 const T* data_of(const std::optional<std::vector<T>>& list) {
   static constexpr T nothing{};
@@ -86,12 +86,12 @@ address sparse(const world& in, const lsched_sparse_desc& desc) {
   return adopted(made);
 }
 
-/// Names live as long as the program.
+/// Returns a static copy of the name, because a desc keeps only the pointer. Throws call_failure for an unknown name.
 const char* kept(const words& name) {
   if (!name) return nullptr;
   for (const char* known : {"auto", "oktopk", "topka", "topkdsa", "gtopk"})
     if (*name == known) return known;
-  throw call_failure(told(LSCHED_ERR_ARGUMENT, ("no sparse allreduce is called \"" + *name + "\"").c_str()));
+  throw call_failure(told(LSCHED_ERR_ARGUMENT, ("there is no sparse allreduce algorithm \"" + *name + "\"").c_str()));
 }
 
 address coo(const world& in, const lsched_coo_desc& desc) {
@@ -116,7 +116,7 @@ nb::dict sparse_stats(const schedule& of) {
   return told;
 }
 
-/// (address, dtype)
+/// Returns (address, dtype).
 nb::tuple residual(const schedule& of) {
   void* memory = nullptr;
   lsched_dtype type{};
@@ -124,7 +124,7 @@ nb::tuple residual(const schedule& of) {
   return nb::make_tuple(reinterpret_cast<address>(memory), static_cast<int>(type));
 }
 
-/// The image of a call that writes one if there is room, and says how much it takes.
+/// Returns the image that `save(image, bytes, needed)` writes. The first call has no room, and returns the size.
 template <class Save>
 nb::bytes image_of(Save&& save) {
   std::size_t needed = 0;

@@ -1,10 +1,10 @@
-// The module libsched._core: the C interface, call by call. What users see is the package around it.
+// The module libsched._core, which binds the C interface call by call. Users see the package around it.
 #include "bindings/python/src/handles.h"
 
 NB_MODULE(_core, module) {
   using namespace lsched::python;
   module.doc() = "The C interface of libsched. Use the package libsched instead.";
-  nanobind::set_leak_warnings(false);  // at exit whoever has registered a backend still holds it
+  nanobind::set_leak_warnings(false);  // torch still holds a registered backend at exit
   module.attr("version") = lsched_version();
   add_failures(module);
   add_memory(module);

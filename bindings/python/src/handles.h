@@ -1,5 +1,5 @@
-// The objects of the C interface as Python has them. Memory is given as addresses: the package above keeps the objects
-// that own it (libsched/_memory.py).
+// Python objects for the handles of the C interface. Memory is passed as addresses. The package keeps the owners of the
+// memory alive (libsched/_memory.py).
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@ namespace lsched::python {
 
 inline constexpr const char* k_in_use = "in use: by a call in another thread, or by a builder that was not committed";
 
-/// A handle that is there until it is given back, and how many calls use it. Copies share both.
+/// A handle of the C interface, and the number of calls that use it. Copies share both.
 ///
-/// Counts are changed without the interpreter's lock too: by a call that its caller has left (interruptible()).
+/// The number is atomic, because a call that its caller has left (interruptible()) ends without the interpreter's lock.
 template <class Handle>
 class owned {
   struct state {
@@ -28,7 +28,7 @@ class owned {
   };
 
  public:
-  /// The handle, for as long as a call needs it: meanwhile nobody gives it back.
+  /// The use of a handle by a call. While a lease exists, the handle is not given back.
   class lease {
    public:
     explicit lease(std::shared_ptr<state> of) : of_(std::move(of)) { ++of_->users; }
@@ -43,18 +43,19 @@ class owned {
 
   explicit owned(Handle* handle) : state_(std::make_shared<state>(handle)) {}
 
-  /// Throws call_failure once it was given back, and in a process that was forked off.
+  /// Returns a lease. Throws call_failure if the handle was given back, and in a forked child.
   lease get() const {
     if (made_after_ != forks())
-      throw call_failure(told(LSCHED_ERR_STATE, "this process was forked off a rank: the world is its parent's"));
-    if (!is_open()) throw call_failure(told(LSCHED_ERR_STATE, "this object was closed before"));
+      throw call_failure(
+          told(LSCHED_ERR_STATE, "this process was forked from a rank: the world belongs to the parent process"));
+    if (!is_open()) throw call_failure(told(LSCHED_ERR_STATE, "this object is closed"));
     return lease(state_);
   }
   bool is_open() const { return state_->handle != nullptr && !state_->is_ending; }
   bool is_usable() const { return is_open() && made_after_ == forks(); }
 
-  /// Calls `end(handle)`, which gives the handle back, or throws and has not. Nothing where that was done before.
-  /// Throws BUSY while another thread is in a call.
+  /// Calls `end(handle)`, which gives the handle back. If `end` throws, the handle stays valid. Has no effect on a
+  /// handle that was given back before. Throws BUSY while another thread is in a call.
   template <class End>
   void give_back(End&& end) {
     if (!is_open()) return;
@@ -70,15 +71,15 @@ class owned {
     state_->handle = nullptr;
   }
 
-  /// Takes no more calls; finish() is what is left to do. Throws BUSY while another thread is in a call.
+  /// Refuses all later calls. The handle lives until finish(). Throws BUSY while another thread is in a call.
   void retire() {
     if (!is_open()) return;
     if (state_->users != 0) throw call_failure(told(LSCHED_ERR_BUSY, k_in_use));
     state_->is_ending = true;
   }
-  /// The handle where it was not given back, retired or not; nullptr also in a process that was forked off.
+  /// Returns the handle, retired or not. Returns nullptr if the handle was given back, and in a forked child.
   Handle* kept() const { return made_after_ == forks() ? state_->handle : nullptr; }
-  /// Gives back what was retired.
+  /// Gives back a retired handle.
   template <class End>
   void finish(End&& end) {
     if (state_->is_ending && kept() != nullptr) end(std::exchange(state_->handle, nullptr));
@@ -92,7 +93,7 @@ class owned {
 using address = std::uintptr_t;  ///< 0: none
 inline void* at(address where) { return reinterpret_cast<void*>(where); }
 
-/// Memory that was given to Python keeps a world that was closed.
+/// A world. While Python refers to memory of the world, a closed world is retired and not given back.
 struct world : owned<lsched_world> {
   using owned::owned;
   std::size_t views = 0;
@@ -109,29 +110,29 @@ inline world::lease committing(const world& in) {
 using schedule = owned<lsched_schedule>;
 using mailbox = owned<lsched_mailbox>;
 
-/// A round of a schedule that is there for as long as a call needs it.
+/// A round whose schedule is leased for a call.
 struct leased_round {
   schedule::lease of;
   lsched_ticket round;
   operator lsched_ticket() const { return round; }
 };
 
-/// A round. Keeps what the application must not lose until it is over: the schedule, and the round's memory.
+/// A round. Keeps the schedule and the memory of the round alive.
 struct ticket {
   lsched_ticket round{};
   nb::object of{}, keeps{};
 
-  /// Throws where the schedule is gone.
+  /// Returns the round with a lease of its schedule. Throws call_failure if the schedule was closed.
   leased_round use() const { return {nb::inst_ptr<schedule>(of)->get(), round}; }
 };
 
-/// A handle on its way into an object of the package.
+/// Returns the handle as a number, from which the package makes an object.
 template <class Handle>
 address adopted(Handle* handle) {
   return reinterpret_cast<address>(handle);
 }
 
-/// The text of a call that fills in a buffer and says how much it needs.
+/// Returns the text that `print(buffer, room, needed)` writes. `needed` receives the size that the text needs.
 template <class Print>
 std::string printed(Print&& print) {
   std::string text(256, '\0');

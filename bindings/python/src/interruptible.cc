@@ -6,7 +6,7 @@
 
 namespace lsched::python {
 
-/// At most for a slice of time. Answers what it was asked; whether the call is over.
+/// Waits at most one slice, and runs the question of the call if there is one. Returns true if the call is over.
 bool call_in_thread::wait_for_news() {
   const bool has_come = unlocked([this] {
     std::unique_lock hold(lock_);
@@ -33,7 +33,7 @@ bool call_in_thread::ask(std::function<void()> question) {
   if (is_left_) return false;
   question_ = std::move(question);
   news_.notify_all();
-  // GCC 12 compiles condition_variable::wait to a symbol of GLIBCXX_3.4.30, with which a wheel needs a newer system.
+  // GCC 12 compiles condition_variable::wait to a symbol of GLIBCXX_3.4.30, and a wheel with it needs a newer system.
   while (question_) news_.wait_for(hold, std::chrono::hours(1));
   return !is_left_;
 }
@@ -44,7 +44,7 @@ void call_in_thread::make(attempt call, std::function<void()> undo) {
     lsched_diagnostic why;
     lsched_diagnostic_init(&why);
     const lsched_status code = call(&why);
-    call = nullptr;  // and with it what it has used
+    call = nullptr;  // destroys the objects that the call owns
     const std::lock_guard hold(self->lock_);
     self->code_ = code;
     self->why_ = why;

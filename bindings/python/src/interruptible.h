@@ -1,4 +1,4 @@
-// Calls that block without a timeout of their own, and all the same end where a signal handler of Python's raises.
+// Calls that block without a timeout, but return if a signal handler of Python raises.
 #pragma once
 
 #include <condition_variable>
@@ -10,17 +10,17 @@
 
 namespace lsched::python {
 
-/// A call in a thread of its own, while the thread that wants the call waits and looks at signals. Both threads own it.
+/// Runs a call in a new thread, while the calling thread waits and checks for signals. Both threads own the object.
 class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
  public:
   using attempt = std::function<lsched_status(lsched_diagnostic*)>;
 
-  /// Makes `call` and waits for its end; once only. After a signal the call goes on without its caller, and `undo`
-  /// gives back what a call that went well has made. Neither has the interpreter's lock.
+  /// Runs `call` without the interpreter's lock and waits for its end. Must be used once only. If a signal handler
+  /// raises, make() throws and `call` continues. If `call` then succeeds, `undo` gives back its result.
   void make(attempt call, std::function<void()> undo);
 
-  /// By the call: has `question` answered by the thread that waits, which has the interpreter's lock. Returns whether
-  /// that thread still waits.
+  /// Runs `question` in the waiting thread, which has the interpreter's lock. `call` uses this function. Returns false
+  /// if that thread does not wait any more.
   bool ask(std::function<void()> question);
 
  private:
@@ -35,8 +35,8 @@ class call_in_thread : public std::enable_shared_from_this<call_in_thread> {
   lsched_diagnostic why_;
 };
 
-/// Answers the handle that `call(handle*, diagnostic*)` makes. The call must own what it uses, since it may outlive its
-/// caller; `end` gives back what it then makes.
+/// Returns the handle that `call(handle*, diagnostic*)` makes. `call` must own all objects that it uses, because it may
+/// outlive its caller. In that case `end` gives the handle back.
 template <class Handle, class Call>
 Handle* interruptible(Call&& call, lsched_status (*end)(Handle*),
                       const std::shared_ptr<call_in_thread>& thread = std::make_shared<call_in_thread>()) {

@@ -1,4 +1,4 @@
-// Where the elements of a Python object lie.
+// Finds the memory of Python arrays.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -7,7 +7,8 @@
 namespace lsched::python {
 namespace {
 
-/// The dtype of the C interface, and how many elements of it one of Python's is. 0: there is none.
+/// Returns the dtype of the C interface, and its number of elements for each element of Python. The dtype is 0 if it is
+/// not supported.
 std::pair<int, std::uint64_t> dtype_of(nb::dlpack::dtype type) {
   using code = nb::dlpack::dtype_code;
   if (type.lanes != 1) return {0, 1};
@@ -55,34 +56,37 @@ bool is_contiguous(const nb::ndarray<nb::ro>& array) {
 
 [[noreturn]] void refuse(const char* text) { throw call_failure(told(LSCHED_ERR_ARGUMENT, text)); }
 
-/// An array that was given away by __dlpack__, which its owner may have made for this alone.
+/// An array that __dlpack__ has exported. The producer may keep no other reference to its memory.
 struct given {
   nb::ndarray<nb::ro> array;
 };
 
-/// What keeps the elements where they are. A memoryview forbids bytearrays and the like to be resized.
+/// Returns an object that keeps the elements in place. A memoryview prevents bytearrays and the like from being
+/// resized.
 nb::object keeper_of(nb::handle object, const nb::ndarray<nb::ro>& array) {
   if (nb::object view = nb::steal(PyMemoryView_FromObject(object.ptr()))) return view;
   PyErr_Clear();
   return nb::cast(given{array});
 }
 
-/// Of memory that the host can use as its own, pinned and managed memory of CUDA included.
+/// Returns true for memory that the host can access, pinned and managed memory of CUDA included.
 bool is_of_host(int device) {
   return device == nb::device::cpu::value || device == nb::device::cuda_host::value ||
          device == nb::device::cuda_managed::value;
 }
 
-/// (address, elements, dtype, elements of the C interface in one of Python's, bytes of an element, what keeps them,
-/// whether they are in the memory of a device, whether they are bools)
+/// Returns (address, elements, dtype, elements of the C interface in an element of Python, bytes of an element, the
+/// object that keeps them alive, whether they are in memory of a device, whether they are bools).
 nb::tuple look(nb::handle object, bool is_written) {
   nb::ndarray<nb::ro> array;
   if (nb::ndarray<> writable; nb::try_cast(object, writable, false))
     array = nb::ndarray<nb::ro>(writable);
   else if (!nb::try_cast(object, array, false))
-    refuse("this is no array: it has neither __dlpack__ nor the buffer protocol, or does not give its memory away");
+    refuse(
+        "this is not an array: the object has neither __dlpack__ nor the buffer protocol, or does not export its "
+        "memory");
   else if (is_written)
-    refuse("this array is read-only, and a result is written to it");
+    refuse("this array is read-only, but a result is written to it");
   const bool is_on_device = array.device_type() == nb::device::cuda::value;
   if (!is_on_device && !is_of_host(array.device_type()))
     refuse("this array is neither in the memory of the CPU nor in that of a CUDA device");
@@ -93,7 +97,7 @@ nb::tuple look(nb::handle object, bool is_written) {
                         array.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bool));
 }
 
-/// A flat array of bytes over memory of the library, as anybody takes it by __dlpack__ or the buffer protocol.
+/// Returns a memoryview of bytes over memory of the library. The view keeps `owner` alive.
 nb::object bytes_at(address where, std::uint64_t bytes, nb::handle owner) {
   return nb::cast(nb::ndarray<nb::memview, std::uint8_t>(at(where), {static_cast<std::size_t>(bytes)}, owner));
 }

@@ -16,8 +16,8 @@ namespace {
 
 using limit = std::optional<double>;
 
-/// A posted message. Keeps its memory, and the mailbox, until the message has ended. The destructor takes a receive
-/// back unless the receive moves already. Other messages continue without this object.
+/// A posted message. Keeps its memory and the mailbox alive until the message has ended. The destructor takes back a
+/// receive that does not move yet. Other messages continue without this object.
 struct message {
   message();
   message(message&& other) noexcept  // when the message is posted
@@ -31,13 +31,13 @@ struct message {
   message& operator=(message&&) = delete;
   ~message();
 
-  lsched_message* handle = nullptr;  ///< of the library's, which a wait takes away without the interpreter's lock
+  lsched_message* handle = nullptr;  ///< a wait resets it without the interpreter's lock
   bool is_sent = false;
-  std::int32_t rank = -1, tag = -1;  ///< of what has come
+  std::int32_t rank = -1, tag = -1;  ///< peer and tag of the ended message
   std::uint64_t bytes = 0;
-  std::exception_ptr failure{};  ///< what it has ended of
-  bool is_in_use = false;        ///< by the one thread that may be in a call of it
-  bool is_over = false;          ///< and what became of it is known
+  std::exception_ptr failure{};  ///< the error with which the message has ended
+  bool is_in_use = false;        ///< true while a thread has the turn
+  bool is_over = false;          ///< true once the message has ended and its outcome is known
   nb::object of{}, keeps{};
   std::optional<std::list<message*>::iterator> place{};  ///< in messages(); empty after a move
 
@@ -74,8 +74,8 @@ class turn {
   }
 
  private:
-  // Of all messages: hardly any two threads ever want the same one.
-  // Never destroyed: a thread may sleep here when the process ends.
+  // One mutex for all messages, because two threads hardly ever use the same message. Never destroyed, because a thread
+  // may sleep here when the process ends.
   static std::mutex& lock() {
     static auto* const all = new std::mutex;
     return *all;
@@ -89,8 +89,8 @@ class turn {
   bool is_mine_ = false;
 };
 
-/// Messages that nobody waits for, and what they need until they have ended. Under the interpreter's lock; never
-/// destroyed, since the interpreter may be gone by then.
+/// A message that has not ended and whose Python object is gone, with the objects that it needs until its end. The list
+/// of orphans is guarded by the interpreter's lock. It is never destroyed, because the interpreter may be gone by then.
 struct orphan {
   lsched_message* handle;
   nb::object of, keeps;
@@ -100,9 +100,9 @@ std::vector<orphan>& orphans() {
   return *all;
 }
 
-/// Forgets those that have ended, or whose mailbox is gone.
+/// Removes the orphans that have ended or whose mailbox is gone.
 void look_after_orphans() {
-  std::vector<orphan> over;  // destroyed last: what they keep may run anything
+  std::vector<orphan> over;  // destroyed last, because destructors of kept objects may run any code
   std::erase_if(orphans(), [&](orphan& one) {
     const mailbox& box = *nb::inst_ptr<mailbox>(one.of);
     if (box.is_usable()) (void)lsched_message_test(&one.handle, nullptr);
@@ -112,7 +112,7 @@ void look_after_orphans() {
   });
 }
 
-/// The messages that Python objects stand for. Under the interpreter's lock; never destroyed, like orphans().
+/// The messages that have a Python object. Guarded by the interpreter's lock, and never destroyed, like orphans().
 std::list<message*>& messages() {
   static auto* const all = new std::list<message*>;
   return *all;
@@ -128,7 +128,7 @@ message::~message() {
   orphans().push_back({handle, std::move(of), std::move(keeps)});
 }
 
-/// `waits`: until all ranks have made the mailbox, which they need not do otherwise.
+/// Creates a mailbox. If `waits` is true, waits until all ranks have created it.
 address create(const world& in, bool waits) {
   return adopted(interruptible(
       [waits, all = committing(in)](lsched_mailbox** made, lsched_diagnostic* why) {
@@ -195,7 +195,7 @@ void wait_for(message& of, limit timeout) {
   ended_by(of, [&](lsched_arrival* what) {
     wait(nanoseconds(timeout), [&](std::uint64_t slice, lsched_diagnostic* why) {
       if (!mine.take(slice)) {
-        *why = told(LSCHED_ERR_TIMEOUT, "another thread waits for this message, and it has not ended");
+        *why = told(LSCHED_ERR_TIMEOUT, "another thread waits for this message, which is still in flight");
         return LSCHED_ERR_TIMEOUT;
       }
       return of.handle == nullptr ? LSCHED_OK : lsched_message_wait(&of.handle, slice, what, why);
@@ -223,7 +223,7 @@ void cancel(message& of) {
   of.end({});
 }
 
-/// Takes the message back unless the message moves already. Later waits for the message raise Cancelled.
+/// Takes the message back unless it moves already. Later waits for the message raise Cancelled.
 void give_up(message& of) {
   if (of.is_over) return;
   const auto box = nb::inst_ptr<mailbox>(of.of)->get();
@@ -238,7 +238,7 @@ void give_up(message& of) {
 /// Gives up each message of the mailbox that does not move yet, so that the mailbox can be destroyed.
 void give_up_all(nb::handle_t<mailbox> self) {
   if (!nb::inst_ptr<mailbox>(self)->is_usable()) return;
-  std::vector<nb::object> owners;  // other threads may drop messages while this one waits
+  std::vector<nb::object> owners;  // other threads may drop messages while this thread waits
   for (message* one : messages())
     if (one->of.is(self)) owners.push_back(nb::find(*one));
   for (const nb::object& one : owners) give_up(*nb::inst_ptr<message>(one));
@@ -248,7 +248,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const message* const mine = nb::inst_ptr<message>(self);
-  if (mine->handle != nullptr) return 0;  // what moves is no garbage
+  if (mine->handle != nullptr) return 0;  // a message in flight is not garbage
   Py_VISIT(mine->of.ptr());
   Py_VISIT(mine->keeps.ptr());
   return 0;
@@ -277,16 +277,18 @@ void add_messages(nb::module_& module) {
       .def("_give_up_messages", give_up_all)
       .def("_send", send)
       .def("_receive", receive);
-  nb::class_<message>(module, "Message", nb::type_slots(message_slots), "A message that was posted.")
+  nb::class_<message>(module, "Message", nb::type_slots(message_slots), "A posted send or receive.")
       .def_prop_ro("is_pending", [](const message& of) { return !of.is_over; })
-      .def_ro("rank", &message::rank, "From whom it has come, or to whom it went; -1 before that.")
-      .def_ro("tag", &message::tag, "The tag of what has come; -1 before that.")
-      .def_ro("bytes", &message::bytes, "Bytes of what has come.")
+      .def_ro("rank", &message::rank,
+              "Rank that the message came from, or was sent to; -1 before the message has ended.")
+      .def_ro("tag", &message::tag, "Tag of the received message; -1 before the message has ended.")
+      .def_ro("bytes", &message::bytes, "Bytes of the received message.")
       .def("wait", wait_for, nb::arg("timeout") = nb::none(),
-           "Wait until the message has ended, at most `timeout` seconds (None: forever).\n\n"
-           "Raises Timeout, after which nothing has changed; BoundsError where it was longer than the array.")
-      .def("test", test, "Whether the message has ended. Does not block.")
-      .def("cancel", cancel, "Take a message back that has not begun to move; Busy: it has, wait() for it.");
+           "Waits until the message has ended, at most `timeout` seconds (None: forever).\n\n"
+           "Raises Timeout, which changes nothing, and BoundsError if the message was longer than the array.")
+      .def("test", test, "Returns true if the message has ended. Does not block.")
+      .def("cancel", cancel,
+           "Withdraws the message. Raises Busy if its transfer has begun: wait() for the message then.");
 }
 
 }  // namespace lsched::python

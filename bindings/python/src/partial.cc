@@ -1,4 +1,4 @@
-// Partial collectives: offers, collects, and what all ranks do together.
+// Partial collectives: offers, collects and collective calls.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -66,13 +66,13 @@ ticket offer_end(nb::handle_t<schedule> self) {
   return offered(self, [](lsched_schedule* one, lsched_ticket* round) { return lsched_offer_end(one, round); });
 }
 
-/// As the package's Report takes them.
+/// Returns the fields of the package's Report, in their order.
 nb::tuple told_of(const lsched_report& of) {
   return nb::make_tuple(of.last.round, of.last.contributors, of.last.offers, of.last.ranks, of.from, of.to, of.round,
                         of.offers, of.mine, of.staleness, of.has_result != 0);
 }
 
-/// Calls `attempt(timeout_ns, report, diagnostic)`.
+/// Calls wait() with `attempt(timeout_ns, report, diagnostic)`, and returns the report.
 template <class Attempt>
 nb::tuple reported(limit timeout, Attempt&& attempt) {
   lsched_report report{.struct_size = sizeof report};
@@ -93,7 +93,7 @@ nb::tuple collect_buckets(const ticket& of, const addresses& buckets, limit time
   });
 }
 
-/// (address or 0, report)
+/// Returns (address of the result or 0, report).
 nb::tuple collect_view(const ticket& of, limit timeout) {
   const void* result = nullptr;
   const nb::tuple report =

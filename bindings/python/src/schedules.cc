@@ -1,4 +1,4 @@
-// What is done with a schedule, and with a round of it.
+// Calls on schedules and their rounds.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -26,7 +26,7 @@ void create_wait(const schedule& of, limit timeout) {
        [all = of.get()](std::uint64_t slice, lsched_diagnostic* why) { return lsched_create_wait(all, slice, why); });
 }
 
-/// The address of a CUstream: a number, or an object that libsched._streams knows.
+/// Returns the address of a CUstream, given as a number or as an object that libsched._streams supports.
 address handle_of(nb::handle stream) {
   if (address handle = 0; nb::try_cast(stream, handle, false)) return handle;
   return nb::cast<address>(nb::module_::import_("libsched._streams").attr("stream_handle")(stream));
@@ -52,7 +52,8 @@ ticket start_behind(nb::handle_t<schedule> self, address stream) {
 
 ticket start_on_stream(nb::handle_t<schedule> self, nb::handle stream) { return start_behind(self, handle_of(stream)); }
 
-/// `counts`: addresses of arrays of 64-bit numbers, in the order of lsched_counts; 0: none.
+/// Starts a round over the given memory. `counts` holds addresses of arrays of 64-bit integers, in the order of
+/// lsched_counts. An address is 0 if there is no array.
 ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& inputs,
                   const std::optional<addresses>& outputs, const std::optional<std::array<address, 5>>& counts,
                   nb::object keeps) {
@@ -75,8 +76,9 @@ ticket start_with(nb::handle_t<schedule> self, const std::optional<addresses>& i
   return made;
 }
 
-/// The first slice starts the round, and all slices wait for it. A TIMEOUT of lsched_run is that of the round which it
-/// has started; it has started none if the ranks have not agreed upon the schedule in time.
+/// Runs a round. The first slice starts the round, and all slices wait for it. If lsched_run returns TIMEOUT with the
+/// number of a round, it has started that round. Without a number no round was started, because the ranks have not
+/// agreed upon the schedule in time.
 void run(const schedule& of, limit timeout) {
   const schedule::lease one = of.get();
   lsched_ticket round{};
@@ -92,8 +94,8 @@ void rebind(const schedule& of, const addresses& inputs, const addresses& output
   expect(lsched_rebind(of.get(), inputs_of(inputs), outputs_of(outputs)));
 }
 
-/// Rebinds one input and one output, starts a round, and waits for at most a slice. Returns None if the round has
-/// ended, and else its ticket, with which the caller goes on waiting.
+/// Rebinds one input and one output, starts a round, and waits for at most one slice. Returns None if the round has
+/// ended. Otherwise returns its ticket, for which the caller must wait.
 nb::object run_at(nb::handle_t<schedule> self, address input, address output, limit timeout) {
   const void* const from = at(input);
   void* const to = at(output);
@@ -110,7 +112,7 @@ nb::object run_at(nb::handle_t<schedule> self, address input, address output, li
   return nb::cast(std::move(started));
 }
 
-/// Rebinds likewise, and starts.
+/// Rebinds one input and one output, and starts a round.
 ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::object keeps) {
   const void* const from = at(input);
   void* const to = at(output);
@@ -121,7 +123,7 @@ ticket start_at(nb::handle_t<schedule> self, address input, address output, nb::
   return made;
 }
 
-/// Rebinds, unless the memory is the same, and starts behind what is in the stream.
+/// Rebinds unless `is_bound`, and starts a round behind the work in the stream.
 ticket start_at_on_stream(nb::handle_t<schedule> self, address input, address output, bool is_bound, address stream,
                           nb::object keeps) {
   const void* const from = at(input);
@@ -195,7 +197,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const ticket* const mine = nb::inst_ptr<ticket>(self);
-  Py_VISIT(mine->of.ptr());  // not what it keeps: the round's memory, which no collection may take away
+  Py_VISIT(mine->of.ptr());  // not `keeps`, because no collection may free the memory of a round
   return 0;
 }
 
@@ -218,49 +220,49 @@ void add_schedules(nb::module_& module) {
       .def_prop_ro("is_open", &schedule::is_open)
       .def("_create_wait", create_wait)
       .def("start", start,
-           "Start the next round, and return its Ticket. Does not block.\n\n"
+           "Starts the next round, and returns its Ticket. Does not block.\n\n"
            "The bound arrays belong to the schedule until the round has ended.\n"
            "Raises StateError while a round is outstanding.")
       .def("start_on_stream", start_on_stream, nb::arg("stream"),
-           "Start the next round once all that is in a stream by now has been done; return its Ticket. Does not "
-           "block.\n\n"
-           "stream: of the attached device, as an address (0: the legacy default stream), or anything with\n"
+           "Starts the next round after the work that is in a stream now, and returns its Ticket. Does not block.\n\n"
+           "stream: a stream of the attached device, as an address (0: the legacy default stream), or any object with\n"
            "__cuda_stream__, .cuda_stream (torch) or .ptr (cupy). From that place in the stream on the bound arrays\n"
-           "belong to the schedule, until the round has ended. Up to 16 rounds may be outstanding: Busy. Raises\n"
-           "StateError where no device is attached, Unsupported of a partial schedule, of one whose arrays come with\n"
-           "each round, of a stream that is being captured; ArgumentError of another device's.")
+           "belong to the schedule, until the round has ended. Raises Busy if 16 rounds are outstanding, StateError\n"
+           "if no device is attached, ArgumentError for a stream of another device. Raises Unsupported for a partial\n"
+           "schedule, for a schedule whose arrays come with each round, and for a stream that is being captured.")
       .def("_start_with", start_with)
       .def("run", run, forever,
-           "Start the next round and wait for its end, at most `timeout` seconds (None: forever).\n\n"
-           "Other threads of Python run meanwhile, and Ctrl-C ends the wait; the round then is still outstanding, as\n"
+           "Starts the next round and waits for its end, at most `timeout` seconds (None: forever).\n\n"
+           "Other threads of Python run meanwhile, and Ctrl-C ends the wait. The round is then still outstanding, as\n"
            "after a Timeout: cancel() the schedule, or wait() for a ticket of an earlier start().")
       .def("_rebind", rebind)
       .def("_run_at", run_at)
       .def("_start_at", start_at, nb::arg(), nb::arg(), nb::arg().none())
       .def("_start_at_on_stream", start_at_on_stream, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none())
-      .def(
-          "cancel", cancel,
-          "Give the schedule up, on all ranks; rounds that have ended stay ended, every other call raises "
-          "Cancelled.\n\n"
-          "The arrays are the application's again. Blocks for at most 0.1 s; raises Busy where a peer still reads one.")
+      .def("cancel", cancel,
+           "Gives the schedule up, on all ranks. Rounds that have ended stay ended, and every other call raises "
+           "Cancelled.\n\n"
+           "The arrays belong to the application again. Blocks for at most 0.1 s. Raises Busy if a peer still reads an "
+           "array.")
       .def("_destroy", destroy)
       .def("_print", print)
       .def("_non_finite_tensors", non_finite_tensors);
   nb::class_<ticket>(module, "Ticket", nb::type_slots(ticket_slots), "A round that was started.")
       .def_prop_ro(
-          "round", [](const ticket& of) { return of.round.round; }, "The round's number, from 1.")
+          "round", [](const ticket& of) { return of.round.round; }, "Number of the round, from 1.")
       .def_prop_ro(
           "schedule", [](const ticket& of) { return of.of; }, "The schedule that was started.")
       .def("wait", wait_for, forever,
-           "Wait for the round's end, at most `timeout` seconds (None: forever); any thread, any number of times.\n\n"
-           "Raises Timeout, which names the ranks that are waited for, and leaves the round as it is.")
+           "Waits for the end of the round, at most `timeout` seconds (None: forever). Any thread, any number of "
+           "times.\n\n"
+           "Raises Timeout, which names the missing ranks and does not change the round.")
       .def("wait_on_stream", wait_on_stream, nb::arg("stream"),
-           "What is put into a stream from now on is done after the round has ended; streams as of "
-           "start_on_stream().\n\n"
-           "Does not block, except where streams cannot wait (World.attach_cuda: host_waits) or as many wait as may:\n"
-           "then until the round has ended, without looking for Ctrl-C. If the round fails the stream goes on, and\n"
-           "outputs are unspecified: test() says so. Raises what start_on_stream() raises.")
-      .def("test", test, "Whether the round has ended. Does not block; raises what the round has failed of.");
+           "Makes later work in a stream wait for the end of the round. `stream` is as in start_on_stream().\n\n"
+           "Does not block, unless streams cannot wait (World.attach_cuda: host_waits) or too many streams wait. Then\n"
+           "blocks until the round has ended, without a reaction to Ctrl-C. If the round fails, the stream continues "
+           "with\n"
+           "unspecified outputs, and test() raises the error. Raises the errors of start_on_stream().")
+      .def("test", test, "Returns true if the round has ended. Does not block. Raises the error of a failed round.");
   module.def("load", load);
 }
 

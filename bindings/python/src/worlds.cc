@@ -1,4 +1,4 @@
-// Worlds: opened, split, shrunk and closed.
+// Opens, splits, shrinks and closes worlds.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -13,7 +13,7 @@
 namespace lsched::python {
 namespace {
 
-/// The environment's, where Python says nothing.
+/// Options of a world. An option without a value is taken from the environment, or else has its default.
 struct wishes {
   std::optional<int> progress, idle, progress_core, lane;
   std::optional<std::uint64_t> region_bytes;
@@ -39,7 +39,8 @@ address opened(const wishes& how) {
                     lsched_world_close));
 }
 
-/// Describes the launcher of another kind than `lsched run` because of which opening is refused; empty: there is none.
+/// Describes the launcher, other than `lsched run`, because of which opening is refused. Returns nullopt if there is
+/// none.
 std::optional<std::string> foreign_launch() {
   const auto is_wanted_alone = wants_world_of_one();
   const auto local = find_launch();
@@ -48,20 +49,22 @@ std::optional<std::string> foreign_launch() {
   return found && *found ? std::optional((*found)->text()) : std::nullopt;
 }
 
-/// Brings the bytes of each rank to all by a Python function, bytes -> one bytes of every rank.
+/// Exchanges bytes between all ranks by a Python function. The function takes the bytes of this rank, and returns those
+/// of all ranks in their order.
 void exchange(const nb::callable& function, std::size_t ranks, const void* mine, void* all, std::uint64_t bytes) {
   const nb::object answer = function(nb::bytes(static_cast<const char*>(mine), bytes));
   if (nb::len(answer) != ranks)
-    throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not answer one bytes object for each rank"));
+    throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange did not return one bytes object for each rank"));
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto theirs = nb::cast<nb::bytes>(answer[r]);
     if (theirs.size() != bytes)
-      throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange answered bytes of another length"));
+      throw call_failure(told(LSCHED_ERR_ARGUMENT, "the exchange returned bytes of another length"));
     std::memcpy(static_cast<char*>(all) + r * bytes, theirs.c_str(), bytes);
   }
 }
 
-/// The exchange is made by the thread that has called, which waits meanwhile: some launchers allow no other one.
+/// Opens a world with an exchange of the application. The calling thread runs the exchange while it waits, because some
+/// launchers allow no other thread.
 address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb::callable function) {
   struct asking {
     std::shared_ptr<call_in_thread> call = std::make_shared<call_in_thread>();
@@ -97,7 +100,7 @@ address opened_with(const wishes& how, std::int32_t rank, std::int32_t size, nb:
 }
 
 std::vector<address> opened_threads(const wishes& how, std::int32_t ranks) {
-  if (ranks < 1) throw call_failure(told(LSCHED_ERR_ARGUMENT, "a world has at least one rank"));
+  if (ranks < 1) throw call_failure(told(LSCHED_ERR_ARGUMENT, "a world must have at least one rank"));
   const lsched_config config = how.config();
   std::vector<lsched_world*> made(static_cast<std::size_t>(ranks));
   blocking([&](lsched_diagnostic* why) { return lsched_world_open_threads(ranks, &config, made.data(), why); });
@@ -147,8 +150,8 @@ void end(lsched_world* all) {
   expect(unlocked([all] { return lsched_world_close(all); }));
 }
 
-/// Closes the world, or leaves that to the last view of its memory. `is_used`: a schedule or a mailbox of the world is
-/// open. Then lsched_world_close refuses, and names what is open.
+/// Closes the world, or lets the last view of its memory close it. `is_used` is true if a schedule or a mailbox of the
+/// world is open. Then lsched_world_close fails, and names the open objects.
 void close(world& of, bool is_used) {
   if (!of.is_open()) return;
   (void)of.get();
@@ -198,7 +201,7 @@ nb::tuple diagnose(const world& of) {
   return nb::make_tuple(rank, text);
 }
 
-/// What Python does not say, the environment does.
+/// Attaches a device. An option that is not given is taken from the environment, or else has its default.
 void attach_cuda(const world& of, std::optional<std::int32_t> device, std::uint64_t staging_bytes,
                  std::optional<bool> host_waits) {
   lsched_cuda_config how;
@@ -216,7 +219,7 @@ address allocate(world& of, std::uint64_t bytes) {
   return reinterpret_cast<address>(memory);
 }
 
-/// Nothing where the world, and with it the memory, is gone.
+/// Frees memory, unless it is gone with its world. The last view gives back a retired world.
 void release(world& of, address memory) {
   if (lsched_world* const all = of.kept()) expect(lsched_free(all, at(memory)));
   if (--of.views == 0) of.finish(end);

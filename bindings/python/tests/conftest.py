@@ -17,7 +17,7 @@ LIMIT = 30.0
 
 
 def as_threads(ranks: int, body, **options) -> list:
-    """Calls body(world) as each rank, in a thread of its own; what they return, by rank. Raises what one has raised."""
+    """Calls body(world) in one thread for each rank. Returns the results by rank. Raises the exception of a rank."""
     worlds = libsched.open_threads(ranks, region_bytes=64 << 20, commit_timeout=LIMIT, **options)
     answers, raised = [None] * ranks, []
 
@@ -43,7 +43,7 @@ def as_threads(ranks: int, body, **options) -> list:
 
 
 class Launched:
-    """What has become of ranks that were processes."""
+    """The exit status and the output of ranks that were processes."""
 
     def __init__(self, status: int, output: str) -> None:
         self.status = status
@@ -51,7 +51,7 @@ class Launched:
 
 
 def launch(ranks: int, source: str, timeout: float = 2 * LIMIT, **environment: str) -> Launched:
-    """Runs a program as that many processes; the program begins with `world = libsched.init()`."""
+    """Runs a program in `ranks` processes. The program can use os, sys, signal, time and libsched."""
     begin = "import os, sys, signal, time, libsched\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
     command = [sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, "-u", "-c",
                begin + textwrap.dedent(source)]
@@ -63,7 +63,7 @@ def launch(ranks: int, source: str, timeout: float = 2 * LIMIT, **environment: s
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_open():
-    """A test closes what it opens."""
+    """Checks that the test has closed all worlds."""
     yield
     from libsched._world import _open_worlds
 

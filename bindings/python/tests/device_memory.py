@@ -1,6 +1,7 @@
 """Device memory for tests without a GPU: arrays and streams of the fake driver (tests/support/fake_cuda), by ctypes.
 
-ctest names the fake in LD_LIBRARY_PATH where the build has CUDA; `missing` says why there is none otherwise.
+In a build with CUDA, ctest adds the fake driver to LD_LIBRARY_PATH. Otherwise `missing` has the reason why there is no
+driver.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ def call(name: str, *arguments) -> None:
 
 
 def leaks() -> str:
-    """One line for each thing that was not given back to the driver."""
+    """Returns one line for each object that was not given back to the driver."""
     text = ctypes.create_string_buffer(1 << 16)
     return text.value.decode() if cuda.fake_cuda_leaks(text, len(text)) else ""
 
 
 class Device:
-    """A device's context, current in the thread while inside of `with`."""
+    """The context of a device, which is current in the thread inside of `with`."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
@@ -86,10 +87,10 @@ KINDS = {"device": 2, "pinned": 3, "managed": 13}  # device types of DLPack
 
 
 class DeviceArray:
-    """An array in memory of the driver's: "device", "pinned" or "managed". What it offers itself by is a member of
-    __dlpack__ and __cuda_array_interface__ as `offers` says; nobody may look at it once free() was called.
+    """An array in memory of the driver: "device", "pinned" or "managed". The array must not be used after free().
 
-    strides: elements.  looks: the streams for which DLPack was asked.
+    `offers` selects the protocol: __dlpack__ or __cuda_array_interface__. `strides` are in elements. `looks` has the
+    stream of each call of __dlpack__.
     """
 
     def __init__(self, shape, dtype, kind: str = "device", device: int = 0, *, offers: str = "dlpack",
@@ -98,7 +99,7 @@ class DeviceArray:
         self.strides, self.is_read_only, self.is_versioned = strides, is_read_only, is_versioned
         self.bytes = int(np.prod(self.shape)) * self.dtype.itemsize
         self.looks: list = []
-        self.exports = 0  # that somebody holds
+        self.exports = 0  # number of exports that consumers still hold
         address = c_uint64()
         if kind == "device":
             call("cuMemAlloc_v2", byref(address), max(1, self.bytes))
@@ -152,7 +153,7 @@ class WithDlpack(DeviceArray):
         return _capsule(self, bool(more))
 
 
-# --- DLPack, as C has it ------------------------------------------------------------------------------------------
+# --- structs of DLPack --------------------------------------------------------------------------------------------
 
 
 class _Tensor(ctypes.Structure):
@@ -171,7 +172,7 @@ class _Versioned(ctypes.Structure):
 
 
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
-_exported: dict[int, tuple] = {}  # by the address of what was given away, until its consumer lets go of it
+_exported: dict[int, tuple] = {}  # key: address of an export; removed when the consumer deletes the export
 
 
 @ctypes.CFUNCTYPE(None, c_void_p)

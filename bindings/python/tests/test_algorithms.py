@@ -1,4 +1,4 @@
-"""Algorithms of one's own: loaded texts, and builders without a world."""
+"""Algorithms of the application: loaded texts, and builders without a world."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ out = op in recv from 1 - r
 
 
 def shift(rank, ranks):
-    """Each rank sends its vector to the next."""
+    """Returns the text of a schedule in which each rank sends its vector to the next."""
     to = libsched.Builder(rank=rank, ranks=ranks, name="shift")
     mine, left = to.input("f32", 4), to.output("f32", 4)
     to.send((rank + 1) % ranks, 0, mine[:])
@@ -53,7 +53,7 @@ def test_texts_of_builders_are_proved_and_simulated():
 
 
 def cycle(world):
-    """Each rank sends what it has received, so that no rank begins."""
+    """Commits a schedule in which each rank waits for a message before it sends one, so that no rank can begin."""
     to = world.builder("cycle")
     left = to.output("f32", 4)
     arrived = to.recv((world.rank - 1) % world.size, 0, left)
@@ -90,7 +90,7 @@ def test_regions_are_parts_whole_buffers_or_plain_tuples():
     assert len(texts) == 1
     with pytest.raises(libsched.ArgumentError, match="regions of 3, 2, 3 elements"):
         to.reduce("sum", mine, (1, 0, 2), left)
-    with pytest.raises(libsched.ArgumentError, match="a region is a buffer"):
+    with pytest.raises(libsched.ArgumentError, match="give a buffer"):
         to.copy((0, 1), left)
     with pytest.raises(libsched.ArgumentError, match="nonsense"):
         to.reduce("nonsense", mine, (1, 0, 2), left)

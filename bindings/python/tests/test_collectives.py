@@ -1,4 +1,4 @@
-"""Each collective against numpy, at odd sizes first."""
+"""Tests that compare each collective with numpy."""
 
 import numpy as np
 import pytest
@@ -123,7 +123,7 @@ def test_others(ranks, count):
 
 
 def test_counts_of_each_round():
-    """An allgather of lists whose lengths nobody else knows, several rounds at a time."""
+    """Runs allgathers of lists whose lengths only their own rank knows, with several rounds outstanding."""
 
     def body(world):
         with world.collective("allgatherv", dtype="int64", capacity=libsched.ANY_COUNT, depth=3) as step:
@@ -243,7 +243,7 @@ def test_splits():
 
 
 def test_a_world_that_does_not_wait():
-    """Two worlds created in opposite order on two ranks: no deadlock where creates do not wait."""
+    """Two ranks create in two worlds in opposite orders. There is no deadlock, because the creates do not wait."""
 
     def body(world):
         with world.split(0) as one, world.split(0) as other:

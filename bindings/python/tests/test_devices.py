@@ -18,14 +18,14 @@ COUNT = 1000
 
 @pytest.fixture(autouse=True)
 def everything_is_given_back():
-    """To the driver, by a test and by the library."""
+    """Checks that the test and the library have given everything back to the driver."""
     yield
     gc.collect()
     assert leaks() == ""
 
 
 def on_devices(ranks, body, **options):
-    """Calls body(world, device) as each rank, a thread, with an attached device."""
+    """Calls body(world, device) in one thread for each rank, with an attached device."""
 
     def run(world):
         with Device() as device:
@@ -166,14 +166,14 @@ def test_what_is_refused_of_an_array():
         other = device.array(given(0, 12, "f8"), offers="interface")
         cases = [*((lambda x=x: world.allreduce(x), "input: .*not contiguous") for x in with_gaps),
                  *((lambda x=x: world.allreduce(x), "input: .*read-only") for x in read_only),
-                 *((lambda x=x: world.allreduce(x), "dtype of With.* is none of") for x in short),
+                 *((lambda x=x: world.allreduce(x), "dtype of With.* is not one of") for x in short),
                  (lambda: world.allreduce(right, longer), "12 elements and output 13"),
                  (lambda: world.allreduce(right, other), "different dtypes: float32 and float64"),
-                 (lambda: world.allreduce(right, dtype="f8"), "4 bytes, one of float64 8")]
+                 (lambda: world.allreduce(right, dtype="f8"), "4 bytes, but float64 has 8")]
         for call_of, words in cases:
             with pytest.raises(libsched.ArgumentError, match=words):
                 call_of()
-        for each in read_only:  # to be read it may be
+        for each in read_only:  # a read-only array may be an input
             target = np.zeros_like(content)
             with world.allreduce(each, target) as step:
                 step.run(LIMIT)
@@ -185,7 +185,7 @@ def test_what_is_refused_of_an_array():
 
 
 class Claims:
-    """Has an interface that says what a test wants."""
+    """An array whose interface has the members that a test sets."""
 
     def __init__(self, of, **changes):
         self.__cuda_array_interface__ = {**of.__cuda_array_interface__, **changes}
@@ -193,7 +193,7 @@ class Claims:
 
 @pytest.mark.parametrize("changes, words", [
     ({"typestr": ""}, "typestr"), ({"typestr": "f4"}, "typestr"), ({"typestr": 4}, "typestr"),
-    ({"typestr": "<M8[ns]"}, "dtype of Claims is none of"), ({"typestr": ">f4"}, "byte order"),
+    ({"typestr": "<M8[ns]"}, "dtype of Claims is not one of"), ({"typestr": ">f4"}, "byte order"),
     ({"shape": None}, "shape"), ({"shape": 12}, "shape"), ({"shape": (3, -4)}, "shape"), ({"shape": (12.0,)}, "shape"),
     ({"shape": (2**40, 2**40)}, "shape"), ({"strides": (8,)}, "contiguous"), ({"strides": (4, 4)}, "strides"),
     ({"strides": ("4",)}, "strides"), ({"strides": 4}, "strides"), ({"data": None}, "data"), ({"data": (1,)}, "data"),
@@ -287,7 +287,7 @@ def test_rebind_takes_memory_of_the_same_place():
         gone.free()
         with world.allreduce(first) as step:
             step.run(LIMIT)
-            with pytest.raises(libsched.ArgumentError, match="memory of the host: it was created in that of a device"):
+            with pytest.raises(libsched.ArgumentError, match="of the host: the schedule needs memory of a device"):
                 step.rebind(output=host)
             gone.address = address
             with pytest.raises(libsched.ArgumentError):
@@ -299,7 +299,7 @@ def test_rebind_takes_memory_of_the_same_place():
         with pytest.raises(libsched.ArgumentError, match="freed"):
             world.allreduce(gone)
         with world.allreduce(host) as step:
-            with pytest.raises(libsched.ArgumentError, match="memory of a device: it was created in that of the host"):
+            with pytest.raises(libsched.ArgumentError, match="of a device: the schedule needs memory of the host"):
                 step.rebind(output=first)
         gone.address = 0
         first.free(), second.free()
@@ -356,7 +356,7 @@ def test_depths_take_device_memory_with_each_round():
 
 
 class Protocol:
-    """A stream as cuda.core has it."""
+    """A stream with the protocol of cuda.core."""
 
     def __init__(self, handle, version=0):
         self._told = version, handle
@@ -459,9 +459,9 @@ def test_what_is_refused_of_a_stream():
         with world.allreduce(array) as step, device.stream() as stream:
             with pytest.raises(TypeError):
                 step.start_on_stream(None)
-            for wrong, words in (("stream", "str is no stream"), (-1, "int is no"), (2**64, "int is no"),
-                                 (Torchs(None), "Torchs is no stream"),
-                                 (Protocol(stream, version=1), "version 1"), (1.0, "float is no stream")):
+            for wrong, words in (("stream", "str is not a stream"), (-1, "int is not a"), (2**64, "int is not a"),
+                                 (Torchs(None), "Torchs is not a stream"),
+                                 (Protocol(stream, version=1), "version 1"), (1.0, "float is not a stream")):
                 with pytest.raises(libsched.ArgumentError, match=words):
                     step.start_on_stream(wrong)
             with Device(1) as second, second.stream() as elsewhere:
@@ -479,7 +479,7 @@ def test_what_is_refused_of_a_stream():
                 sums.start_on_stream(0)
         with Device(1) as second:
             elsewhere = second.array(given(0))
-            with pytest.raises(libsched.ArgumentError, match="device 1, and this rank uses device 0"):
+            with pytest.raises(libsched.ArgumentError, match="device 1, but this rank uses device 0"):
                 world.allreduce(elsewhere)
             elsewhere.free()
         array.free()

@@ -1,4 +1,4 @@
-"""`lsched doctor` and `python -m libsched doctor`: each finding in its good state and in a bad one."""
+"""`lsched doctor` and `python -m libsched doctor`: each finding in a good state and in a bad state."""
 
 import ctypes
 import json
@@ -33,7 +33,7 @@ def doctor(*words, limit=None, python=False, **environment):
 
 
 def found(subject, *words, **options):
-    """The state and the text of one finding; the exit status is 1 if a finding is an error."""
+    """Returns the state and the text of one finding. Checks that the exit status is 1 if any finding is an error."""
     status, findings = doctor(*words, **options)
     assert status == any(each["state"] == "error" for each in findings.values())
     return findings[subject]["state"], findings[subject]["text"]
@@ -94,7 +94,7 @@ def test_the_launcher_of_another_mpi(tmp_path):
     is_mpich = "built with MPICH" in text
     script(tmp_path, "mpiexec", "mpiexec (OpenRTE) 4.1.4" if is_mpich else "HYDRA build details:")
     state, text = found("MPI", PATH=f"{tmp_path}:/usr/bin:/bin")
-    assert state == "warning" and f"{tmp_path}/mpiexec, is of {'Open MPI' if is_mpich else 'MPICH'}" in text
+    assert state == "warning" and f"{tmp_path}/mpiexec, belongs to {'Open MPI' if is_mpich else 'MPICH'}" in text
     script(tmp_path, "mpiexec", "HYDRA build details:" if is_mpich else "mpiexec (OpenRTE) 4.1.4")
     assert found("MPI", PATH=f"{tmp_path}:/usr/bin:/bin")[0] == "ok"
 
@@ -103,7 +103,7 @@ def test_variables_of_launchers():
     assert found("launcher")[0] == "ok"
     assert found("launcher", PMI_SIZE="2", PMI_RANK="0") == (
         "warning", "this process is one of 2 started by an MPI launcher (PMI_SIZE, as of MPICH): lsched_world_open "
-        "refuses here, lsched_world_open_mpi does not")
+        "fails here, use lsched_world_open_mpi instead")
     assert found("launcher", LSCHED_WORLD="alone")[0] == "warning"
     for variables in ({"LSCHED_WORLD": "own"}, {"LSCHED_RUN_RANK": "0"}, {"PMI_SIZE": "many"}):
         state, text = found("launcher", **variables)
@@ -123,7 +123,7 @@ def limited(what, soft, hard=None):
 def test_limits():
     for subject, what, value, words in (
             ("ulimit -v", resource.RLIMIT_AS, 4 << 30, "limited to 4096 MiB: each of 3 ranks gets"),
-            ("ulimit -f", resource.RLIMIT_FSIZE, 64 << 20, "files may have 64 MiB, but")):
+            ("ulimit -f", resource.RLIMIT_FSIZE, 64 << 20, "files are limited to 64 MiB, but")):
         assert found(subject)[0] == "ok"
         state, text = found(subject, "--ranks", "3", limit=limited(what, value))
         assert state == "warning" and words in text and "LSCHED_REGION" in text
@@ -137,7 +137,7 @@ def instruction(code, true, false, k):
 
 
 def forbid(call):
-    """A filter of seccomp by which this system call fails with EPERM."""
+    """Returns a function that installs a seccomp filter, with which this system call fails with EPERM."""
     libc = ctypes.CDLL(None, use_errno=True)
     program = (instruction(0x20, 0, 0, 0) + instruction(0x15, 0, 1, call) + instruction(0x06, 0, 0, 0x00050001) +
                instruction(0x06, 0, 0, 0x7fff0000))
@@ -171,4 +171,4 @@ def test_a_driver_that_is_broken(tmp_path):
                                                                  check=True).stdout).group(1)
     shutil.copy(libm, tmp_path / "libcuda.so.1")
     state, text = found("GPU driver", LD_LIBRARY_PATH=str(tmp_path))
-    assert state == "warning" and "the driver of CUDA fails: error -1" in text
+    assert state == "warning" and "the CUDA driver fails: error -1" in text

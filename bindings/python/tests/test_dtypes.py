@@ -1,4 +1,4 @@
-"""Every pair of dtype and operation gives what numpy gives, or is refused on all ranks."""
+"""Every pair of dtype and operation gives the result of numpy, or is refused on all ranks."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ RANKS = 3
 INTEGERS = ["i1", "u1", "i4", "i8", "u8"]
 FLOATS = ["f2", "f4", "f8"]
 COMPLEX = ["c8", "c16"]
-OTHERS = ["i2", "u2", "u4", "g", "G", "M8[s]", "m8[s]"]  # of numpy, and not of the library
+OTHERS = ["i2", "u2", "u4", "g", "G", "M8[s]", "m8[s]"]  # dtypes of numpy that the library does not support
 OPS = {"sum": np.add, "prod": np.multiply, "min": np.minimum, "max": np.maximum, "land": np.logical_and,
        "lor": np.logical_or, "lxor": np.logical_xor, "band": np.bitwise_and, "bor": np.bitwise_or,
        "bxor": np.bitwise_xor}
@@ -24,7 +24,7 @@ def is_supported(dtype, op):
 
 
 def given(rank, count, dtype):
-    """Small numbers of both signs and zeros, all combinations of bools among them."""
+    """Returns small numbers of both signs and zeros. All combinations of bools occur."""
     bits = (np.arange(count) >> rank) & 1
     if dtype == "?":
         return bits.astype(dtype)
@@ -43,7 +43,10 @@ def wanted(op, values, dtype):
 
 
 def reduced(world, way, mine, op):
-    """(what this rank has got, what numpy makes of these ranks' and elements' values) of a collective."""
+    """Runs a collective.
+
+    Returns (result of this rank or None, inputs of the ranks that it combines, part of the elements).
+    """
     all_ranks = [given(r, mine.size, mine.dtype.str[1:] if mine.dtype.kind != "b" else "?") for r in range(RANKS)]
     out = mine.copy()
     if way == "partial":
@@ -73,7 +76,7 @@ def test_every_pair_is_numpys_or_refused(way):
         for dtype in ["?", *INTEGERS, *FLOATS, *COMPLEX]:
             for op in OPS:
                 if way == "partial" and dtype in COMPLEX:
-                    continue  # no word names that dtype
+                    continue  # partial() has no word for that dtype
                 mine = given(world.rank, 24, dtype)
                 if not is_supported(dtype, op):
                     with pytest.raises(libsched.Error) as caught:
@@ -137,10 +140,10 @@ def test_bools_are_no_numbers_and_complex_numbers_no_pairs():
         with pytest.raises(libsched.ArgumentError, match="complex of float32 and float32"):
             world.allreduce(numbers, np.zeros(8, "f4"))
         with world.allreduce(flags, np.zeros(4, "?")) as step:
-            with pytest.raises(libsched.ArgumentError, match="4 of bool are wanted"):
+            with pytest.raises(libsched.ArgumentError, match="expected 4 of bool"):
                 step.rebind(flags, bytes)
         with world.partial(8, "f4") as sums:
-            with pytest.raises(libsched.ArgumentError, match="8 of float32 are wanted"):
+            with pytest.raises(libsched.ArgumentError, match="expected 8 of float32"):
                 sums.offer(numbers)
         for call in (lambda: world.adasum(numbers), lambda: world.collective("adasum", numbers, numbers, count=8),
                      lambda: world.sparse_allreduce(numbers, np.zeros(4, "c8"), 2)):
@@ -168,7 +171,7 @@ def test_schedules_by_hand_combine_bools_as_bools():
         to = world.builder("or")
         one, other, both = to.input("bool", 4), to.input("bool", 4), to.output("bool", 4)
         to.reduce("sum", one, other, both)
-        with pytest.raises(libsched.ArgumentError, match="bools and of other"):
+        with pytest.raises(libsched.ArgumentError, match="combine bools with other"):
             to.reduce("sum", one, other, to.scratch("u1", 4))
         out = np.zeros(4, "?")
         with to.commit([np.array([0, 0, 1, 1], "?"), np.array([0, 1, 0, 1], "?")], [out]) as step:
@@ -178,7 +181,7 @@ def test_schedules_by_hand_combine_bools_as_bools():
     as_threads(1, body)
 
 
-# Arrays of the odd rank and of the other ranks, with the same elements of the C interface.
+# Dtypes of the odd rank and of the other ranks, which are equal to the C interface.
 KINDS = [("c16", "f8", 2, "complex as f64", " f64 "), ("c8", "f4", 2, "complex as f32", " f32 "),
          ("u1", "?", 1, " u8 ", "bool as u8")]
 

@@ -1,4 +1,4 @@
-"""A value of an environment variable that is not understood makes opening a world fail."""
+"""Opening a world fails if an environment variable has an invalid value."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import libsched
 
 LAUNCHED = {"LSCHED_RUN_FD": "0", "LSCHED_RUN_RANK": "0", "LSCHED_RUN_SIZE": "1"}
-# For each variable, a value that is not understood, and variables that go with it.
+# For each variable, an invalid value, and other variables that must be set.
 WRONG = {
     "LSCHED_PROGRESS": ("x", {}),
     "LSCHED_IDLE": ("x", {}),

@@ -1,4 +1,4 @@
-"""Bad input is refused with words that help, and nothing has changed."""
+"""Bad input is refused with a helpful text, and changes no state."""
 
 import pickle
 import sys
@@ -14,7 +14,7 @@ from conftest import LIMIT, as_threads, launch
 def test_what_is_no_array():
     def body(world):
         cases = [
-            (lambda: world.allreduce([1, 2]), "input: this is no array"),
+            (lambda: world.allreduce([1, 2]), "input: this is not an array"),
             (lambda: world.allreduce(np.zeros(4)[::2]), "contiguous"),
             (lambda: world.allreduce(np.zeros(4, "i2")), "dtype"),
             (lambda: world.allreduce(np.zeros(4), np.zeros(3)), "4 elements and output 3"),
@@ -24,7 +24,7 @@ def test_what_is_no_array():
             (lambda: world.allreduce(np.zeros(4), op="band"), "f64"),
             (lambda: world.allreduce(np.zeros(4), algorithm="fast"), "fast"),
             (lambda: world.allreduce(np.zeros(4), divisor="four"), "divisor"),
-            (lambda: world.reduce_scatter(np.zeros(4), counts=[1, 2]), "2 entries: 1"),
+            (lambda: world.reduce_scatter(np.zeros(4), counts=[1, 2]), "2 entries: expected 1"),
             (lambda: world.collective("all"), "allreduce"),
             (lambda: world.partial(4, "f4", activation="now"), "now"),
             (lambda: world.allreduce(np.zeros(4)).run(-1), "timeout"),
@@ -116,11 +116,11 @@ def test_arrays_of_another_length_are_refused_wherever_they_come_in():
         many, one = np.ones(1000), np.zeros(1)
         with world.allreduce(many, np.zeros(1000)) as step:
             for wrong in (one, np.zeros(1000, "f4")):
-                with pytest.raises(libsched.ArgumentError, match="1000 of float64 are wanted"):
+                with pytest.raises(libsched.ArgumentError, match="expected 1000 of float64"):
                     step.rebind(many, wrong)
             step.run(LIMIT)
         with world.allreduce(many, np.zeros(1000), depth=2) as step:
-            with pytest.raises(libsched.ArgumentError, match="are wanted"):
+            with pytest.raises(libsched.ArgumentError, match="expected"):
                 step.start_with(many, one)
         with world.collective("allgatherv", dtype="int64", capacity=libsched.ANY_COUNT) as step:
             room = np.zeros(1, "i8")
@@ -184,7 +184,7 @@ class OneRank:
 
 @pytest.fixture
 def other_mpi(monkeypatch):
-    """The module mpi4py.MPI over Open MPI, in a process without its launcher."""
+    """Replaces mpi4py.MPI by a module over Open MPI, in a process that no launcher of Open MPI has started."""
     module = types.ModuleType("mpi4py.MPI")
     module.COMM_WORLD = OneRank()
     module.Get_library_version = lambda: "Open MPI v4.1.4, package: of a test\nsecond line"

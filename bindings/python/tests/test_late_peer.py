@@ -1,4 +1,4 @@
-"""A peer that comes when a slice of a wait ends, or when its timeout does: waits of Python are made of slices."""
+"""Tests with a peer that arrives at the end of a slice or of a timeout. Python waits in slices."""
 
 import os
 import random
@@ -13,7 +13,7 @@ from conftest import LIMIT, as_threads
 from libsched import _core
 
 FULL = "LSCHED_TEST_FULL" in os.environ  # 120,000 rounds around short slices and short timeouts
-SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; the latter is the library's own
+SHORT_SLICE, SLICE = 0.002, 0.1  # seconds; SLICE is that of the library
 
 
 @pytest.fixture(params=[SHORT_SLICE, SLICE], ids=["short slices", "slices"])
@@ -33,7 +33,7 @@ class Aim:
         self._meeting = world.barrier()
         self._begin = Aim.begins
 
-    begins: list = []  # of the first rank's waits
+    begins: list = []  # times at which waits of the first rank began
 
     def wait_begins(self):
         if self._is_first:
@@ -58,7 +58,7 @@ class Aim:
 
 
 def play(ranks, rounds, seconds, one_round):
-    """Calls one_round(world, aim, number) for so many rounds; in full, in several worlds one after the other."""
+    """Calls one_round(world, aim, number) for each of `rounds` rounds. A full run repeats this in several worlds."""
     for seed in range(5 if FULL else 1):
         Aim.begins = []
 

@@ -12,7 +12,7 @@ from conftest import LIMIT, as_threads
 @pytest.mark.parametrize("activation", ["full", "solo", "majority", "quorum(2)"])
 @pytest.mark.parametrize("lag", ["latest", "accumulate", "history"])
 def test_the_ledger_is_exact(activation, lag):
-    """Every offer is in a result once, whoever is in time."""
+    """Every offer is in exactly one result, for any order of arrival."""
 
     def body(world):
         offers = 50
@@ -46,7 +46,7 @@ def test_the_ledger_is_exact(activation, lag):
                          ["solo", "majority", "quorum(2)", "deadline(auto)", "quorum(2)+every(8)", "full"])
 @pytest.mark.parametrize("count", [3, 1, 0])
 def test_a_loop_ends_with_the_same_round_on_all_ranks(activation, count):
-    """Rank 1 is slow, so it makes fewer steps. Every offer is in a result once."""
+    """Rank 1 is slow, so it makes fewer steps. Every offer is in exactly one result."""
 
     def body(world):
         got = np.zeros(count)
@@ -128,7 +128,7 @@ def test_a_loop_ends_with_the_same_number_on_all_ranks(activation):
 
 @pytest.mark.parametrize("call", ["flush", "flush_buckets", "model_sync"])
 def test_the_other_ranks_do_not_wait_for_a_rank_whose_array_is_refused(call):
-    """Seconds before the timeout of the other ranks."""
+    """The other ranks raise seconds before their timeout."""
 
     def body(world):
         sums = world.partial(4, "f4", averages_weights=True)
@@ -329,7 +329,7 @@ def test_proofs_and_simulations_need_no_world():
 
 
 def test_a_deadline_that_a_rank_chooses_itself():
-    """Steps of 50 ms: a rank that is late by more than a second is waited for some 10 ms."""
+    """Steps take 50 ms. The other ranks wait some 10 ms for a rank that is late by more than a second."""
 
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")
@@ -353,7 +353,11 @@ def test_a_deadline_that_a_rank_chooses_itself():
 
 
 def test_a_deadline():
-    """All in time: at once. One late: after the deadline, without it; its contribution is in a later round."""
+    """A round ends at once if all ranks are in time.
+
+    If a rank is late, the round ends after the deadline without that rank, and the contribution of the rank is in a
+    later round.
+    """
 
     def body(world):
         one, told = np.ones(4, "f4"), np.zeros(4, "f4")

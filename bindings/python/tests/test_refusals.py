@@ -1,5 +1,7 @@
-"""A rank whose arguments are wrong takes part in a collective call all the same: every rank raises, and the next call
-is paired as if nothing had happened."""
+"""A rank with wrong arguments still takes part in a collective call.
+
+Every rank raises, and the next call is paired as usual.
+"""
 
 import numpy as np
 import pytest
@@ -34,13 +36,13 @@ def text_of_copies(world):
 
 
 def loaded(world, input, output, text=None):
-    """The same program on each rank: nothing is sent."""
+    """Loads a program that is the same on each rank and sends nothing."""
     text = text_of_copies(world) if text is None else text
     return world.load(text, [input], [output])
 
 
-# For each call: a function that makes the call well, the arrays that a case replaces with their numbers of elements,
-# and options that are refused. `at` is the rank that is refused: the root, because arrays are examined there.
+# For each call: a function that makes a valid call, the arrays that a case replaces with their numbers of elements, and
+# options that are refused. `at` is the refused rank, which is the root, because the root examines the arrays.
 CALLS = {
     "barrier": (lambda w, at, **k: w.barrier(**k), {}, [{"timeout": 3}]),
     "allreduce": (lambda w, at, i=None, o=None, **k: w.allreduce(i, o, **k), {"i": 4, "o": 4},
@@ -102,7 +104,7 @@ ANY_SIZE = {"coo_allreduce"}
 
 
 def bad_arrays(name, which, count):
-    """Arrays that Python refuses."""
+    """Returns arrays that Python refuses."""
     wrong = [[0.0] * 4, object(), np.zeros(2 * count)[::2], some(count, "i2"), some(count, "U1")]
     if name not in ANY_SIZE:
         wrong += [some(count + 1), some(count, "f4")]
@@ -110,7 +112,7 @@ def bad_arrays(name, which, count):
 
 
 def cases_of(name):
-    """Yields, for each case, a function that makes the call well, one that is refused, and a label."""
+    """Yields, for each case, a function with a valid call, a function with a refused call, and a label."""
     call, arrays, options = CALLS[name]
     well = {which: (lambda count=count: some(count)) for which, count in arrays.items()}
 
@@ -144,7 +146,7 @@ def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(name):
             try:
                 made = (bad if is_refused else good)(world, root)
             except (libsched.Error, TypeError, ValueError, OverflowError, RuntimeError) as error:
-                told = error.with_traceback(None)  # which refers to builders
+                told = error.with_traceback(None)  # a traceback refers to builders
             else:
                 raise AssertionError(f"{name}({label}) of rank {root} was accepted: {made}")
             if not is_refused:
@@ -170,7 +172,7 @@ def test_the_reason_reaches_the_other_ranks():
 
 
 def refused_text(world, body):
-    """The text that this rank gets if rank 1 makes `body` and the other ranks an allreduce."""
+    """Returns the error text of this rank if rank 1 calls `body` and the other ranks call allreduce."""
     with pytest.raises(libsched.ArgumentError) as caught:
         body() if world.rank == 1 else world.allreduce(some(4))
     return caught.value.text
@@ -183,7 +185,7 @@ def refused_text(world, body):
     ("root is 3: give a whole number from 0 to 2", lambda w: w.scatter(some(12), some(4), root=3)),
     ("root is -1: give a whole number from 0 to 2", lambda w: w.collective("bcast", None, some(4), count=4, root=-1)),
     ("depth is 1.0: give a whole number from 0 to", lambda w: w.allreduce(some(4), depth=1.0)),
-    ("algorithm is 7: give a text, or None", lambda w: w.allreduce(some(4), algorithm=7)),
+    ("algorithm is 7: give a str, or None", lambda w: w.allreduce(some(4), algorithm=7)),
     ("an entry of counts is 1.5: give a whole number", lambda w: w.allgather(some(4), some(12), counts=[1.5, 2, 3])),
     ("input must be an array, not None", lambda w: w.allreduce(None)),
     ("input must be an array, not None", lambda w: w.alltoall(None)),
@@ -197,7 +199,7 @@ def refused_text(world, body):
     ("scale is 'x': give a number", lambda w: w.sparse_allreduce(some(4), some(4), 2, scale="x")),
     ("input: the dtype '>f8' is not in the byte order of this machine: give array.astype('<f8')",
      lambda w: w.allreduce(some(4, ">f8"))),
-    ("is structured: give each field as an array of its own", lambda w: w.allreduce(some(4, [("a", "f8")]))),
+    ("is structured: give each field as a separate array", lambda w: w.allreduce(some(4, [("a", "f8")]))),
     ("input: the dtype <U1 is not supported: use one of int8", lambda w: w.allreduce(some(4, "U1"))),
 ])
 def test_the_reason_is_a_plain_sentence(text, body):

@@ -1,4 +1,4 @@
-"""What happens when something goes wrong: deaths, early exits, forks, signals, cycles. Ranks are processes."""
+"""Tests of deaths, early exits, forks, signals and cycles. Ranks are processes or threads."""
 
 import gc
 import re
@@ -42,7 +42,7 @@ def test_others_hear_of_a_rank_that(end):
             {ENDS[end]}
     loop(world, body)
     """)
-    # The traceback of rank 1 arrives in pieces, and the reports of the others may stand between two pieces.
+    # The traceback of rank 1 arrives in pieces, and the reports of other ranks may stand between two pieces.
     heard = re.findall(r"rank (\d): (?:PeerLost|Cancelled) of rank 1\n", done.output)
     assert sorted(heard) == ["0", "2"], done.output
 
@@ -65,7 +65,7 @@ def test_lost_ranks_are_listed():
 
 
 def test_arrays_may_change_as_soon_as_a_wait_has_failed():
-    """Ranks that finish the round all the same have the right result: with what the others had sent before."""
+    """Ranks that still finish the round have the right result, from data that the other ranks had sent before."""
     def body(world):
         for trial in range(40):
             array = np.full(200_000, world.rank + 1.0)
@@ -89,7 +89,7 @@ def test_arrays_may_change_as_soon_as_a_wait_has_failed():
 
 
 def test_others_hear_of_a_rank_that_is_killed_while_its_children_live():
-    """As workers of a data loader, which are forked off and have all that the rank had open."""
+    """The children are forked, like workers of a data loader, and inherit everything that the rank has open."""
     done = launch(3, LOOP + """
     world = libsched.init()
     def body(i):
@@ -134,7 +134,7 @@ def test_a_child_is_told_that_the_world_is_not_its_own():
 
 @pytest.mark.parametrize("times", [5])
 def test_the_interpreter_may_end_with_all_open(times):
-    """Ordinary and partial schedules, messages, and rounds under way; a cycle holds them."""
+    """The program leaves schedules, messages and rounds open, which a cycle of references keeps alive."""
     for _ in range(times):
         done = launch(2, """
     import numpy as np
@@ -182,7 +182,7 @@ except KeyboardInterrupt:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True,
                           timeout=LIMIT, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout.split()[1]) < 5  # seconds; it looks ten times a second
+    assert float(done.stdout.split()[1]) < 5  # seconds; a wait checks for signals ten times a second
 
 
 def test_cycles_are_collected_and_their_memory_stays_while_it_is_used():
@@ -204,7 +204,7 @@ def test_cycles_are_collected_and_their_memory_stays_while_it_is_used():
 
 
 def test_collection_during_a_round():
-    """A schedule that nobody refers to any more, while its round runs: arrays stay until others have read them."""
+    """A schedule loses its last reference while its round runs. Its arrays stay until other ranks have read them."""
 
     def body(world):
         if world.rank == 0:
@@ -249,7 +249,7 @@ def test_a_ticket_is_awaited():
 
 
 def test_a_thread_that_waits_lets_others_run():
-    """A world of threads would hang if a wait held the interpreter's lock; here are ten thousand waits."""
+    """A world of threads would hang if a wait held the interpreter's lock. The test makes nine thousand waits."""
 
     def body(world):
         x = np.zeros(1)
@@ -306,7 +306,7 @@ def test_messages_that_nobody_waits_for_arrive_all_the_same():
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_a_world_is_given_up_while_messages_are_awaited(ranks):
-    """By rank 0. Its world is closed all the same, so that the others hear of the end at once."""
+    """Rank 0 gives the world up. Its world is closed all the same, so that the other ranks notice the end at once."""
     kept = []
 
     def body(world):

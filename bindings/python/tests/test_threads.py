@@ -1,4 +1,4 @@
-"""Objects that several threads call, and threads that the interpreter leaves behind."""
+"""Objects that several threads call, and threads that outlive the interpreter."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from conftest import LIMIT, as_threads, launch
 
 
 def beside(call):
-    """Calls it in another thread: (the thread, a list that gets what it has raised, or None)."""
+    """Calls `call` in another thread. Returns the thread, and a list that receives the exception, or None."""
     raised = []
 
     def run():
@@ -53,7 +53,7 @@ def test_what_another_thread_waits_for_is_not_closed():
 
 
 def test_closing_in_one_thread_while_others_run():
-    """It is busy, or what they hear of is a named error."""
+    """close() raises Busy, or the other threads raise StateError."""
 
     def body(world):
         for _ in range(300):
@@ -160,7 +160,7 @@ WAITS = {
 
 @pytest.mark.parametrize("name", WAITS)
 def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
-    """Rank 1 makes it late or not at all; what the call still makes after the signal is given back."""
+    """Rank 1 calls late or not at all. An object that the call makes after the signal is given back."""
     done = launch(2, f"""
     import threading
     slow = int(os.environ["LSCHED_RUN_RANK"]) == 1
@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_collective_call_that_nobody_else_makes(name):
         os.write(1, f"after {{time.monotonic() - interrupt.at}}\\n".encode())
     """)
     after = [float(line.split()[1]) for line in done.output.splitlines() if line.startswith("after")]
-    assert len(after) == 1 and after[0] < 1.5, done.output  # it looks ten times a second
+    assert len(after) == 1 and after[0] < 1.5, done.output  # a wait checks for signals ten times a second
 
 
 def test_an_exchange_that_raises_or_is_interrupted():
@@ -192,7 +192,7 @@ def test_an_exchange_that_raises_or_is_interrupted():
         raise OSError("planted")
 
     def interrupted(_):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the tests may have been started without it
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
         return []
@@ -213,7 +213,7 @@ def test_a_ticket_is_awaited_for_so_long():
                     await asyncio.wait_for(step.start(), 0.2)
             return step
 
-        step = asyncio.run(late())  # and the event loop ends
+        step = asyncio.run(late())  # the event loop ends here
         with world.barrier() as come:
             come.run(LIMIT)
         if world.rank == 1:
@@ -274,7 +274,7 @@ def test_memory_of_a_world_outlives_it_while_it_is_looked_at():
 
 def test_memory_that_was_made_for_this_alone():
     class Fresh:
-        """Its __dlpack__ gives away what nobody else holds."""
+        """An array whose __dlpack__ exports memory that no other object keeps alive."""
 
         def __dlpack__(self, **options):
             return np.full(100_000, 3.0).__dlpack__(**options)
@@ -310,7 +310,7 @@ def test_arrays_that_come_later_have_the_right_length():
 
 
 def test_a_schedule_that_a_peer_has_given_up_before_this_rank_made_it():
-    """Nothing went through it: every run says so, at once."""
+    """No round of the schedule can succeed. Every run raises at once."""
 
     def body(world):
         world.nonblocking = True
@@ -382,7 +382,7 @@ def test_memory_does_not_make_a_world_that_is_in_use_end():
             thread.join(LIMIT)
             assert raised == [None]
             with pytest.raises(libsched.Busy):
-                world.close()  # the builder
+                world.close()  # the builder is in use
             del builder
             parts[0].close()
 

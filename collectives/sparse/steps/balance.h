@@ -1,13 +1,13 @@
-// Who sends which of the items that owners keep, so that all ranks come to have all of them: every rank works it out
-// from how many each owner keeps, and comes to the same.
+// The plan by which all ranks receive the items that owners keep. Every rank computes the plan from the number of items
+// that each owner keeps, and all ranks get the same plan.
 //
-// An owner's list is its share of the result; or owners cut what they keep, one list behind the other, into equal
-// shares first, so that nobody has more than others to send in what follows:
+// An owner's list may be its share of the result. Or the owners first cut the kept lists, one after the other, into
+// equal shares, so that no rank has more to send than others:
 //
 //     kept by owner   a a a a a a a│b│c c        share of rank   a a a│a a a│a b c c  (of 10 items, P = 3)
 //
-// Then shares are gathered by dissemination, in ceil(log2 P) steps of distance d = 1, 2, 4, …: rank r sends min(d, P-d)
-// shares, its own and those of the ranks behind it, to rank r-d, and receives as many, from that of rank r+d on.
+// Then shares are gathered by dissemination, in ceil(log2 P) steps of distance d = 1, 2, 4, …. Rank r sends min(d, P-d)
+// shares, its own and those of the next ranks, to rank r-d. It receives as many shares, from that of rank r+d on.
 #pragma once
 
 #include <span>
@@ -23,9 +23,10 @@ struct item_traffic {
   std::uint64_t received = 0;
 };
 
-/// Where equal shares are cut. Of G items rank q has those from floor((q G + phase) / P) on: P+1 such positions, the
-/// ends 0 and G. m shares after each other are floor or ceil of m G / P items. The phase is such that it is the floor,
-/// for all m, from the rank on that keeps most: who has the most to balance away has the least to send afterwards.
+/// The cuts of equal shares. The share of rank q begins at item floor((q G + phase) / P), where G is the number of
+/// items. The P+1 positions begin with 0 and end with G. m consecutive shares have floor or ceil of m G / P items. With
+/// this phase, it is the floor for all m, from the rank on that keeps most. So the rank that has most to balance has
+/// least to send afterwards.
 class equal_shares {
  public:
   equal_shares(std::uint64_t items, rank size, rank keeps_most)
@@ -43,28 +44,29 @@ class equal_shares {
 
 class balance_plan {
  public:
-  /// Has memory for worlds of this size. Before make() nobody keeps anything.
+  /// Allocates memory for worlds of this size. Before make(), no owner keeps any item.
   explicit balance_plan(rank size);
 
-  /// kept: P numbers of items, 2^32 together at most. Under the rule `cost`, shares are made equal if that lessens the
-  /// most items that any rank sends, or any receives, in the exchange of pieces and the gathering together.
-  /// O(P log P), and does not allocate.
+  /// Makes the plan. `kept` has P numbers of items, 2^32 together at most. Under balance_rule::cost, shares are made
+  /// equal only if that reduces the traffic of the busiest rank. Its traffic is the items that it sends, or that it
+  /// receives, in the exchange of pieces and the gathering together. O(P log P), and does not allocate.
   void make(std::span<const std::uint64_t> kept, balance_rule rule);
 
   bool is_balanced() const { return is_balanced_; }
-  /// Items of the result.
+  /// Returns the number of items of the result.
   std::uint64_t total() const { return share_ends_.back(); }
-  /// P lengths: the parts of the result, in its order.
+  /// Returns P lengths: the parts of the result, in order.
   std::span<const std::uint64_t> shares() const { return shares_; }
 
-  /// P lengths: of what `owner` keeps, from its first item on, so many go to each rank; some stay.
+  /// Writes P lengths: how many of the items that `owner` keeps go to each rank, in order. Some stay on the owner.
   void pieces_of(rank owner, std::span<std::uint64_t> lengths) const;
-  /// P lengths: the share of `receiver`, from its first item on, is so many items from each owner; some were there.
+  /// Writes P lengths: how many items of the share of `receiver` come from each owner, in order. Some are already
+  /// there.
   void sources_of(rank receiver, std::span<std::uint64_t> lengths) const;
 
-  /// Of the exchange of pieces. O(1).
+  /// Returns the traffic of the exchange of pieces. O(1).
   item_traffic exchanged_by(rank self) const;
-  /// Of the gathering. O(log P).
+  /// Returns the traffic of the gathering. O(log P).
   item_traffic gathered_by(rank self) const;
 
  private:
@@ -76,8 +78,8 @@ class balance_plan {
 
   rank size_;
   bool is_balanced_ = false;
-  std::vector<std::uint64_t> kept_ends_;   ///< P+1: where an owner's items begin among all
-  std::vector<std::uint64_t> share_ends_;  ///< P+1: where a rank's share begins
+  std::vector<std::uint64_t> kept_ends_;   ///< P+1: offset of each owner's items among all items
+  std::vector<std::uint64_t> share_ends_;  ///< P+1: offset of each rank's share
   std::vector<std::uint64_t> shares_;
 };
 

@@ -19,7 +19,7 @@ void write(std::byte* to, Number number) {
   std::memcpy(to, &number, sizeof number);
 }
 
-/// Items to be, whose values are rounded a batch at a time; those for which there is no room are counted.
+/// Writes items, and rounds their values in batches. Items that have no room are only counted.
 template <class Sum>
 class rounded_items {
  public:
@@ -130,12 +130,12 @@ coo_status coo_functions::status_of(round_no round) const {
 
 // --- take -----------------------------------------------------------------------------------------------------------
 
-/// The user's items of this round, which remain until they are taken. If something is wrong with them, there are none.
+/// Checks and sorts the user's items of this round, for the next take. If any item is invalid, there are no items.
 void coo_functions::sort(std::uint64_t number) {
   flaw_ = order(number);
   number_ = flaw_ == coo_flaw::none ? number : 0;
   const std::span all(order_.data(), number_);
-  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // positions make it stable
+  if (!std::ranges::is_sorted(all)) std::ranges::sort(all);  // stable, because positions are compared, too
   values_ = widen_ == nullptr ? static_cast<const void*>(user_values_) : widened_.data();
   if (widen_ != nullptr) widen_(user_values_, number_, 1, widened_.data());
 }
@@ -149,7 +149,7 @@ coo_flaw coo_functions::order(std::uint64_t number) {
   return coo_flaw::none;
 }
 
-/// Of the vector's elements, ascending, and then k_no_sample.
+/// Writes each step-th distinct index, ascending, and then k_no_sample.
 void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::size_t taken = 0;
   std::uint64_t different = 0;
@@ -160,7 +160,7 @@ void coo_functions::sample(std::span<std::uint64_t> samples) const {
   std::fill(samples.begin() + static_cast<std::ptrdiff_t>(taken), samples.end(), k_no_sample);
 }
 
-/// By the samples of all ranks. Without any there is so little that anything will do.
+/// Sets the boundaries by the samples of all ranks. Without samples there are so few items that any boundaries will do.
 void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   std::ranges::copy(samples, samples_.begin());
   std::ranges::sort(samples_);
@@ -169,7 +169,7 @@ void coo_functions::set_boundaries(std::span<const std::uint64_t> samples) {
   for (std::uint64_t r = 1; r < ranks && number > 0; ++r) boundaries_[r] = samples_[r * number / ranks];
 }
 
-/// Writes lists for all regions, one behind the other, and their lengths.
+/// Writes the lists for all regions, one after the other, and their lengths.
 template <class Sum>
 void coo_functions::add_up(std::byte* items) {
   const auto* values = static_cast<const Sum*>(values_);
@@ -189,7 +189,7 @@ void coo_functions::add_up(std::byte* items) {
 
 // --- sum ------------------------------------------------------------------------------------------------------------
 
-/// The heap's first is the least index, and of equal ones the lowest rank's.
+/// The top of the heap is the cursor with the least index, and of equal indices the lowest rank's.
 void coo_functions::open(std::size_t width) {
   heap_.clear();
   for (std::uint32_t i = 0; i < lists_.size(); ++i) {
@@ -199,7 +199,7 @@ void coo_functions::open(std::size_t width) {
   std::ranges::make_heap(heap_, std::greater(), [](const cursor& one) { return std::pair(one.index, one.list); });
 }
 
-/// Its first goes on by an item.
+/// Moves the cursor at the top of the heap to its next item.
 void coo_functions::advance(std::size_t width) {
   const auto order = [](const cursor& one) { return std::pair(one.index, one.list); };
   std::ranges::pop_heap(heap_, std::greater(), order);
@@ -210,7 +210,7 @@ void coo_functions::advance(std::size_t width) {
   std::ranges::push_heap(heap_, std::greater(), order);
 }
 
-/// Writes the sum, up to sum_room(problem) items; answers how many it has, also if these are more.
+/// Writes the sum, up to sum_room(problem) items. Returns the length of the whole sum, which may be greater.
 template <class Sum>
 std::uint64_t coo_functions::merge(std::byte* items) {
   constexpr std::size_t width = sizeof(std::uint32_t) + sizeof(Sum);
@@ -250,7 +250,7 @@ void coo_functions::plan(round_no round, std::span<const std::uint64_t> tallies,
   bad_round_.store(round);
 }
 
-/// visit(position in the vector, where its value is), for each item of the sums of all regions.
+/// Calls visit(position in the vector, address of the value) for each item in the sums of all regions.
 template <class Visit>
 void coo_functions::for_each_sum(Visit visit) const {
   const std::size_t width = item_size(problem_.type);

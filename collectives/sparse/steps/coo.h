@@ -1,18 +1,19 @@
-// A sum of sparse vectors that users bring (coo_problem.h): the functions of its schedule, which are what one rank
-// computes between messages.
+// The functions of a sum of sparse vectors that users provide (coo_problem.h). They are the computations of one rank
+// between messages.
 //
 //   sort    check the user's items, and sort them by index
-//   sample  where regions are balanced: note some of the indices; then find all ranks' boundaries by all ranks' samples
-//   take    add up what has the same index: a list for each region, of the accumulator's type
-//   sum     the lists of all ranks for the own region are merged; rounded to the values' type
-//   plan    how many items all regions have, and what is wrong with what ranks have brought: the same on all ranks
-//   give    the sums of all regions become the user's
+//   sample  if regions are balanced: sample the indices; then find the boundaries by the samples of all ranks
+//   take    add up items with the same index: a list for each region, of the accumulator's type
+//   sum     merge the lists of all ranks for this rank's region, rounded to the values' type
+//   plan    count the items of all regions, and find invalid items of any rank: the same result on all ranks
+//   give    copy the sums of all regions to the user's buffers
 //
-// A value of the result is (of rank 0's values, the first + the second + …) + (likewise of rank 1) + …, as far as ranks
-// have given the index, in the order in which they have given them; f32 for 16-bit types, else the values' own type;
-// rounded once, NaN is the positive quiet one without payload. Lists may have zeros here (other than in sparse.h).
+// A value of the result is (v1 + v2 + … of rank 0) + (v1 + v2 + … of rank 1) + …, over all ranks that have given the
+// index. The values of a rank are added in the order in which they are given. The arithmetic is f32 for 16-bit types,
+// and else the values' own type. The sum is rounded once, and a NaN is the positive quiet NaN without payload. Unlike
+// in sparse.h, lists may contain zeros.
 //
-// In a round that is not good nothing of the user's is written but the count, and all lists after planning are empty.
+// In a round that is not good, only the count is written to the user's memory, and all lists after planning are empty.
 #pragma once
 
 #include <atomic>
@@ -26,42 +27,42 @@
 
 namespace lsched {
 
-/// The functions that the schedule calls, in the order in which a round calls them.
+/// The functions that the schedule calls, in the order of a round, as input → output.
 enum class coo_step : std::uint32_t {
-  see_indices,   ///< the user's indices, and …
-  see_values,    ///< … values, of which functions note where they are → a number that nobody reads
-  sample,        ///< how many they are → samples of their indices; where regions are balanced
-  take,          ///< how many they are, and perhaps all ranks' samples → a list for the owner of each region
+  see_indices,   ///< the user's indices → an unused number; the function stores their address
+  see_values,    ///< the user's values → an unused number; the function stores their address
+  sample,        ///< number of items → samples of their indices; only if regions are balanced
+  take,          ///< number of items, and if balanced the samples of all ranks → a list for the owner of each region
   sum,           ///< lists of all ranks, of this rank's region → their sum
-  tally,         ///< the sum → how many items that is, and what was wrong with what this rank has brought
-  plan,          ///< this rank's tally, by those of all ranks → how many items come from each, if the round is good
-  keep,          ///< the sum, by all tallies → the same, or nothing if the round is not
-  give_indices,  ///< the sums of all regions → the user's indices, …
-  give_values,   ///< … values, …
-  give_count,    ///< … how many they are, …
-  give_dense     ///< … and the vector
+  tally,         ///< the sum → number of its items, and the flaw of this rank's items
+  plan,          ///< the tallies of all ranks → number of items from each rank, or 0 if the round is not good
+  keep,          ///< the sum, and all tallies → the same sum, or nothing if the round is not good
+  give_indices,  ///< the sums of all regions → the user's indices
+  give_values,   ///< the sums of all regions → the user's values
+  give_count,    ///< the sums of all regions → the user's number of items
+  give_dense     ///< the sums of all regions → the user's vector
 };
 
 /// Words of a tally.
 inline constexpr std::uint64_t k_coo_tally = 2;
 
-/// What can be wrong with a round.
+/// The reasons why a round is not good.
 enum class coo_flaw : std::uint8_t {
   none,
-  many_items,   ///< a rank brings more than there is room for
-  large_index,  ///< one of a rank's is not below `count`
-  large_result  ///< it has more items than there is room for
+  many_items,   ///< a rank has more items than `room`
+  large_index,  ///< a rank has an index that is not below `count`
+  large_result  ///< the result has more items than `result_room`
 };
 
-/// The same on all ranks.
+/// The outcome of a round, equal on all ranks.
 struct coo_status {
   coo_flaw flaw = coo_flaw::none;
-  rank culprit = k_no_rank;  ///< the lowest whose items are wrong
-  std::uint64_t items = 0;   ///< of the result, or what it would have; 0 if a rank's items are wrong
+  rank culprit = k_no_rank;  ///< lowest rank whose items are invalid
+  std::uint64_t items = 0;   ///< items of the result, even if they do not fit; 0 if a rank's items are invalid
 };
 
-/// What the schedule calls, on the memory of an instance and its user. Allocates when made, 16 bytes for each of `room`
-/// items and more for some types; steps do not.
+/// The functions that the schedule calls, on the memory of an instance and its user. The constructor allocates 16 bytes
+/// for each of `room` items, and more for some types. The functions do not allocate.
 class coo_functions final : public functions {
  public:
   /// Throws std::bad_alloc.
@@ -70,21 +71,22 @@ class coo_functions final : public functions {
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
               const function_output& target) override;
 
-  /// The next vector is zeroed as a whole, whichever it is.
+  /// Makes the next give_dense zero the whole vector.
   void rebound() override { dense_.forget(); }
 
   const coo_problem& problem() const { return problem_; }
 
-  /// There is no flaw but in the last round that was not good. Any thread, once the round has ended.
+  /// Returns the outcome of a round that has ended. Only the last round that was not good is remembered, and all others
+  /// have no flaw. Thread-safe.
   coo_status status_of(round_no round) const;
 
  private:
-  /// An item of the user's: where it is among them.
+  /// An item of the user, with its position among the user's items.
   struct entry {
     std::uint64_t index, position;
     friend auto operator<=>(const entry&, const entry&) = default;
   };
-  /// The rest of a list.
+  /// The rest of a list that has not been merged yet.
   struct cursor {
     std::uint32_t index;
     std::uint32_t list;
@@ -109,20 +111,20 @@ class coo_functions final : public functions {
   void give_dense(std::byte* vector);
 
   coo_problem problem_;
-  dtype sums_;        ///< what is added up in
-  convert_fn widen_;  ///< nullptr: values are of that type
+  dtype sums_;        ///< type of the accumulator
+  convert_fn widen_;  ///< nullptr: values have this type
   convert_fn round_;
   std::vector<std::uint64_t> boundaries_;  ///< P+1 positions
   std::vector<std::uint64_t> samples_;
   const std::uint64_t* user_indices_ = nullptr;  ///< in this round
   const std::byte* user_values_ = nullptr;
   std::vector<entry> order_;
-  std::uint64_t number_ = 0;      ///< of these that count
-  const void* values_ = nullptr;  ///< the user's, or widened
+  std::uint64_t number_ = 0;      ///< valid entries of order_
+  const void* values_ = nullptr;  ///< the user's values, or widened_
   std::vector<float> widened_;
-  coo_flaw flaw_ = coo_flaw::none;  ///< of what this rank has brought
+  coo_flaw flaw_ = coo_flaw::none;  ///< of this rank's items
   std::vector<cursor> heap_;
-  std::uint64_t items_ = 0;             ///< of this rank's sum
+  std::uint64_t items_ = 0;             ///< items of this rank's sum
   coo_status status_{};                 ///< of this round
   std::vector<std::uint64_t> lengths_;  ///< of the lists for all regions
   std::vector<item_list> lists_;        ///< by rank, or region

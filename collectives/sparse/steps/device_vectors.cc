@@ -7,9 +7,9 @@
 namespace lsched {
 namespace {
 
-constexpr std::uint64_t k_line = 256;  // bytes: what staging memory is aligned to
+constexpr std::uint64_t k_line = 256;  // alignment in staging memory, in bytes
 
-/// Writes the items of `sent` whose indices `arrived` has, too; answers how many they are.
+/// Copies the items of `sent` whose indices are in `arrived`, too. Returns their number.
 std::uint64_t copy_common(dtype type, item_list sent, item_list arrived, std::byte* to) {
   const std::size_t bytes = item_size(type);
   std::uint64_t copied = 0, other = 0;

@@ -1,10 +1,9 @@
-// The vectors of a rank where they are in device memory: what its first and its last step of a round leave to the
-// device.
+// The vectors of a rank in device memory: the jobs of the device in the first and the last step of a round.
 //
 //     device memory    the residual
-//     staging memory   what is selected │ how many these are │ what leaves the residual │ the result, and the last one
+//     staging memory   selected items │ their number │ items that leave the residual │ this result, and the last result
 //
-// Lists are made and read by the host, in steps that know nothing of devices.
+// The host makes and reads lists, in steps that do not depend on devices.
 #pragma once
 
 #include "collectives/sparse/steps/problem.h"
@@ -13,33 +12,33 @@
 
 namespace lsched {
 
-/// One thread at a time. Nothing here blocks, or allocates.
+/// One thread at a time. No method blocks or allocates.
 class device_vectors {
  public:
-  /// The problem is valid. Results have up to `room` items.
+  /// The problem must be valid. Results have up to `room` items.
   device_vectors(const sparse_problem& problem, std::uint64_t room) : problem_(problem), room_(room) {}
 
-  /// `residual`: what it is in the beginning, `count` elements; nullptr: zeros.
+  /// Returns the memory that is needed. `residual` has the initial content, `count` elements; nullptr: zeros.
   function_memory memory(const void* residual) const;
   void use(std::byte* device, std::byte* staging);
   bool is_used() const { return residual_ != nullptr; }
 
-  /// The job of a first step; good until the next. gradient: in device memory, or nullptr.
+  /// Returns the job of a first step, which is valid until the next job. `gradient` is in device memory, or nullptr.
   const sparse_job* select(const std::byte* gradient);
-  /// What it has found, until the next.
+  /// Returns the items that the last selection found, valid until the next selection.
   item_list selected() const;
 
-  /// The job of a last step: round_end::settle. least_dropped: 0, or elements of the residual from this magnitude on
-  /// become zero. update: in device memory.
+  /// Returns the job of a last step, which does the work of round_end::settle. If `least_dropped` is not 0, elements of
+  /// the residual from this magnitude on become zero. `update` is in device memory.
   const sparse_job* settle(item_list sent, item_list arrived, item_list result, std::uint64_t least_dropped,
                            std::byte* update);
 
-  /// The next update is zeroed as a whole, whichever it is.
+  /// Makes the next job zero the whole update.
   void forget_update() { last_update_ = nullptr; }
 
  private:
   struct layout {
-    std::uint64_t found, leaving, results, end;  ///< bytes from the beginning of the staging memory
+    std::uint64_t found, leaving, results, end;  ///< offsets in the staging memory, in bytes
   };
   layout places() const;
   std::uint64_t bytes_of(std::uint64_t items) const;
@@ -50,9 +49,9 @@ class device_vectors {
   std::byte* residual_ = nullptr;
   std::byte* staging_ = nullptr;
   sparse_job job_{};
-  std::size_t turn_ = 0;  ///< results lie in two places by turns
+  std::size_t turn_ = 0;  ///< results alternate between two places
   std::uint64_t last_count_ = 0;
-  const std::byte* last_update_ = nullptr;  ///< that has the last result, and is zero elsewhere
+  const std::byte* last_update_ = nullptr;  ///< has the last result, and zeros elsewhere
 };
 
 }  // namespace lsched

@@ -1,23 +1,22 @@
-// One rank's side of Ok-Topk: what it computes between messages, a method for each step; and the functions (call) that
-// its schedule calls.
+// The computations of one rank in Ok-Topk between messages: a method for each step, and the functions (call) that the
+// schedule calls.
 //
 //     select ─► [count_positions ═► set_boundaries] ─► count_drift ═► follow_drift ─► split ═► fold
 //            ─► [count_magnitudes ═► …] ═► tally ═► plan ─► cut ═► settle
 //
-//     ═► something travels, of which others know
+//     ═► numbers or lists travel between ranks
 //
-// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Other than there, the
-// threshold is exact in every round, regions are made by pooled quantiles, and the volume is bounded for every input.
-// With selection_rule::reused thresholds are the paper's.)
+// (Li and Hoefler, Near-Optimal Sparse Allreduce for Distributed Deep Learning, PPoPP 2022. Unlike there, the threshold
+// is exact in every round, regions are pooled quantiles, and the volume is bounded for every input. With
+// selection_rule::reused, thresholds are those of the paper.)
 //
-// The steps of a round are called in that order, by one thread at a time. They do not block, and allocate nothing: all
-// memory is the object's, taken when it is made, or the caller's. Lists hold positions in the whole vector. Lists that
-// steps read may lie anywhere; they are read during the call only. What steps write is disjoint from what they read,
-// unless something else is said.
+// The steps of a round must be called in that order, by one thread at a time. They do not block and do not allocate.
+// All memory is the caller's, or is allocated by the constructor. Lists hold positions in the whole vector. Input lists
+// may be anywhere, and are only read during the call. Output is disjoint from input unless stated otherwise.
 //
-// A round that gets no further than to some step before settle leaves the residual plus the gradient in the residual,
-// and everything else of the state as it was, but for the hint: the next round begins with select like any other. All
-// ranks of a round have the same state.boundaries(), so either all of them settle a round, or none.
+// If a round fails before settle, the residual holds residual plus gradient. The rest of the state is unchanged, except
+// the hint. The next round begins with select as usual. All ranks of a round must have the same state.boundaries(), so
+// that either all of them settle a round, or none does.
 #pragma once
 
 #include <span>
@@ -32,21 +31,21 @@
 
 namespace lsched {
 
-/// The functions that schedules of Ok-Topk call, in the order in which a round calls them: the steps, and the copies in
-/// between.
+/// The functions that schedules of Ok-Topk call, in the order of a round, as input → output. They are the steps, and
+/// the copies in between.
 enum class oktopk_step : std::uint32_t {
   select,                  ///< gradient → the largest elements of the residual, one list
-  count_positions,         ///< selected → counters, or boundaries, to be added up over all ranks
-  set_boundaries,          ///< these sums → a number that nobody reads
-  count_drift,             ///< selected → counters of regions' parts, to be added up over all ranks
-  follow_drift,            ///< these sums → a number that nobody reads
+  count_positions,         ///< selected → counters, or boundaries, for a sum over all ranks
+  set_boundaries,          ///< these sums → an unused number
+  count_drift,             ///< selected → counters of the parts of regions, for a sum over all ranks
+  follow_drift,            ///< these sums → an unused number
   split,                   ///< selected → a list for the owner of each region
   add,                     ///< lists of all ranks, of this rank's region → their sums
-  count_sums,              ///< sums, by all ranks' counters of the pass before → counters; + i: pass i
-  tally = count_sums + 8,  ///< by all counters of the last pass → how many are above the threshold, and at it
-  plan,                    ///< this rank's tally, by those of all ranks → how many items come from each
-  shares,                  ///< tallies of all ranks → how long all shares are
-  cut,                     ///< sums, by tallies of all ranks → a piece for each rank
+  count_sums,              ///< sums, and all ranks' counters of the previous pass → counters; + i: pass i
+  tally = count_sums + 8,  ///< sums, and counters of the last pass → items above the threshold, and equal to it
+  plan,                    ///< the tallies of all ranks → number of items from each rank
+  shares,                  ///< the tallies of all ranks → lengths of all shares
+  cut,                     ///< sums, and the tallies of all ranks → a piece for each rank
   share,                   ///< pieces from all ranks → this rank's share of the result
   settle                   ///< shares → the update
 };
@@ -55,79 +54,84 @@ constexpr std::uint32_t number_of(oktopk_step step, unsigned pass = 0) {
   return static_cast<std::uint32_t>(step) + pass;
 }
 
-/// The rounds that begin with a look at the boundaries: 1, 1 + period, … of those of the state.
+/// Returns the guard of rounds that recompute the boundaries: 1, 1 + period, … in the rounds of the state.
 constexpr guard looks_of(const sparse_problem& problem) {
   return {.every = problem.period, .phase = static_cast<std::uint32_t>(problem.rounds_before % problem.period)};
 }
 
 class oktopk_steps final : public sparse_functions, public round_end {
  public:
-  /// The problem is valid. The state is of the same problem, and outlives the object. Memory: about 6 k items, and of a
-  /// vector and a bitmap as much as the regions take that the rank ever has; of reused thresholds 9 k items and
-  /// gathered_room. Throws std::bad_alloc.
+  /// The problem must be valid. The state must belong to the same problem and outlive the object. Memory: about 6 k
+  /// items, and as much of a vector and a bitmap as the rank's regions ever cover. With reused thresholds: 9 k items
+  /// and gathered_room. Throws std::bad_alloc.
   oktopk_steps(const sparse_problem& problem, sparse_state& state);
 
-  /// residual += scale * gradient (sparse.h), then the first k elements of it by magnitude, as a list that remains
-  /// until the next select; or in rounds that reuse a threshold, all whose magnitude, rounded to the items' type, is
-  /// not below it, and none that is zero: most_selected(problem) at most, of more the first of the order by magnitude.
-  /// gradient: `count` elements of the problem's type, or nullptr: nothing is added.
+  /// residual += scale * gradient (sparse.h). Then returns its first k elements by magnitude, as a list that is valid
+  /// until the next select. In rounds that reuse a threshold, the list has all elements whose magnitude, rounded to the
+  /// items' type, is neither zero nor below the threshold. If these exceed most_selected(problem), only the first of
+  /// the order by magnitude are in the list. `gradient` has `count` elements of the problem's type. If it is nullptr,
+  /// nothing is added.
   item_list select(const void* gradient);
 
-  /// In rounds that look at the boundaries: writes this rank's position_bins(problem) numbers of what is selected; then
-  /// takes all ranks' sums of these, and makes the round's boundaries of them.
+  /// Steps of rounds that recompute the boundaries. count_positions writes this rank's position_bins(problem) numbers
+  /// for the selected items. set_boundaries computes the round's boundaries from the sums over all ranks.
   void count_positions(std::span<std::uint64_t> bins) const;
   void set_boundaries(std::span<const std::uint64_t> sums);
-  /// In all rounds, unless the rule is `averaged`: writes this rank's drift_bins(problem) numbers; then takes all
-  /// ranks' sums of these, and moves the round's boundaries by them.
+  /// Steps of all rounds, unless the rule is `averaged`. count_drift writes this rank's drift_bins(problem) numbers.
+  /// follow_drift moves the round's boundaries by the sums over all ranks.
   void count_drift(std::span<std::uint64_t> bins);
   void follow_drift(std::span<const std::uint64_t> sums);
-  /// The round's: P+1 positions. The state has them when the round is settled.
+  /// Returns the round's boundaries: P+1 positions. settle stores them in the state.
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
 
-  /// Writes the lists for the owners of regions 0 … P-1, one behind the other, and their P lengths; answers how many
-  /// items they are. items: room for sent_room(problem). All ranks call the round by the same number.
+  /// Writes the lists for the owners of regions 0 … P-1, one after the other, and their P lengths. Returns the number
+  /// of all items. `items` must have room for sent_room(problem). `round` must be equal on all ranks.
   std::uint64_t split(round_no round, std::byte* items, std::span<std::uint64_t> lengths);
 
-  /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order; answers its length.
-  /// lists: P. sums: room for the region's size, or all their lengths, whichever is less; sum_room(problem) will do.
+  /// Writes the sum of the lists of ranks 0, 1, … for this rank's region, added in this order. Returns its length.
+  /// There are P lists. `sums` must have room for the size of the region or for all items of the lists, if that is
+  /// less. sum_room(problem) suffices.
   std::uint64_t fold(std::span<const item_list> lists, std::byte* sums);
 
-  /// Writes the threshold_bins(type, pass) numbers of a pass. Passes are 0 … threshold_passes(problem) - 1. sums: what
-  /// fold gave. before: all ranks' sums of the numbers of the pass before; empty in pass 0.
+  /// Writes the threshold_bins(type, pass) numbers of a pass, 0 <= pass < threshold_passes(problem). `sums` is the
+  /// output of fold. `before` has the sums of the previous pass over all ranks. It is empty in pass 0.
   void count_magnitudes(unsigned pass, item_list sums, std::span<const std::uint64_t> before,
                         std::span<std::uint64_t> bins);
 
-  /// Writes 2 numbers, this rank's magnitude_tally: how many of the sums are above the k-th of all ranks', and how many
-  /// are equal to it. last: all ranks' sums of the last pass's numbers. Of reused thresholds, how many are to be
-  /// gathered, and 0: all in rounds that look for a threshold, else those that are not below the last one.
+  /// Writes 2 numbers, this rank's magnitude_tally: the sums above the k-th of all ranks, and the sums equal to it.
+  /// `last` has the sums of the last pass over all ranks. With reused thresholds, it writes the number of sums to
+  /// gather, and 0. These are all sums in rounds that look for a threshold, and else the sums that are not below the
+  /// last threshold.
   void tally(item_list sums, std::span<const std::uint64_t> last, std::span<std::uint64_t> numbers);
 
-  /// Works out who keeps what, and sends it where, of all ranks' tallies in rank order: 2 P numbers. Of items equal to
-  /// the k-th the first are kept; regions ascend, so these are the first owners'. Writes P lengths each: of the pieces
-  /// that this rank's kept list is cut into, for ranks 0, 1, …; of the pieces by owners 0, 1, … that its share is made
-  /// of; of all ranks' shares. What it sends to itself is among the first two.
+  /// Computes the items that each rank keeps and their destinations, from the tallies of all ranks in rank order, 2 P
+  /// numbers. Of items equal to the k-th, the first are kept, which are those of the first owners because regions
+  /// ascend. Writes P lengths each. `pieces` are those of this rank's kept list, for ranks 0, 1, …. `sources` are those
+  /// of its share, from owners 0, 1, …. `shares` are the shares of all ranks. `pieces` and `sources` include the items
+  /// that stay on this rank.
   void plan(std::span<const std::uint64_t> tallies, std::span<std::uint64_t> pieces, std::span<std::uint64_t> sources,
             std::span<std::uint64_t> shares);
   const balance_plan& planned() const { return plan_; }
 
-  /// Writes what this rank keeps of the sums, by index, and answers how many items it is: all that the plan's pieces
-  /// are, one behind the other. kept: room for that; may be sums.items.
+  /// Writes the sums that this rank keeps, ascending by index, and returns their number. They are all pieces of the
+  /// plan, one after the other. `kept` must have room for them, and may be sums.items.
   std::uint64_t cut(item_list sums, std::byte* kept) const;
 
-  /// What of all shares, one behind the other, is the result: all of it, but in rounds that look for a threshold to be
-  /// reused; then the first k of the order by magnitude, in memory that is good until the next call.
+  /// Returns the result. `gathered` has all shares, one after the other. The result is all of them, except in rounds
+  /// that look for a threshold to reuse. In those rounds it is the first k in the order by magnitude, in memory that is
+  /// valid until the next call.
   item_list result_of(item_list gathered);
 
-  /// The round is over. gathered: all shares, one behind the other. What was sent, and is in the result, leaves the
-  /// residual; the answer is how many items that was. update: as round_end says. Of a round that is refused the
-  /// thresholds, which may be those of what is not finite, are not reused.
+  /// Ends the round. `gathered` has all shares, one after the other. Removes sent items that are in the result from the
+  /// residual, and returns their number. `update` as in round_end. After a refused round, the thresholds are not
+  /// reused, because they may be those of non-finite values.
   std::uint64_t settle(item_list gathered, void* update);
 
   status call(std::uint32_t number, round_no round, const function_input& source, const function_input& by,
               const function_output& target) override;
   void rebound() override { forget_update(); }
 
-  // Where the vectors are in device memory. Reused thresholds are the host's.
+  // For vectors in device memory. Reused thresholds need vectors in host memory.
   bool use_devices() const override { return !reuses(); }
   function_memory memory_on_device() const override { return vectors_.memory(state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override;
@@ -136,7 +140,7 @@ class oktopk_steps final : public sparse_functions, public round_end {
 
  private:
   bool reuses() const { return problem_.selection == selection_rule::reused; }
-  /// The least magnitude that is gathered of sums, where thresholds are reused.
+  /// Returns the least magnitude of the sums to gather, with reused thresholds.
   std::uint64_t least_gathered() const;
   item_list begin_round(std::uint64_t selected);
   item_list take_selected();
@@ -148,21 +152,21 @@ class oktopk_steps final : public sparse_functions, public round_end {
   sparse_problem problem_;
   sparse_state& state_;
   std::vector<std::uint64_t> boundaries_;  ///< P+1
-  region_parts parts_;                     ///< of the regions between them
-  std::vector<std::byte> selected_;        ///< what select works in, more than k items
+  region_parts parts_;                     ///< parts of the regions between these boundaries
+  std::vector<std::byte> selected_;        ///< workspace of select, with room for more than k items
   std::uint64_t selected_count_ = 0;
-  std::vector<std::byte> sent_;  ///< what split gave away
+  std::vector<std::byte> sent_;  ///< copy of the items that split has written
   std::uint64_t sent_count_ = 0;
   region_sum sum_;
   global_threshold threshold_;
-  std::vector<std::uint64_t> kept_;  ///< P: by owners
-  std::uint64_t ties_ = 0;           ///< that this rank keeps
+  std::vector<std::uint64_t> kept_;  ///< P: number of items that each owner keeps
+  std::uint64_t ties_ = 0;           ///< number of items equal to the k-th that this rank keeps
   balance_plan plan_;
-  top_k_hint hint_{};            ///< of rounds in which a threshold selects too many
-  bool looks_ = true;            ///< for thresholds, in this round
-  reused_thresholds next_{};     ///< after this round
-  std::vector<std::byte> best_;  ///< the result, in rounds that look
-  // Of a round whose steps are called as functions:
+  top_k_hint hint_{};            ///< for rounds in which a threshold selects too many items
+  bool looks_ = true;            ///< this round looks for thresholds
+  reused_thresholds next_{};     ///< thresholds after this round
+  std::vector<std::byte> best_;  ///< the result, in rounds that look for thresholds
+  // Used if the steps of a round are called as functions:
   std::vector<item_list> lists_;                ///< by rank
   std::vector<std::uint64_t> pieces_, shares_;  ///< lengths
 };

@@ -9,7 +9,7 @@
 namespace lsched {
 namespace {
 
-/// A residual holds what was multiplied by the scale: neither infinity nor nothing may come of it.
+/// Returns true if `scale` is neither zero nor infinite in the residual's type.
 bool is_scale(double scale, dtype type) {
   const auto is_within = [&]<class Number>(Number) {
     using range = std::numeric_limits<Number>;
@@ -23,20 +23,20 @@ bool is_scale(double scale, dtype type) {
 std::optional<failure> validate(const sparse_problem& problem) {
   const auto because = [](std::string text) { return failure{.code = status::argument, .text = std::move(text)}; };
   if (problem.place.size < 1 || problem.place.self < 0 || problem.place.self >= problem.place.size)
-    return because("rank " + std::to_string(problem.place.self) + " of " + std::to_string(problem.place.size) +
-                   " is no place in a world");
+    return because("rank " + std::to_string(problem.place.self) + " is outside a world of " +
+                   std::to_string(problem.place.size));
   if (!is_floating(problem.type))
-    return because("a sparse allreduce is of floating numbers, not of " + std::string(name_of(problem.type)));
+    return because("a sparse allreduce needs a floating type, not " + std::string(name_of(problem.type)));
   if (problem.count > std::uint64_t{1} << 32)
     return because("a sparse allreduce of " + std::to_string(problem.count) + " elements: an index has 32 bits");
   if (problem.period == 0 || problem.period > k_longest_period)
-    return because("boundaries looked at every " + std::to_string(problem.period) + " rounds: use 1 to " +
+    return because("period is " + std::to_string(problem.period) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
   if (problem.reuse == 0 || problem.reuse > k_longest_period)
-    return because("thresholds looked for every " + std::to_string(problem.reuse) + " rounds: use 1 to " +
+    return because("reuse is " + std::to_string(problem.reuse) + " rounds: use 1 to " +
                    std::to_string(k_longest_period));
   if (!is_scale(problem.scale, problem.type))
-    return because("scale is not finite, or nothing, as a number of the residual");
+    return because("scale is not finite, or is 0, in the type of the residual");
   return std::nullopt;
 }
 
@@ -59,7 +59,7 @@ std::uint64_t gathered_room(const sparse_problem& problem) {
   return std::min(problem.count, problem.ranks() * sent_room(problem));
 }
 
-/// The share of all elements that nobody has is that of one rank to the P.
+/// An element is in no list with probability (1 - density)^P.
 std::uint64_t typical_union(const sparse_problem& problem) {
   const auto count = static_cast<double>(std::max<std::uint64_t>(1, problem.count));
   const double density = static_cast<double>(most_items(problem)) / count;

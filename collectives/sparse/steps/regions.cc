@@ -9,13 +9,13 @@
 namespace lsched {
 namespace {
 
-/// Of a bin, at least 1.
+/// Returns the width of a bin, at least 1.
 std::uint64_t bin_width(const sparse_problem& problem) {
   const std::uint64_t wanted = std::min<std::uint64_t>(256 * problem.ranks(), 16384);
   return std::max<std::uint64_t>(1, problem.count / wanted + (problem.count % wanted != 0 ? 1 : 0));
 }
 
-/// The item that is the quantile is the first of the region behind the boundary.
+/// The item at a quantile is the first item of the region behind the boundary.
 void count_own_quantiles(const sparse_problem& problem, item_list selected, std::span<std::uint64_t> bins) {
   const cut parts(selected.count, problem.ranks());
   for (std::size_t i = 1; i < bins.size(); ++i) {
@@ -24,7 +24,7 @@ void count_own_quantiles(const sparse_problem& problem, item_list selected, std:
   bins.back() = 1;
 }
 
-/// How many parts a region has at most, so that all of them together have no more than there are counters.
+/// Returns the most parts that a region may have such that all parts together do not exceed the counters.
 std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_t counters) {
   std::uint64_t fitting = 1, beyond = counters + 1;
   while (beyond - fitting > 1) {
@@ -36,8 +36,9 @@ std::uint64_t most_parts(std::span<const std::uint64_t> boundaries, std::uint64_
   return fitting;
 }
 
-/// A region in parts. Of equal ones, the first and the last are divided once more, into parts each a quarter as long as
-/// the next one inwards: a quarter of all parts each, 8 at most, and none that is empty.
+/// The parts of a region. The first and the last of the equal parts are divided again. At either end, the parts get
+/// shorter outwards, each a quarter as long as its inner neighbour. Either end has a quarter of all parts, at most 8,
+/// and no part is empty.
 class division {
  public:
   division(std::uint64_t width, std::uint64_t parts) : width_(width), parts_(parts) {
@@ -47,7 +48,7 @@ class division {
     }
   }
 
-  /// Where part i ends, counted from where the region begins.
+  /// Returns the end of part i, relative to the start of the region.
   std::uint64_t end(std::uint64_t i) const {
     if (parts_ == width_) return i + 1;
     const std::uint64_t before = i + 1, behind = parts_ - before;  // parts
@@ -57,31 +58,31 @@ class division {
   }
 
  private:
-  static constexpr unsigned k_bits = 31;  // a width times a fraction of so many bits is below 2^63
+  static constexpr unsigned k_bits = 31;  // a width times a fraction of 31 bits is below 2^63
   static constexpr std::uint64_t k_whole = std::uint64_t{1} << k_bits;
 
   std::uint64_t at(std::uint64_t fraction) const { return width_ * fraction >> k_bits; }
-  /// All of so many parts at an end.
+  /// Returns the fraction of the region that the outermost `parts` parts have.
   std::uint64_t outermost(std::uint64_t parts) const { return equal_ >> 2 * (outer_ + 1 - parts); }
 
   std::uint64_t width_, parts_, outer_, equal_;
 };
 
-/// a * b / c, rounded down; a <= c, b <= 2^32. Of large numbers approximately.
+/// Returns a * b / c, rounded down, for a <= c and b <= 2^32. The result is approximate for large numbers.
 std::uint64_t in_proportion(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   for (; c >> 31 != 0; c /= 2) a /= 2;
   return a * b / c;
 }
 
-/// Boundaries, if there are items: each has as many below it as a cut of all of them into P runs has. `sums`: items in
-/// parts of the vector, of which one begins where the one before ends. A part of b items of which i belong below a
-/// boundary is cut at i/b of its width.
+/// Sets the boundaries, if there are items. Each boundary has as many items below it as in a cut of all items into P
+/// runs. `sums` has the items in consecutive parts of the vector. If i of the b items of a part belong below a
+/// boundary, the part is cut at i/b of its width.
 template <class End>
 void place_quantiles(std::span<const std::uint64_t> sums, const End& end_of, std::span<std::uint64_t> boundaries) {
   const std::uint64_t total = std::reduce(sums.begin(), sums.end(), std::uint64_t{0});
   if (total == 0) return;
   const cut wanted(total, boundaries.size() - 1);
-  std::uint64_t below = 0, begin = 0;  // items in parts before this one; where it begins
+  std::uint64_t below = 0, begin = 0;  // items before this part; start of this part
   std::size_t part = 0;
   for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
     const std::uint64_t items = std::min(wanted.begin(i), total - 1);
@@ -111,7 +112,7 @@ void count_positions(const sparse_problem& problem, item_list selected, std::spa
   std::uint64_t bin = 0;
   for (std::uint64_t i = 0; i < selected.count; ++i) {
     const std::uint64_t position = index_at(problem.type, selected.items, i);
-    if (position - bin * width >= width) bin = position / width;  // positions ascend: not often
+    if (position - bin * width >= width) bin = position / width;  // rare, because positions ascend
     ++bins[bin];
   }
 }
@@ -174,18 +175,18 @@ std::uint64_t capacity_at(const sparse_problem& problem, rank distance, round_no
   if (size > 1 && k == 1) return round % size == place ? 1 : 0;
   if (place == 0) return each + (more > 0 ? 1 : 0);
   if (more < 2) return each;
-  // The more - 1 that are left go to distances after each other, and next round to those behind.
+  // The other more - 1 shares go to consecutive distances, and in the next round to the distances behind these.
   const std::uint64_t others = size - 1, turns = more - 1, first = round % others * turns % others;
   return each + ((place - 1 + others - first) % others < turns ? 1 : 0);
 }
 
 std::uint64_t items_below(dtype type, item_list list, std::uint64_t from, std::uint64_t position) {
-  std::uint64_t below = from, step = 1;  // items before `below` are
+  std::uint64_t below = from, step = 1;  // all items before `below` are below the position
   while (step <= list.count - below && index_at(type, list.items, below + step - 1) < position) {
     below += step;
     step *= 2;
   }
-  std::uint64_t end = std::min(list.count, below + step - 1);  // items from here on are not
+  std::uint64_t end = std::min(list.count, below + step - 1);  // all items from `end` on are not
   while (below < end) {
     const std::uint64_t middle = below + (end - below) / 2;
     if (index_at(type, list.items, middle) < position)

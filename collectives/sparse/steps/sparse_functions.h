@@ -1,4 +1,4 @@
-// What the functions of sparse allreduces have in common: the functions that schedules call (functions.h) are the steps
+// The common base of the functions of sparse allreduces. The functions that schedules call (functions.h) are the steps
 // of this folder, on the memory of an instance.
 #pragma once
 
@@ -14,17 +14,17 @@
 
 namespace lsched {
 
-/// Functions, and which rounds they have refused under nan_policy::error.
+/// Functions that remember the last round that they refused under nan_policy::error.
 class sparse_functions : public functions {
  public:
-  /// The first element of a round's result that is not finite, if the round was refused for it; of all that were, the
-  /// last one is remembered. Any thread, once the round has ended.
+  /// Returns the first non-finite element in the result of a round that was refused. Only the last refused round is
+  /// remembered. Thread-safe, once the round has ended.
   std::optional<std::uint32_t> non_finite_element_of(round_no round) const {
     return refused_round_.load() == round ? std::optional(non_finite_element_.load()) : std::nullopt;
   }
 
  protected:
-  /// A round is settled.
+  /// Stores the outcome of a settled round.
   void note(round_no round, std::optional<std::uint32_t> non_finite_element) {
     if (!non_finite_element) return;
     non_finite_element_.store(*non_finite_element);
@@ -36,7 +36,7 @@ class sparse_functions : public functions {
   std::atomic<std::uint32_t> non_finite_element_{0};
 };
 
-/// Functions that are steps of one rank (a round_end), and keep of its state the residual and the hint.
+/// Functions for the steps of one rank (a round_end) that use only the residual and the hint of the state.
 template <class Steps>
 class functions_of_steps : public sparse_functions {
  public:
@@ -62,7 +62,7 @@ class functions_of_steps : public sparse_functions {
 
 inline item_list list_of(const function_input& from, std::uint64_t i = 0) { return {from.items(i), from.length(i)}; }
 
-/// All of a buffer of packed lists.
+/// Returns all lists of a packed buffer as one list.
 inline item_list whole(const function_input& from) {
   const item_run all = from.lists->run_of(0, from.count);
   return {from.data + all.begin * from.width, all.count};
@@ -72,7 +72,7 @@ inline void gather(const function_input& from, std::vector<item_list>& lists) {
   for (std::uint64_t i = 0; i < lists.size(); ++i) lists[i] = list_of(from, i);
 }
 
-/// Of a buffer of one list.
+/// Sets the length of the list in a buffer of one list.
 inline status set_length(const function_output& target, std::uint64_t items) {
   return target.lists->set_length(0, items) ? status::ok : status::bounds;
 }

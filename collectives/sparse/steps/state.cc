@@ -10,7 +10,7 @@
 
 namespace lsched {
 
-/// What an image begins with. Boundaries follow, then the residual.
+/// The header of an image. The boundaries follow, then the residual.
 struct sparse_state::header {
   static constexpr std::array<char, 8> k_magic{'l', 's', 'p', 'a', 'r', 's', 'e', '\n'};
   static constexpr std::uint32_t k_version = 2;
@@ -66,28 +66,29 @@ std::vector<std::byte> sparse_state::save() const {
 std::optional<failure> sparse_state::validate(const header& that, std::span<const std::byte> image) const {
   const auto because = [](status code, const char* text) { return failure{.code = code, .text = text}; };
   const header now = current_header();
-  if (that.version != now.version) return because(status::version, "a sparse state of another version");
-  if (that.type != now.type) return because(status::mismatch, "a sparse state of another type");
-  if (that.count != now.count) return because(status::mismatch, "a sparse state of another count");
-  if (that.size != now.size) return because(status::mismatch, "a sparse state of another size of the world");
+  if (that.version != now.version) return because(status::version, "the sparse state has another version");
+  if (that.type != now.type) return because(status::mismatch, "the sparse state has another type");
+  if (that.count != now.count) return because(status::mismatch, "the sparse state has another count");
+  if (that.size != now.size) return because(status::mismatch, "the sparse state is of a world of another size");
   if (image.size() != sizeof(header) + boundaries_.size() * sizeof(std::uint64_t) + residual_bytes())
-    return because(status::argument, "a sparse state that is too short or too long");
+    return because(status::argument, "the sparse state is too short or too long");
   return std::nullopt;
 }
 
 std::optional<failure> sparse_state::load(std::span<const std::byte> image) {
   const auto because = [](const char* text) { return failure{.code = status::argument, .text = text}; };
   header that;
-  if (image.size() < sizeof(header)) return because("a sparse state that is too short");
+  if (image.size() < sizeof(header)) return because("the sparse state is too short");
   std::memcpy(&that, image.data(), sizeof(header));
-  if (that.magic != header::k_magic) return because("not a sparse state");
+  if (that.magic != header::k_magic) return because("the image is not a sparse state");
   if (auto wrong = validate(that, image)) return wrong;
   std::vector<std::uint64_t> boundaries(boundaries_.size());
   const std::size_t boundary_bytes = boundaries.size() * sizeof(std::uint64_t);
   std::memcpy(boundaries.data(), image.data() + sizeof(header), boundary_bytes);
   if (boundaries.front() != 0 || boundaries.back() != count_ || !std::is_sorted(boundaries.begin(), boundaries.end()))
-    return because("a sparse state whose regions are none");
-  if (that.thresholds.left > k_longest_period) return because("a sparse state whose thresholds are good for ever");
+    return because("the sparse state has invalid regions");
+  if (that.thresholds.left > k_longest_period)
+    return because("the sparse state reuses its thresholds for too many rounds");
   boundaries_ = std::move(boundaries);
   rounds_ = that.rounds;
   hint.least = that.least;

@@ -1,4 +1,4 @@
-// What of a sparse allreduce lives on from round to round on one rank: all that a checkpoint has to hold.
+// The state of a sparse allreduce on one rank that persists from round to round, which is the content of a checkpoint.
 #pragma once
 
 #include <optional>
@@ -10,56 +10,58 @@
 
 namespace lsched {
 
-/// Where selection_rule::reused has found the k-th magnitudes. The same on all ranks, but for `local`.
+/// The k-th magnitudes that selection_rule::reused has found. Equal on all ranks, except `local`.
 struct reused_thresholds {
-  std::uint64_t local = 0;   ///< of this rank's residual, as bits of the items' type; 0: it had less than k elements
-  std::uint64_t global = 0;  ///< of all sums, likewise
-  std::uint64_t left = 0;    ///< rounds for which they are still good; 0: the next one looks
+  std::uint64_t local = 0;   ///< of this rank's residual, as bits of the items' type; 0: fewer than k elements
+  std::uint64_t global = 0;  ///< of all sums, as bits of the items' type; 0: fewer than k sums
+  std::uint64_t left = 0;    ///< rounds for which both remain valid; 0: the next round looks for thresholds
   friend bool operator==(const reused_thresholds&, const reused_thresholds&) = default;
 };
 
-/// Belongs to one thread at a time. A round changes the residual when it selects, and again, with all the rest, when it
-/// settles (oktopk_steps.h); so what a round leaves that got stuck between the two is a state to go
-/// on from, in which nothing is lost.
+/// Belongs to one thread at a time. A round changes the residual when it selects. It changes the residual and
+/// everything else when it settles (oktopk_steps.h). So a round that fails in between leaves a valid state in which
+/// nothing is lost.
 class sparse_state {
  public:
-  /// The problem is valid. Residual zero, regions of equal size, no rounds. Throws std::bad_alloc.
+  /// The problem must be valid. Starts with a zero residual, regions of equal size and no rounds. Throws
+  /// std::bad_alloc.
   explicit sparse_state(const sparse_problem& problem);
 
   dtype residual_type() const { return residual_of(type_); }
-  /// `count` elements of residual_type(), aligned to 64 bytes. Pages that nobody has touched cost nothing.
+  /// Returns `count` elements of residual_type(), aligned to 64 bytes. Untouched pages take no memory.
   void* residual() { return residual_.data(); }
   const void* residual() const { return residual_.data(); }
 
-  /// From now on it is at `memory`, of a device; what residual() answers is what it was in the beginning, until it is
-  /// fetched from there.
+  /// Declares that the residual is now in device memory. residual() keeps the initial content until the residual is
+  /// fetched from the device.
   void move_residual(std::byte* memory) { on_device_ = memory; }
-  /// nullptr: it is not on a device.
+  /// Returns nullptr if the residual is not on a device.
   std::byte* residual_on_device() const { return on_device_; }
-  /// What it has of an image; nullptr: it is zero.
+  /// Returns the residual of the loaded image, or nullptr if the residual is zero.
   const void* loaded_residual() const { return is_loaded_ ? residual_.data() : nullptr; }
   std::size_t residual_bytes() const { return count_ * size_of(residual_type()); }
 
-  /// size + 1 positions, ascending, the first 0 and the last `count`: region r is [boundaries[r], boundaries[r + 1]).
+  /// Returns size + 1 positions, ascending from 0 to `count`. Region r is [boundaries[r], boundaries[r + 1]).
   std::span<const std::uint64_t> boundaries() const { return boundaries_; }
-  /// Rounds that were settled.
+  /// Returns the number of rounds that were settled.
   std::uint64_t rounds() const { return rounds_; }
 
   const reused_thresholds& thresholds() const { return thresholds_; }
 
-  /// A round is over that used these boundaries, and leaves these thresholds to the next one.
+  /// Ends a round that used these boundaries, and stores these thresholds for the next round.
   void finish_round(std::span<const std::uint64_t> boundaries, const reused_thresholds& thresholds = {});
 
-  /// Where the k-th magnitude was: saves a pass, and changes no result.
+  /// Hint for the k-th magnitude. It saves a pass, and changes no result.
   top_k_hint hint{};
 
-  /// The same on ranks whose states belong together: a hash of all but the residual and what is the rank's own.
+  /// Returns a hash of the values that must be equal on all ranks. It excludes the residual and other values of one
+  /// rank.
   std::uint64_t common_hash() const;
 
-  /// The state as bytes, for a machine of the same byte order.
+  /// Returns the state as bytes, for a machine with the same byte order.
   std::vector<std::byte> save() const;
-  /// Takes over what save() gave. An image that is none, or is short or long, or of another version, type, count or
-  /// size of the world, is refused and changes nothing: ARGUMENT, VERSION or MISMATCH.
+  /// Loads an image from save(). Refuses an image that is invalid, too short or too long, or of another version, type,
+  /// count or size of the world: ARGUMENT, VERSION or MISMATCH. A refused image changes nothing.
   std::optional<failure> load(std::span<const std::byte> image);
 
  private:

@@ -1,12 +1,13 @@
-// The k-th largest magnitude of lists that many ranks have parts of, exactly.
+// Finds the exact k-th largest magnitude in lists that are distributed over the ranks.
 //
-// Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). A pass counts, in each rank's list, how many items have
-// which bits, a few at a time and the uppermost first, of those that agree with the k-th in what is known of it; from
-// the sum over all ranks follow the k-th's next bits. After the last pass nothing is left to be guessed.
+// Magnitudes are numbers of 15, 31 or 63 bits (sparse.h). Each pass determines the next few bits of the k-th magnitude,
+// the highest bits first. A rank counts the values of these bits, among the items that agree with the k-th magnitude in
+// all higher bits. The next bits follow from the sum of these counts over all ranks. After the last pass, all bits are
+// known.
 //
 //     f16, bf16: 8 bits, 7: 2 passes      f32: three times 8 bits, 7: 4      f64: seven times 8 bits, 7: 8
 //
-// More bits a pass would be fewer messages, and more words: three of 11 bits are four times as many.
+// More bits in a pass would take fewer messages but more words: three passes of 11 bits take four times as many words.
 #pragma once
 
 #include <span>
@@ -15,36 +16,36 @@
 
 namespace lsched {
 
-/// How many passes there are, counted from 0.
+/// Returns the number of passes. They are numbered from 0.
 unsigned threshold_passes(dtype type);
-/// Likewise, of a problem: none where the k-th of all is looked for by gathering all there is (selection_rule).
+/// Returns the number of passes for a problem. It is 0 with reused thresholds, for which all sums are gathered.
 unsigned threshold_passes(const sparse_problem& problem);
-/// How many bins, u64, a pass has.
+/// Returns the number of bins, u64, of a pass.
 std::uint64_t threshold_bins(dtype type, unsigned pass);
 
-/// How many items of a list are above the k-th, and how many are like it.
+/// The numbers of items in a list above the k-th magnitude, and equal to it.
 struct magnitude_tally {
   std::uint64_t above = 0;
   std::uint64_t equal = 0;
 };
 
-/// How many items of a list have a magnitude, or more. O(list).
+/// Returns the number of items with at least this magnitude. O(list).
 std::uint64_t items_from(dtype type, item_list list, std::uint64_t magnitude);
 
-/// One rank's view of it; all ranks come to the same magnitude. It remembers a round from pass to pass.
+/// The search on one rank. All ranks find the same magnitude. The object keeps the state of a round from pass to pass.
 class global_threshold {
  public:
   global_threshold(dtype type, std::uint64_t k) : type_(type), k_(k) {}
 
-  /// Writes this rank's bins of a pass. before: the sums over all ranks of the pass before; empty in pass 0, which
-  /// begins a round. O(list + bins).
+  /// Writes this rank's bins of a pass. `before` has the sums over all ranks of the previous pass. It is empty in pass
+  /// 0, which begins a round. O(list + bins).
   void count(unsigned pass, item_list list, std::span<const std::uint64_t> before, std::span<std::uint64_t> bins);
 
-  /// Makes use of the last pass. Where all ranks together have fewer than k items, the magnitude is 0 and all are above
-  /// it; where k is 0, none is.
+  /// Evaluates the last pass. If all ranks together have fewer than k items, the magnitude is 0 and all items are above
+  /// it. If k is 0, no item is above the magnitude.
   magnitude_tally finish(item_list list, std::span<const std::uint64_t> last);
 
-  /// The k-th, once finished.
+  /// Returns the k-th magnitude, after finish().
   std::uint64_t magnitude() const { return low_; }
 
  private:
@@ -52,7 +53,7 @@ class global_threshold {
 
   dtype type_;
   std::uint64_t k_;
-  std::uint64_t low_ = 0;  ///< what is known of it: the bits so far, and zeros
+  std::uint64_t low_ = 0;  ///< the bits that are known so far, then zeros
 };
 
 }  // namespace lsched

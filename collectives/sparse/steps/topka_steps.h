@@ -1,12 +1,12 @@
-// TopkA: every rank gets every rank's k largest, and adds them up by itself. (Renggli and others, SparCML, SC 2019:
-// sparse allgather.)
+// TopkA: every rank receives the k largest elements of every rank, and adds them up. (Renggli and others, SparCML, SC
+// 2019: sparse allgather.)
 //
 //   select      residual += gradient; the k largest
 //   allgather   of all lists, in rank order              a rank receives the items of all others: up to k (P - 1)
 //   add         their sum, in rank order: up to k P items
-//   settle      the residual gives away what was sent; the update is the sum / P
+//   settle      sent items leave the residual; the update is the sum / P
 //
-// Between select and settle the residual holds all of residual + gradient: a round that is given up loses nothing.
+// Between select and settle, the residual holds residual + gradient, so that a round that fails loses nothing.
 #pragma once
 
 #include <type_traits>
@@ -16,23 +16,24 @@
 
 namespace lsched {
 
-/// What TopkA and its like do with the lists of all ranks, once every rank has them. Allocates when made: a vector of
-/// sums. All that was sent is in the result. One thread at a time.
+/// The steps of TopkA and similar algorithms after every rank has the lists of all ranks. All sent items are in the
+/// result. The constructor allocates a vector of sums. One thread at a time.
 class gathered_sum : public round_end {
  public:
-  std::uint64_t list_room() const { return list_room_; }      ///< items that a rank sends at most
-  std::uint64_t result_room() const { return result_room_; }  ///< items that a result has at most
+  std::uint64_t list_room() const { return list_room_; }      ///< most items that a rank sends
+  std::uint64_t result_room() const { return result_room_; }  ///< most items of a result
 
-  /// Writes the sum of all ranks' lists, one for each rank, in rank order; answers its length. The lists' indices are
-  /// those of the vector.
+  /// Writes the sum of all ranks' lists, one for each rank, in rank order. Returns its length. The indices of the lists
+  /// are positions in the vector.
   std::uint64_t add(std::span<const item_list> lists, std::byte* result);
 
-  /// `sent`: what select wrote; `result`: what add wrote; update: count elements, or nullptr (round_end).
+  /// `sent` is the output of select, and `result` is that of add. `update` has `count` elements, or is nullptr
+  /// (round_end).
   void settle(item_list sent, item_list result, std::byte* residual, std::byte* update) {
-    // Where contributions cancel out, the result has no item; they were in it all the same.
+    // Contributions that cancel out have arrived, although the result has no item for them.
     round_end::settle(sent, sent, result, residual, update);
   }
-  /// The same where the vectors are in device memory: what the device has to do.
+  /// Returns the same work as a job for the device, if the vectors are in device memory.
   const sparse_job* prepare_to_settle(item_list sent, item_list result, std::byte* update) {
     return round_end::prepare_to_settle(sent, sent, result, update);
   }
@@ -48,26 +49,26 @@ class gathered_sum : public round_end {
   region_sum sum_;
 };
 
-/// What one rank computes.
+/// The computations of one rank in TopkA.
 class topka : public gathered_sum {
  public:
   explicit topka(const sparse_problem& problem) : gathered_sum(problem, most_items(problem)), own_(problem) {}
 
-  /// Writes what this rank sends to `items`, and answers its length. residual: count elements of residual_of(type);
-  /// gradient: count elements, or nullptr.
+  /// Writes the items that this rank sends, and returns their number. `residual` has `count` elements of
+  /// residual_of(type). `gradient` has `count` elements, or is nullptr.
   std::uint64_t select(std::byte* residual, const std::byte* gradient, top_k_hint& hint, std::byte* items);
 
  private:
   own_top_k own_;
 };
 
-/// The functions that TopkA's schedule calls, in the order in which a round calls them.
+/// The functions that TopkA's schedule calls, in the order of a round, as input → output.
 enum class topka_step : std::uint32_t {
-  select,  ///< gradient → what this rank sends, one list
+  select,  ///< gradient → the list that this rank sends
   settle   ///< the lists of all ranks → the update
 };
 
-/// Functions of topka, and of a type like it.
+/// Functions for topka, and for classes with the same interface.
 template <class Steps>
 class gather_functions : public functions_of_steps<Steps> {
  public:
@@ -89,7 +90,7 @@ class gather_functions : public functions_of_steps<Steps> {
     return this->finish(round);
   }
 
-  /// A device selects as topka does.
+  /// A device can replace only the selection of topka.
   bool use_devices() const override { return std::is_same_v<Steps, topka>; }
   function_memory memory_on_device() const override { return steps_.vectors().memory(this->state_.loaded_residual()); }
   void use_device(std::byte* device, std::byte* staging) override {

@@ -1,4 +1,4 @@
-// Memory that begins as zeros, and of which nothing is there until it is touched.
+// Zeroed memory whose pages are allocated when they are first touched.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace lsched {
 
-/// Aligned to 64 bytes. Large ones come from the system as they are, a page at a time as they are touched. Throws
+/// Aligned to 64 bytes. Large blocks come directly from the system, one page at a time as they are touched. Throws
 /// std::bad_alloc.
 class zeroed_memory {
  public:

@@ -18,8 +18,8 @@ result<std::unique_ptr<shm_endpoint>> shm_endpoint::open(std::shared_ptr<shm_seg
   process_id nobody;  // the first endpoint to store its process takes the rank; a loser changes nothing
   shm_page& page = segment->page(self);
   if (!page.process.compare_exchange_strong(nobody, own_process()))
-    return failure{status::state, "rank " + std::to_string(self) + " has joined this world before: a rank joins once",
-                   self};
+    return failure{status::state,
+                   "rank " + std::to_string(self) + " has joined this world already: a rank can join only once", self};
   std::unique_ptr<shm_endpoint> made(new shm_endpoint(std::move(segment), self, options));
   page.probe.store(made->probe_.address());
   made->record_->rank_in_world.store(self);

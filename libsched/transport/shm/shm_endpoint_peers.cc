@@ -52,7 +52,7 @@ std::optional<failure> shm_endpoint::begin_to_watch() {
   return failure{
       status::unsupported,
       "this process may not use set_robust_list, and neither kill nor /proc finds the processes of the other "
-      "ranks: nobody would notice the death of a rank. Allow one of these in the sandbox",
+      "ranks, so no rank would detect the death of another. Allow one of these in the sandbox",
       self_};
 }
 

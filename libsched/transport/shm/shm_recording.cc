@@ -125,7 +125,7 @@ result<int> create_recording(const std::string& path, std::int64_t ranks) {
   if (recording_bytes(ranks) > file_size_limit())
     return file_failure(status::no_memory, path, "the recording exceeds the file size limit (`ulimit -f`)");
   if (!may_be_replaced(path))
-    return file_failure(status::argument, path, "there is something else, or it cannot be read");
+    return file_failure(status::argument, path, "the file exists and is not a recording, or cannot be read");
   std::string draft = path + ".XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);
   if (file < 0) return file_failure(status::argument, path, std::strerror(errno));
@@ -163,7 +163,7 @@ const recorded_schedule* recorded_rank::find(std::uint64_t schedule) const {
 
 result<recording> parse_recording(std::span<const std::byte> bytes) {
   header first{};
-  const failure unknown{status::version, "this is no recording of this version of libsched"};
+  const failure unknown{status::version, "this is not a recording of this version of libsched"};
   if (bytes.size() < sizeof first) return unknown;
   std::memcpy(&first, bytes.data(), sizeof first);
   if (first.magic != k_magic || first.ranks < 1 || first.ranks > std::numeric_limits<rank>::max() ||

@@ -66,7 +66,7 @@ failure no_room(std::uint64_t stride, std::int64_t ranks, const char* why) {
   const std::uint64_t less = std::bit_floor(stride) / 4 >> 20;
   const std::string advice =
       less == 0 ? "raise `ulimit -v`"
-                : "ask for less by LSCHED_REGION=" + std::to_string(less) + "M, or region_bytes, or raise `ulimit -v`";
+                : "set LSCHED_REGION=" + std::to_string(less) + "M or a smaller region_bytes, or raise `ulimit -v`";
   return {status::no_memory, "shared memory: no address space for " + std::to_string(ranks) + " regions of " +
                                  std::to_string(stride >> 20) + " MiB (" + why + "): " + advice};
 }
@@ -99,7 +99,7 @@ struct owned_descriptor {
 failure system_failure(const char* what) {
   const bool is_refused = errno == EPERM || errno == ENOSYS;
   const char* const advice = is_refused
-                                 ? ": a sandbox (seccomp) refuses this system call, which a world needs: allow it there"
+                                 ? ": a sandbox (seccomp) refuses this system call, which a world needs: allow the call"
                              : errno == EMFILE ? ": raise `ulimit -n`"
                                                : "";
   return {is_refused ? status::unsupported : status::transport,
@@ -150,7 +150,7 @@ result<int> open_recorder(const recorder_file& recorder, int access, std::uint64
   if (info.st_dev != recorder.device || info.st_ino != recorder.inode ||
       static_cast<std::uint64_t>(info.st_size) != bytes)
     return failure{status::transport, std::string("the recorder's file ") + recorder.path.data() +
-                                          " is another one than the world was opened with"};
+                                          " is not the file that the world was opened with"};
   return std::exchange(file.number, -1);
 }
 
@@ -178,8 +178,7 @@ struct shm_segment::header {
   std::atomic<std::uint32_t> entered;  ///< ranks that have opened, or never will
   doorbell entrance;                   ///< rung by the last rank to enter
 
-  // Returns whether the header fits a file of this size. The descriptor may be any file, so all fields are checked
-  // first.
+  // Returns whether the header fits a file of this size. The descriptor may be any file, so all fields are checked.
   bool describes(std::uint64_t bytes) const {
     if (magic != k_magic || ranks < 1 || ranks > std::numeric_limits<rank>::max()) return false;
     if (data_offset != data_offset_of(ranks) || bytes < data_offset || stride == 0 || stride % k_page_bytes != 0)
@@ -203,7 +202,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t data_offset = data_offset_of(ranks);
   if (stride_bytes > k_most_bytes || data_offset > k_most_bytes ||
       stride > (k_most_bytes - data_offset) / static_cast<std::uint64_t>(ranks))
-    return no_room(std::max<std::uint64_t>(stride, stride_bytes), ranks, "it has 128 TiB");
+    return no_room(std::max<std::uint64_t>(stride, stride_bytes), ranks, "the address space has 128 TiB");
   const std::uint64_t least = data_offset + std::max(stride, k_least_region_bytes) * static_cast<std::uint64_t>(ranks);
   if (stride_bytes == 0 && least > file_size_limit()) return over_file_limit(least, file_size_limit());
   if (stride < k_least_region_bytes && stride_bytes == 0)
@@ -211,8 +210,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::create(rank ranks, std::size_t
   const std::uint64_t bytes = data_offset + stride * static_cast<std::uint64_t>(ranks);
   if (bytes > file_size_limit()) return over_file_limit(bytes, file_size_limit());
 
-  // The descriptor lies above the standard streams. If the program starts with a closed stream, its output must not go
-  // into the segment.
+  // The descriptor lies above the standard streams, because output to a closed stream must not go into the segment.
   const owned_descriptor lowest{memfd_create("libsched", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (lowest.number < 0) return system_failure("memfd_create, to make the segment");
   owned_descriptor file{fcntl(lowest.number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)};
@@ -266,7 +264,7 @@ result<std::shared_ptr<shm_segment>> shm_segment::map(int descriptor) {
     return failure{status::version, "shared memory: the segment was made by another version of libsched"};
   if ((fcntl(descriptor, F_GET_SEALS) & k_seals) != k_seals)
     return failure{status::transport,
-                   "shared memory: the segment may change its size, so that no process may trust it"};
+                   "shared memory: the size of the segment is not sealed, so the segment is not safe to map"};
   void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
   if (base == MAP_FAILED && errno == ENOMEM) return no_room(first.stride, first.ranks, std::strerror(errno));
   if (base == MAP_FAILED) return system_failure("mmap, to map the segment");
@@ -490,8 +488,7 @@ void shm_heap::keep_or_give_back(std::uint64_t start, std::uint64_t bytes) {
   kept_ += bytes;
   if (kept_ <= k_most_kept) return;
   kept_ -= bytes;
-  const std::uint64_t first = round_up(start, k_page_bytes);
-  const std::uint64_t end = (start + bytes) / k_page_bytes * k_page_bytes;
+  const std::uint64_t first = round_up(start, k_page_bytes), end = (start + bytes) / k_page_bytes * k_page_bytes;
   if (first < end) (void)madvise(segment_->at(first), end - first, MADV_REMOVE);
 }
 

@@ -24,7 +24,7 @@ std::optional<failure> find_functions(void* library, cuda_driver& into) {
   const auto address_of = reinterpret_cast<PFN_cuGetProcAddress_v12000>(dlsym(library, "cuGetProcAddress_v2"));
   if (version_of == nullptr || version_of(&into.version) != CUDA_SUCCESS || into.version < k_least_cuda_driver ||
       address_of == nullptr)
-    return unsupported("the driver is one of CUDA " + version_text(into.version) + ", and one of " +
+    return unsupported("the driver supports CUDA " + version_text(into.version) + ", but CUDA " +
                        version_text(k_least_cuda_driver) + " is needed");
   const auto find = [&](const char* name, int version) {
     void* found = nullptr;

@@ -3,9 +3,9 @@
     import torch.distributed as dist, libsched.torch          # torchrun --nproc-per-node 4 train.py
     dist.init_process_group("lsched")
 
-Importing this module registers the backend; torch 2.14 and later find it by themselves. It serves tensors of the CPU
-and of CUDA, on one machine. docs/reference/python.md has the guide "from Gloo to lsched", docs/reference/training.md
-that of training without waiting.
+Importing this module registers the backend. torch 2.14 and later find the backend without the import. The backend
+serves tensors on the CPU and on CUDA devices, on one machine. docs/reference/python.md has the guide "From Gloo to
+lsched". docs/reference/training.md describes training that does not wait for slow ranks.
 """
 
 from __future__ import annotations
@@ -33,25 +33,32 @@ def _make(options: Any, _: Any) -> Group:
 
 
 def register() -> None:
-    """Make the name "lsched" known to torch.distributed. Once is enough; importing this module has done so."""
+    """Registers the name "lsched" with torch.distributed.
+
+    Importing this module does so, and later calls have no effect.
+    """
     if "LSCHED" not in dist.Backend._plugins:
         dist.Backend.register_backend("lsched", _make, extended_api=True, devices=["cpu", "cuda"])
 
 
 def world_of(group: dist.ProcessGroup | None = None) -> World:
-    """The libsched.World of a process group, None: of the default one; for persistent schedules beside torch's calls.
+    """Returns the libsched.World of a process group, or of the default group.
 
-    Raises ValueError where the group is not of this backend. The world is closed with the group.
+    The world is for persistent schedules beside torch's calls. Raises ValueError if the group is not of this backend.
+    The world is closed with the group.
     """
     group = group or dist.group.WORLD
     if not isinstance(group, Group):
-        raise ValueError(f"{group} is no process group of the backend lsched")
+        raise ValueError(f"{group} is not a process group of the backend lsched")
     return group.world
 
 
 def monitored_barrier(group: dist.ProcessGroup | None = None, timeout: timedelta | None = None) -> None:
-    """A barrier that names a rank that has not come, after `timeout`; all ranks of the group call it."""
-    world_of(group)  # refuses what is no group of ours
+    """Runs a barrier.
+
+    After `timeout`, raises RuntimeError that names a missing rank. All ranks of the group call it. Blocks.
+    """
+    world_of(group)  # raises ValueError for a group of another backend
     (group or dist.group.WORLD).monitored_barrier(timeout)  # type: ignore[union-attr]
 
 

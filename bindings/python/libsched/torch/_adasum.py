@@ -1,4 +1,4 @@
-"""Training with the adaptive sum of many ranks' updates (Maleki and others, MLSys 2021)."""
+"""Training with the adaptive sum of the updates of many ranks (Maleki and others, MLSys 2021)."""
 
 from typing import Any, Callable, Iterable
 
@@ -13,21 +13,22 @@ from ._work import Work
 
 
 class AdasumOptimizer(Wrapper):
-    """An optimizer whose ranks each step by their own gradient, and combine what the weights have moved by.
+    """An optimizer with which each rank steps by its own gradient, and the ranks combine the changes of their weights.
 
         opt = libsched.torch.AdasumOptimizer(torch.optim.AdamW(model.parameters(), lr=1e-3), model.named_parameters())
         libsched.torch.broadcast_parameters(model)
 
-    The learning rate is that of a single rank, whatever their number. Of tensors that ranks have moved in orthogonal
-    directions the moves are added, of parallel ones averaged. State of the inner optimizer differs by rank, and so
-    does state_dict(). Weights must be the same on all ranks at the beginning. Made by all ranks:
+    Use the learning rate of a single rank, for any number of ranks. Changes of a tensor in orthogonal directions are
+    added, and parallel changes are averaged. The state of the inner optimizer differs between ranks, and so does
+    state_dict(). At the beginning, the weights must be the same on all ranks. All ranks make the optimizer, with these
+    options:
         local_steps    inner steps between two exchanges
-        process_group  of the backend lsched, or a libsched.World; None: the default group
-        timeout        seconds for which an exchange lasts; None: the group's
+        process_group  a group of the backend lsched, or a libsched.World; None: the default group
+        timeout        the longest duration of an exchange in seconds; None: the group's timeout
 
     Attributes:
-        spoilt  names of the tensors that held NaN or infinities in the last exchange, the same on all ranks; these were
-                set back to what they were before it
+        spoilt  names of the tensors that held NaN or infinities in the last exchange, the same on all ranks. They were
+                reset to their values before the local steps
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
@@ -35,7 +36,7 @@ class AdasumOptimizer(Wrapper):
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
             if local_steps < 1:
-                raise ValueError("local_steps is at least 1")
+                raise ValueError("local_steps must be at least 1")
             super().__init__(inner, named_parameters)
             self._before, self._move = self.parameters.vector(), self.parameters.vector()
         self._local_steps, self._steps = local_steps, 0
@@ -45,9 +46,10 @@ class AdasumOptimizer(Wrapper):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """An inner step, and an exchange if it is time for one: collective, blocks. Returns what `closure` returns.
+        """Makes an inner step, and an exchange if one is due.
 
-        Where gradients have overflowed under a GradScaler there is no inner step, and the rank's move is what it was.
+        An exchange is collective and blocks. Returns the value of `closure`. If gradients have overflowed under a
+        GradScaler, the inner step is left out, and the accumulated change stays as it was.
         """
         self._expect_known_parameters()
         with torch.enable_grad():
@@ -83,13 +85,13 @@ class AdasumOptimizer(Wrapper):
         self._move.give_weights()
 
     def _mend_state(self, of: torch.nn.Parameter) -> None:
-        """Otherwise what is not finite there would spoil every later step."""
+        """Zeroes NaN and infinities in the inner optimizer's state, which would make all later steps non-finite."""
         for each in self.inner.state.get(of, {}).values():
             if torch.is_tensor(each) and each.is_floating_point():
                 each.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's on this rank, and where in a window of local steps it is."""
+        """Returns the state of the inner optimizer on this rank, and the position in the window of local steps."""
         return self._state_with(steps=self._steps, before=self._before.flat.clone())
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -103,17 +105,17 @@ class AdasumOptimizer(Wrapper):
 
 
 class AdasumState:
-    """The adaptive sum of gradients, bucket by bucket, for DistributedDataParallel.
+    """The state of adasum_hook, which replaces DDP's allreduce by an adaptive sum, bucket by bucket.
 
         ddp.register_comm_hook(libsched.torch.AdasumState(ddp), libsched.torch.adasum_hook)
 
-    Each tensor is combined by itself, while backward computes the next bucket. Gradients are not divided.
+    Each tensor is combined separately, while backward computes the next bucket. Gradients are not divided.
     """
 
     def __init__(self, ddp: Any, timeout: float | None = None) -> None:
         expect_dense_gradients(ddp.module)
         self.world, self.limit = world_and_limit(ddp.process_group, timeout)
-        self._exchanges: dict[tuple, Any] = {}  # by bucket: DDP cuts them anew once
+        self._exchanges: dict[tuple, Any] = {}  # key: the parameters of a bucket; DDP rebuilds its buckets once
 
     def close(self) -> None:
         for each in self._exchanges.values():
@@ -122,8 +124,7 @@ class AdasumState:
     def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
         if not buffer.is_cpu:
-            raise NotImplementedError(f"the gradients are on {buffer.device}, and adaptive sums are of models on the "
-                                      "CPU")
+            raise NotImplementedError(f"the gradients are on {buffer.device}, but adaptive sums need models on the CPU")
         key = tuple(id(each) for each in bucket.parameters())
         exchange = self._exchanges.get(key)
         if exchange is None:
@@ -137,5 +138,5 @@ class AdasumState:
 
 
 def adasum_hook(state: AdasumState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook of DistributedDataParallel that goes with AdasumState."""
+    """The communication hook of DistributedDataParallel for an AdasumState."""
     return state.take(bucket)

@@ -1,4 +1,4 @@
-"""The collective calls of a group, and how a call is refused on all ranks.
+"""The collective calls of a group, and the refusal of a call on all ranks.
 
 The n-th commit of each rank (a create, or a refusal) is paired with the n-th commit of every other rank. A call commits
 one create if its schedule is new, and none if its kind is known; all ranks agree which. A rank that refuses call k
@@ -14,12 +14,12 @@ of the call, that create is the refusal. Every other rank must pair exactly one 
     later calls: with one commit since call k           the create of that later call, which fails
     later calls: with more commits, or call k is over   cannot be paired any more: the group is given up
 
-A create that is not agreed upon is the reason not to look: a third rank that is late keeps that create open, and a
-second commit would be paired with the next commit of the refusing rank. A round looks every SLICE seconds.
+A rank does not look for messages while its create is not agreed upon. A third rank that is late keeps that create open,
+and a second commit would be paired with the next commit of the refusing rank. A round looks every SLICE seconds.
 
 A settled call has been refused on all ranks. Each rank then drops all schedules, and begins its next call with one more
-commit (_commit_agreement): the create of a schedule whose capacity is the number of the refused call. That create fails
-if ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and
+commit (_commit_agreement). It creates a schedule whose capacity is the number of the refused call. That create fails if
+ranks have settled different calls, or if a rank has not settled one. Then no result of a later call is reported, and
 the group is given up. So no mistake in the pairing of commits can lead to a wrong result.
 """
 
@@ -39,8 +39,8 @@ from .._words import DTYPES
 from ._work import as_torch_error, waiter
 
 PARTS = 2**20 - 1  # the bits of a number that count the parts of a call
-TAG = 2**31 - 1  # of the messages about refused calls
-SLICE = 0.1  # seconds for which a wait does not look for messages
+TAG = 2**31 - 1  # tag of the messages about refused calls
+SLICE = 0.1  # seconds between two looks for messages during a wait
 # Statuses of a failed create. BOUNDS is not one of them, because rounds fail with it.
 _OF_CREATES = {"LSCHED_ERR_ARGUMENT", "LSCHED_ERR_MISMATCH", "LSCHED_ERR_UNMATCHED", "LSCHED_ERR_CONSTRAINT",
                "LSCHED_ERR_UNSUPPORTED", "LSCHED_ERR_NOMEM"}
@@ -68,7 +68,7 @@ def collective_call(method: _Method) -> _Method:
         finally:
             calls.is_under_way = False
 
-    call._is_collective = True  # type: ignore[attr-defined]  # for the test that knows all collective calls
+    call._is_collective = True  # type: ignore[attr-defined]  # read by the test that lists all collective calls
     return call  # type: ignore[return-value]
 
 
@@ -88,12 +88,13 @@ class Calls:
         self.number = 0
         self.is_under_way = False
         self.may_refuse = False
-        self.has_begun = False  # a part of the present call
-        self._commits = 0  # of this rank, when the present part of the call began
+        self.has_begun = False  # true once a part of the present call has begun its round
+        self._commits = 0  # commits of this rank when the present part of the call began
         self._settled = 0  # the last refused call
-        self._heard: set[int] = set()  # numbers of refused calls that this rank has not come to
-        self._must_agree = False  # on the last refused call, before the next commit
-        self.agreements: tuple[Schedule, ...] = ()  # must stand before a result of the present call may be reported
+        self._heard: set[int] = set()  # numbers of refused calls that this rank has not reached
+        self._must_agree = False  # the ranks must agree on the last refused call before the next commit
+        # Schedules that must be agreed upon before a result of the present call is reported.
+        self.agreements: tuple[Schedule, ...] = ()
         self._lock = threading.RLock()
 
     def begin(self) -> None:
@@ -104,7 +105,10 @@ class Calls:
         self.begin_part()
 
     def begin_part(self) -> None:
-        """From here on an exception refuses the call. Creates of earlier parts stand."""
+        """Begins a part of a call.
+
+        From here on an exception refuses the call. Creates of earlier parts remain valid.
+        """
         self.may_refuse = True
         self._commits = self._world._commits
 
@@ -119,24 +123,28 @@ class Calls:
     # --- on the refusing rank ------------------------------------------------------------------------------------
 
     def refuse(self, error: BaseException) -> None:
-        """Refuses the present call because of an error. If the library has refused the create, that was the commit."""
+        """Refuses the present call because of an error.
+
+        If the library has refused the create, that create is the commit.
+        """
         if not self.has_begun:
-            self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first one
+            self.number = _call_of(self.number)  # the other ranks may have no parts, or be in the first part
         cause = error if isinstance(error, Error) else error.__cause__
         text = cause.text if isinstance(cause, Error) else f"{type(error).__name__}: {error}"
         status = cause.status if isinstance(cause, Error) else "LSCHED_ERR_ARGUMENT"
         if status == "LSCHED_ERR_BOUNDS":
-            status = "LSCHED_ERR_ARGUMENT"  # other ranks would not take it for a failed create
+            status = "LSCHED_ERR_ARGUMENT"  # other ranks would not recognise a failed create
         try:
             self._tell_all()
             if self._world._commits == self._commits:
                 self._world._refuse(status_number(status), text)
         except Error:
-            pass  # the group was closed: no rank waits for this one
+            pass  # the group was closed, so no rank waits for this rank
         self._settle(self.number)
 
     def _tell_all(self) -> None:
-        payload = array("q", [self.number])  # a tensor that is made under a transform of torch has no memory
+        # No tensor, because a tensor that is made under a transform of torch has no memory.
+        payload = array("q", [self.number])
         where, _ = payload.buffer_info()
         for rank in range(self._world.size):
             if rank != self._world.rank:
@@ -145,10 +153,13 @@ class Calls:
     # --- on the other ranks --------------------------------------------------------------------------------------
 
     def look(self, number: int, commits: int) -> None:
-        """Raises DistBackendError if another rank has refused call `number`, or an earlier one. The schedule of the
-        call must stand. `commits`: those of this rank when the round of the call began."""
+        """Raises DistBackendError if another rank has refused call `number`, or an earlier call.
+
+        The ranks must have agreed upon the schedule of the call. `commits` is the number of commits of this rank when
+        the round of the call began.
+        """
         if waiter.is_current():
-            return  # joining is left to the threads that make calls
+            return  # only threads that make calls may join a refusal
         with self._lock:
             while (heard := self._next_message()) is not None:
                 if heard > self._settled:
@@ -174,8 +185,8 @@ class Calls:
     def _join(self, refused: int, number: int, later_commits: int) -> None:
         """Takes part in the failing create of a refused call, and raises the failure.
 
-        Gives the group up if this rank's part of the refused call has ended well, because its later calls cannot be
-        paired with those of the other ranks any more.
+        Gives the group up if this rank's part of the refused call has ended without an error. The later calls of this
+        rank can then not be paired with the calls of the other ranks any more.
         """
         if later_commits == 0:
             reason = self._failure_of_join()
@@ -188,11 +199,11 @@ class Calls:
         raise as_torch_error(reason)
 
     def _failure_of_join(self) -> Error:
-        """Commits a create, which fails on all ranks."""
+        """Commits a create, which fails on all ranks. Returns the failure."""
         made = Schedule(self._world, _core.barrier(self._world))
         try:
             made._create_wait(self._limit)
-            return Error("a call was refused, and its create has not failed", "LSCHED_ERR_INTERNAL")
+            return Error("a call was refused, but its create did not fail", "LSCHED_ERR_INTERNAL")
         except Error as error:
             return error
         finally:
@@ -201,7 +212,10 @@ class Calls:
     # --- on all ranks --------------------------------------------------------------------------------------------
 
     def _settle(self, number: int) -> None:
-        """Drops all schedules. Parts before the refused one end as usual; what this rank has begun since is void."""
+        """Drops all schedules, because call `number` was refused.
+
+        Parts before the refused part end as usual. Later rounds of this rank are void.
+        """
         self.may_refuse = False
         self.number = self._settled = number | PARTS
         self._must_agree = True
@@ -209,15 +223,17 @@ class Calls:
         self._schedules.drop(number)
 
     def settle_failed_create(self, error: Error, schedule: Any, number: int, commits: int | None = None) -> None:
-        """Settles a call whose create has failed, which is so on all ranks. A failure that names a round is not that of
-        a create: other ranks may not have it. `commits`: those of this rank when the round began; None: there are no
-        later ones."""
+        """Settles a call whose create has failed, because a create fails on all ranks.
+
+        A failure that names a round is not the failure of a create, and other ranks may not have it. `commits` is the
+        number of commits of this rank when the round began; None: there are no later commits.
+        """
         if error.round is None and error.status in _OF_CREATES and _create_has_failed(schedule):
             with self._lock:
                 try:
                     self.expect_agreed(self.agreements, 0.0)
                 except Error:
-                    pass  # that is not known yet, or the group was given up, and the next call raises the reason
+                    pass  # not known yet, or the group was given up and the next call raises the reason
                 if number > self._settled:
                     has_later_commits = commits is not None and self._world._commits != commits
                     self._settle(number)
@@ -225,7 +241,7 @@ class Calls:
                         self._schedules.give_up(error)
 
     def has_settled(self, place: Any, error: BaseException, keeps: Any) -> bool:
-        """Whether the failure of a round was that of its call on all ranks, after which the group goes on."""
+        """Returns true if the round has failed because its call has failed on all ranks. The group then continues."""
         self.may_refuse = False
         if isinstance(error, Error):
             self.settle_failed_create(error, place.schedule, self.number)
@@ -245,16 +261,21 @@ class Calls:
         self.agreements = (*self.agreements, made)
 
     def committed_number(self, number: int) -> Schedule:
-        """Commits the create of a schedule that is never started. The create fails if `number` differs between ranks,
-        because the capacity of a schedule must be the same on all of them; a capacity takes no memory. `number`: at
-        least 0; its low 32 bits are compared."""
+        """Commits the create of a schedule that is never started, and that fails if `number` differs between ranks.
+
+        The number is the capacity of the schedule, which must be the same on all ranks and takes no memory. `number` is
+        at least 0, and its low 32 bits are compared.
+        """
         request = _core.Request()
         request.capacity, request.dtype = number % 2**32 + 1, DTYPES["uint8"]
         return Schedule(self._world, _core.collective(self._world, "gatherv", 0, 0, request))
 
     def expect_agreed(self, agreements: tuple[Schedule, ...], limit: float | None = None) -> None:
-        """Raises Error, and gives the group up, if ranks do not agree which call was refused. Does not block after a
-        round of a later create, because creates are agreed upon in their order. `limit`: seconds; None: the group's."""
+        """Raises Error, and gives the group up, if the ranks do not agree which call was refused.
+
+        Does not block after a round of a later create, because creates are agreed upon in their order. `limit` is in
+        seconds; None: the group's timeout.
+        """
         with self._lock:
             for made in agreements:
                 if made not in self.agreements:
@@ -264,7 +285,7 @@ class Calls:
                 except Timeout:
                     raise
                 except Error as error:
-                    reason = Error(f"the ranks do not agree which call was refused: {error.text}", error.status,
+                    reason = Error(f"the ranks disagree about the call that was refused: {error.text}", error.status,
                                    error.rank)
                     self._schedules.give_up(reason)
                     raise reason from error
@@ -272,19 +293,19 @@ class Calls:
                 made._abandon()
 
     def forget_messages(self) -> None:
-        """Takes the messages about refused calls that nobody has looked for."""
+        """Receives and drops the remaining messages about refused calls."""
         with self._lock:
             while self._next_message() is not None:
                 continue
 
 
 def _call_of(number: int) -> int:
-    """The number of the call that a part belongs to."""
+    """Returns the number of the call that a part belongs to."""
     return number & ~PARTS
 
 
 def _create_has_failed(schedule: Any) -> bool:
-    """Returns true if the ranks have not agreed upon the schedule."""
+    """Returns true if the create of the schedule has failed."""
     try:
         schedule._create_wait(0.0)
     except Error as error:
@@ -293,7 +314,7 @@ def _create_has_failed(schedule: Any) -> bool:
 
 
 def has_failed(schedule: Any) -> bool:
-    """Returns true if the create of a schedule has failed, or a round, perhaps on another rank."""
+    """Returns true if the create or a round of the schedule has failed, perhaps on another rank."""
     try:
         schedule._create_wait(0.0)
     except Timeout:
@@ -313,7 +334,7 @@ def _stands(schedule: Any) -> bool:
 
 
 class Round:
-    """A round of a call, as a Work waits for it. Made in the call, before a later commit."""
+    """A round of a call, in the form that a Work waits for. Must be made in the call, before a later commit."""
 
     __slots__ = ("_calls", "_ticket", "number", "_commits", "_agreements", "_looks_at")
 
@@ -326,7 +347,7 @@ class Round:
         self._looks_at = time.monotonic() + SLICE
 
     def wait(self, timeout: float) -> None:
-        """Raises an Error of the wait, or DistBackendError if the call was refused."""
+        """Waits for the round. Raises an Error of the wait, or DistBackendError if the call was refused."""
         until = time.monotonic() + timeout
         while True:
             left = max(0.0, until - time.monotonic())

@@ -1,4 +1,4 @@
-"""torch.compile and the backend's own code."""
+"""Keeps torch.compile from compiling the code of the backend."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _SKIPS = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame.
 def is_not_compiled(kind: type) -> type:
     """A decorator. Makes torch.compile run the methods of the class, and the functions that they call, unchanged.
 
-    torch calls these methods from C++ while a compiled model runs, DistributedDataParallel's constructor and forward()
-    for example. Without this, Dynamo compiles the methods like code of the user, and fails since a process group is
-    opaque. Setting the strategy of the code costs nothing per call, and torch._dynamo is not imported for it.
+    torch calls these methods from C++ while a compiled model runs, for example from the constructor and forward() of
+    DistributedDataParallel. Without this, Dynamo compiles the methods like code of the user, and fails because a
+    process group is opaque. Setting the strategy of the code costs nothing per call, and torch._dynamo is not imported
+    for it.
     """
     for each in vars(kind).values():
         if isinstance(each, types.FunctionType):

@@ -1,4 +1,4 @@
-"""What the backend asks of torch.cuda, and nothing else does: streams and events of a device."""
+"""Streams and events of CUDA devices. No other module of the backend uses torch.cuda."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import torch
 
 from .._world import World
 
-cuda: Any = torch.cuda  # tests put a double in its place
+cuda: Any = torch.cuda  # tests replace it by a double
 
 
 def attach(world: World, device: torch.device) -> None:
-    """The rank's device is this one from now on, if it has none yet. Raises Unsupported where CUDA cannot be used."""
+    """Attaches the device to this rank, unless the rank has a device. Raises Unsupported if CUDA cannot be used."""
     if not world.has_device:
         world.attach_cuda(device.index)
 
 
 def current_stream(device: torch.device) -> Any:
-    """The calling thread's. Its `cuda_stream` is the address."""
+    """Returns the current stream of the calling thread. Its `cuda_stream` is the address."""
     return cuda.current_stream(device)
 
 
 def event_in(stream: Any) -> Any:
-    """An event behind all that is in the stream."""
+    """Returns an event that follows all work in the stream."""
     event = cuda.Event()
     event.record(stream)
     return event
 
 
 def future(device: torch.device) -> torch.futures.Future:
-    """One whose value is that of the streams that are current when it is set."""
+    """Returns a future whose value follows the work of the streams that are current when the value is set."""
     return torch.futures.Future(devices=[device])
 
 
 class SideStreams:
-    """A stream of its own for each device, made when it is first asked for."""
+    """Side streams, one for each device. A stream is made at its first use."""
 
     def __init__(self) -> None:
         self._streams: dict[torch.device, Any] = {}
@@ -47,8 +47,10 @@ class SideStreams:
 
 
 def run(step: Any, tensor: torch.Tensor, limit: float) -> None:
-    """A round of a schedule over the tensor, behind what the current stream does with it. The host waits for its end,
-    at most `limit` seconds."""
+    """Runs a round of a schedule over the tensor, behind the work of the current stream.
+
+    The host waits for the end of the round, at most `limit` seconds.
+    """
     if tensor.is_cuda:
         step.start_on_stream(current_stream(tensor.device)).wait(limit)
     else:

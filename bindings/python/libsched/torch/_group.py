@@ -1,4 +1,4 @@
-"""The process group: what torch.distributed calls, as schedules of a world."""
+"""The process group of the backend: runs the calls of torch.distributed as schedules of a world."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _BY_RANKS = 1
 class Group(ProcessGroup):
     """A process group of torch.distributed whose collectives are schedules.
 
-    Opened by all members: the first one of a process by means of torch's store, all others as parts of that. Calls are
-    those of torch.distributed; each returns a Work, of which wait() raises DistBackendError and names the rank that is
-    to blame. Tensors are dense; where they are not contiguous they are copied. Those of a call are all on the CPU, or
-    all on one device of CUDA, which the first such call attaches; then rounds are put into the current stream, and no
-    call waits in the host (_stream_work.py).
+    All members open the group. The first group of a process uses torch's store, and later groups are parts of its world
+    if possible. Each call of torch.distributed returns a Work, whose wait() raises DistBackendError with the rank at
+    fault. Tensors are dense, and are copied if they are not contiguous. All tensors of a call are on the CPU, or all
+    are on one CUDA device, which the first such call attaches. On a device, rounds are put into the current stream, and
+    no call waits in the host (_stream_work.py).
     """
 
     def __init__(self, options: Any) -> None:
@@ -61,14 +61,14 @@ class Group(ProcessGroup):
         self._coalesced: list[Work] | None = None
         self.world = opened(options, self._limit)
         self._schedules = Schedules(self.world)
-        self._known = self._schedules.kinds.get  # without a call of Python's own
+        self._known = self._schedules.kinds.get  # looks kinds up without another Python call
         self._box = self.world.mailbox()
         self._futures = FutureOrder()
         self._calls = Calls(self.world, self._box, self._schedules, self._limit)
         self._sides = _device.SideStreams()
         self._under_way = UnderWay(self._give_up_round)
 
-    # --- what torch wants to know --------------------------------------------------------------------------------
+    # --- attributes that torch reads -----------------------------------------------------------------------------
 
     def getBackendName(self) -> str:
         return "lsched"
@@ -87,14 +87,14 @@ class Group(ProcessGroup):
 
     group_name = pg_name = property(lambda self: self._name)
     supports_coalescing = supports_splitting = supports_time_estimate = False
-    if torch.__version__ < "2.14":  # FSDP2 asks for it; later versions attach a flight recorder to who has it
+    if torch.__version__ < "2.14":  # FSDP2 reads it; later versions attach a flight recorder to a group that has it
         _device_types = [torch.device("cpu"), torch.device("cuda")]
 
     def _get_backend(self, device: torch.device) -> Group:
         return self
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """What is called from now on is one work: rounds are started one by one all the same."""
+        """Makes the following calls parts of one work. Their rounds are still started one by one."""
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Work:
@@ -110,8 +110,10 @@ class Group(ProcessGroup):
     # --- the end -------------------------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """Leaves the group. Waits for collectives that are under way, unless a wait for a collective has failed. Gives
-        up what fails, and messages that have not ended, so that other ranks hear of the end."""
+        """Leaves the group. Waits for collectives in flight, unless a wait for a collective has failed.
+
+        Gives up schedules that fail and messages that have not ended, so that other ranks notice the end.
+        """
         forget(self.world)
         if not self.world.is_open:
             return
@@ -126,14 +128,14 @@ class Group(ProcessGroup):
         self._under_way.forget()
 
     def abort(self) -> None:
-        """Leaves the group at once. Other ranks hear of collectives and messages that were under way."""
+        """Leaves the group at once. Other ranks are notified of collectives and messages in flight."""
         forget(self.world)
         self.world._give_up()
         self._under_way.forget()
 
     # --- collectives ---------------------------------------------------------------------------------------------
 
-    # torch's own short forms take one tensor, and what else would be in the options, one after the other.
+    # torch's short forms pass one tensor, and pass the members of the options as separate arguments.
 
     def allreduce(self, tensors: list[torch.Tensor], opts: Any = AllreduceOptions(), timeout: Any = None, *,
                   op: Any = None) -> Work:
@@ -151,7 +153,7 @@ class Group(ProcessGroup):
                 if kind is not None and (where != 0 or key[0] == 0):
                     place = kind.ready_place()
         except Exception:
-            pass  # raised again on the way for other calls, which refuses the call on all ranks
+            pass  # _other_allreduce() raises it again, and refuses the call on all ranks
         if place is None:
             return self._other_allreduce(tensors, opts, timeout, op)
         calls = self._calls
@@ -168,8 +170,11 @@ class Group(ProcessGroup):
 
     @collective_call
     def _other_allreduce(self, tensors: Any, opts: Any, timeout: Any, op: Any) -> Work:
-        """A call that is the first of its kind, whose tensor is not one dense block, that is not waited for, or that is
-        profiled."""
+        """Runs all calls that allreduce() does not run itself.
+
+        These are the first call of a kind, asynchronous and profiled calls, and calls whose tensor is not one dense
+        block on the CPU.
+        """
         if tensors.__class__ is not list or op is not None or timeout is not None:
             op = op if op is not None else opts if not hasattr(opts, "reduceOp") else opts.reduceOp
             tensors, opts = _listed(tensors), _filled(AllreduceOptions(), timeout, reduceOp=_reduce_op(op))
@@ -180,16 +185,16 @@ class Group(ProcessGroup):
             return _sparse.allreduce(self, tensor, opts)
         key = (tensor.numel(), tensor.dtype, opts.reduceOp.op.value)
         if tensor.is_complex():
-            key = ("complex", *key)  # which may be conjugated, so that it is not the kind of a plain call
+            key = ("complex", *key)  # a complex tensor may be conjugated, so the kind differs from that of a plain call
         kind = self._known(key)
         flat, finish = staged(tensor)
         count, dtype, op, divisor = self._reduction(flat, opts)
         if kind is not None and flat.is_cuda:
-            kind = None  # that of tensors on the CPU
+            kind = None  # the known kind is for tensors on the CPU
         if kind is None and op is not None:
             kind = self._kind(key, "allreduce", flat, count=count, dtype=dtype, op=op, divisor=divisor)
         where = flat.data_ptr()
-        if kind is None:  # every call has a factor of its own
+        if kind is None:  # a premultiplied sum, whose factor may differ in every call
             flat.mul_(_factor_of(opts))
             kind = self._kind(("premultiplied", count, flat.dtype), "allreduce", flat, count=count, dtype=dtype,
                               op="sum")
@@ -242,7 +247,7 @@ class Group(ProcessGroup):
         source = side_by_side(input)
         flat = empty_bytes(sum(sizes), source.device)
         if source.nbytes != sizes[self._my_rank]:
-            raise _bad(f"the tensor has {source.nbytes} bytes, its place in the list {sizes[self._my_rank]}")
+            raise _bad(f"the tensor has {source.nbytes} bytes, but its place in the list has {sizes[self._my_rank]}")
         kind = self._blocks_kind("allgather", sizes, source)
         work = self._run(kind, source.data_ptr(), flat.data_ptr(), output, opts, scattered_to(output, flat),
                          keeps=(source, flat))
@@ -257,8 +262,8 @@ class Group(ProcessGroup):
         source = side_by_side(input)
         flat, finish = staged(output)
         if flat.nbytes != source.nbytes * self._ranks:
-            raise _bad(f"output has {output.numel()} elements: {input.numel()} for each of {self._ranks} ranks are "
-                       "wanted")
+            raise _bad(f"output has {output.numel()} elements: expected {input.numel()} for each of "
+                       f"{self._ranks} ranks")
         if overlap(source, flat):
             source = source.clone()
         kind = self._blocks_kind("allgather", [source.nbytes] * self._ranks, source)
@@ -267,7 +272,10 @@ class Group(ProcessGroup):
     @collective_call
     def allgather_coalesced(self, output_lists: list[list[torch.Tensor]], inputs: list[torch.Tensor],
                             opts: Any = AllgatherOptions()) -> Work:
-        """`output_lists[r]` are those of rank r, one for each of the inputs."""
+        """Runs one allgather for each input.
+
+        `output_lists[r]` has the outputs from rank r, one for each of the inputs.
+        """
         works = [self.allgather([[theirs[i] for theirs in output_lists]], [input], opts)
                  for i, input in enumerate(inputs)]
         outputs = [each for theirs in output_lists for each in theirs]
@@ -335,7 +343,7 @@ class Group(ProcessGroup):
         expect_dtype(input, output.dtype)
         counts = [each.numel() for each in input]
         if output.numel() != counts[self._my_rank]:
-            raise _bad(f"output has {output.numel()} elements, its part of the list {counts[self._my_rank]}")
+            raise _bad(f"output has {output.numel()} elements, but its part of the list has {counts[self._my_rank]}")
         expect_together(input[0], output)
         for each in input:
             expect_memory(each)
@@ -346,8 +354,7 @@ class Group(ProcessGroup):
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor,
                               opts: Any = ReduceScatterOptions()) -> Work:
         if input.numel() != output.numel() * self._ranks:
-            raise _bad(f"input has {input.numel()} elements: {output.numel()} for each of {self._ranks} ranks are "
-                       "wanted")
+            raise _bad(f"input has {input.numel()} elements: expected {output.numel()} for each of {self._ranks} ranks")
         expect_together(input, output)
         return self._reduce_scatter(output, side_by_side(input), None, opts)
 
@@ -355,7 +362,7 @@ class Group(ProcessGroup):
                         opts: Any) -> Work:
         flat, finish = staged(output)
         if source.dtype != flat.dtype:
-            raise _bad(f"the input is of {source.dtype}, the output of {flat.dtype}")
+            raise _bad(f"the input has dtype {source.dtype}, but the output has {flat.dtype}")
         factor = 2 if flat.is_complex() else 1
         count, dtype, op, divisor = self._reduction(flat, opts)
         if op is None:
@@ -393,7 +400,7 @@ class Group(ProcessGroup):
     @collective_call
     def all_to_all_single(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int],
                           input_splits: Sequence[int], opts: Any = AllToAllOptions()) -> Work:
-        """Splits are rows; empty: all of one length."""
+        """Runs an all-to-all. Splits are numbers of rows. Empty splits mean parts of one length."""
         expect_dtype([output], input.dtype)
         sent = self._split_bytes(input, input_splits, "input")
         received = self._split_bytes(output, output_splits, "output")
@@ -402,15 +409,18 @@ class Group(ProcessGroup):
         return self._exchange(side_by_side(input), sent, flat, received, [output], opts, finish)
 
     def _expect_exchange(self, input: torch.Tensor, sent: list[int], output: torch.Tensor, received: list[int]) -> None:
-        """Refuses blocks of several lengths on a device, where the lengths do not come with each round."""
+        """Refuses blocks of several lengths on a device, because there the lengths do not come with each round."""
         expect_together(input, output)
         if input.is_cuda and len({*sent, *received}) != 1:
-            raise as_torch_error(Unsupported(f"lsched has no all_to_all of blocks of several lengths for tensors of "
-                                             f"{input.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
+            raise as_torch_error(Unsupported(f"lsched has no all_to_all with blocks of different lengths for tensors "
+                                             f"on {input.device}: pass copies on the CPU", "LSCHED_ERR_UNSUPPORTED"))
 
     def _exchange(self, source: torch.Tensor, sent: list[int], target: torch.Tensor, received: list[int],
                   tensors: list[torch.Tensor], opts: Any, finish: Callable[[], None] | None) -> Work:
-        """Blocks of so many bytes to each rank and from each. Only the schedule is the same on all ranks."""
+        """Exchanges blocks of `sent` bytes to each rank, and of `received` bytes from each rank.
+
+        Lengths differ between ranks and rounds; only the schedule is the same on all ranks.
+        """
         if source.is_cuda:
             return self._exchange_even(source, sent[0], target, tensors, opts, finish)
         if overlap(source, target):
@@ -442,7 +452,7 @@ class Group(ProcessGroup):
 
     @collective_call
     def barrier(self, opts: Any = BarrierOptions()) -> Work:
-        """Also waits for the collectives that this group has begun before, as Gloo does."""
+        """Runs a barrier, and waits for the collectives that this group has begun before, as Gloo does."""
         earlier = self._schedules.works_under_way()
         work = self._run(self._kind(("barrier",), "barrier"), 0, 0, [], opts)
         if earlier:
@@ -453,7 +463,7 @@ class Group(ProcessGroup):
 
     @collective_call
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names a rank that has not come; a round of its own, of all ranks. Blocks."""
+        """Runs a barrier as a round of its own, of all ranks. Raises RuntimeError that names a missing rank. Blocks."""
         limit = self._limit if timeout is None else timeout.total_seconds()
         step = self.world.barrier()
         self._calls.round_has_begun()
@@ -493,10 +503,13 @@ class Group(ProcessGroup):
             self._coalesced.append(work)
         return work
 
-    # --- how rounds are run --------------------------------------------------------------------------------------
+    # --- rounds --------------------------------------------------------------------------------------------------
 
     def _kind(self, key: tuple, name: str, near: torch.Tensor | None = None, **members: Any) -> Kind:
-        """`near`: a tensor of the call, which is where all of them are; None: there are none."""
+        """Returns the kind of a call, and adds it if it is new.
+
+        `near` is a tensor of the call, and all others are on its device; None: the call has no tensors.
+        """
         device = None
         if near is not None and near.is_cuda:
             device = near.device
@@ -514,13 +527,13 @@ class Group(ProcessGroup):
         return self._schedules.add(key, name, device, **members)
 
     def _rooted_kind(self, name: str, flat: torch.Tensor, root: int) -> Kind:
-        """Of a block that is moved from the root, or to the root."""
+        """Returns the kind of a call that moves a block from the root or to the root."""
         dtype, width = _moved_as(flat)
         count = flat.nbytes // width
         return self._kind((name, count, flat.dtype, root), name, flat, count=count, dtype=dtype, root=root)
 
     def _blocks_kind(self, name: str, sizes: list[int], near: torch.Tensor) -> Kind:
-        """Of blocks of so many bytes, by rank."""
+        """Returns the kind of a call that moves blocks. `sizes` has the bytes of each rank's block."""
         dtype, width = _moved_as(near)
         counts = [each // width for each in sizes]
         if len(set(counts)) == 1:
@@ -528,15 +541,18 @@ class Group(ProcessGroup):
         return self._kind((name, *counts, near.dtype), name + "v", near, counts=counts, dtype=dtype)
 
     def _expect_same_dtype(self, dtype: torch.dtype) -> None:
-        """Compares a dtype that the library does not have between ranks, before the create of the first schedule of its
-        kind: to the library, complex numbers are pairs of real ones. Waits for all ranks."""
+        """Compares a dtype that the library does not have between ranks. Waits for all ranks.
+
+        Called before the create of the first schedule of a kind, because the library takes complex numbers for pairs of
+        real numbers.
+        """
         calls = self._calls
         made = calls.committed_number(zlib.crc32(str(dtype).encode()))
         try:
             made._create_wait(self._limit)
         except Error as error:
             calls.settle_failed_create(error, made, calls.number)
-            if calls.may_refuse:  # that was the commit of this call, and it is not settled
+            if calls.may_refuse:  # the failed create was the commit of this call, and the call is not settled
                 calls.may_refuse = False
                 self._schedules.give_up(error)
             raise as_torch_error(error)
@@ -546,7 +562,7 @@ class Group(ProcessGroup):
 
     def _run(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
              finish: Callable[[], None] | None = None, keeps: Any = None) -> Work:
-        """Waits where the caller does not want to go on meanwhile."""
+        """Runs a round. Waits for its end, unless the call is asynchronous."""
         if kind.device is not None:
             return self._run_in_stream(kind, input, output, tensors, opts, finish, keeps)
         self._futures.expect_kept()
@@ -577,8 +593,10 @@ class Group(ProcessGroup):
             self._calls.expect_agreed(self._calls.agreements)
 
     def _placed(self, kind: Kind, input: int, output: int) -> Any:
-        """The place of a round. A call of several parts waits for each create: if a part was refused, no rank makes the
-        next one."""
+        """Returns the place of a round.
+
+        A call of several parts waits for each create, so that no rank makes the next part after a refusal.
+        """
         calls, commits = self._calls, self.world._commits
         place = kind.place(input, output)
         is_new, is_part = self.world._commits != commits, calls.number & _calls.PARTS
@@ -592,18 +610,20 @@ class Group(ProcessGroup):
         return place
 
     def _failed(self, place: Any, error: Error) -> Exception:
-        """The exception for a round that could not be started, or that has failed."""
+        """Returns the exception for a round that could not be started or that has failed."""
         if place is not None:
             self._calls.settle_failed_create(error, place.schedule, self._calls.number)
-            if self._calls.may_refuse and _calls.has_failed(place.schedule):  # by the round, on another rank
+            if self._calls.may_refuse and _calls.has_failed(place.schedule):  # the round has failed on another rank
                 self._calls.may_refuse = False
                 self._schedules.give_up(error)
         return as_torch_error(error)
 
     def _run_in_stream(self, kind: Kind, input: int, output: int, tensors: list[torch.Tensor], opts: Any,
                        finish: Callable[[], None] | None, keeps: Any) -> StreamWork:
-        """Puts the round into the current stream; where the caller does not want to go on meanwhile the stream waits.
-        Raises what an earlier round of the group has failed of."""
+        """Puts the round into the current stream. A synchronous call makes the stream wait, and not the host.
+
+        Raises the error of an earlier round of the group that has failed.
+        """
         stream = _device.current_stream(kind.device)
         try:
             self._under_way.look()
@@ -634,11 +654,14 @@ class Group(ProcessGroup):
         return work
 
     def _give_up_round(self, ticket: Any, error: Error) -> None:
-        """Cancels a round in a stream after its timeout, and the stream continues. The watcher's thread calls it."""
+        """Cancels a round in a stream after its timeout, so that the stream continues.
+
+        The watcher's thread calls it.
+        """
         try:
             ticket.schedule.cancel()
         except Error:
-            pass  # somebody still reads the memory, which the schedule's world keeps
+            pass  # a peer still reads the memory, which the schedule's world keeps alive
         self._schedules.give_up(error)
 
     def _give_up(self, place: Any, error: BaseException, keeps: Any) -> None:
@@ -674,13 +697,13 @@ class Group(ProcessGroup):
         if in_streams == 0:
             return Work(Several(works), tensors, self._limit)
         if in_streams < len(works):
-            raise _bad("calls on tensors of the CPU and of a device are no single work")
+            raise _bad("calls on tensors of the CPU and of a device cannot share one work")
         return SeveralInStreams(works, tensors)
 
-    # --- what is asked for ---------------------------------------------------------------------------------------
+    # --- arguments -----------------------------------------------------------------------------------------------
 
     def _reduction(self, flat: torch.Tensor, opts: Any) -> tuple[int, int, str | None, int]:
-        """Count, dtype, word (None: a premultiplied sum) and divisor of the C interface."""
+        """Returns count, dtype, word and divisor of the C interface. The word is None for a premultiplied sum."""
         word = _OPS.get(opts.reduceOp.op)
         count, kind = flat.numel(), flat.dtype
         if flat.is_complex():
@@ -693,7 +716,7 @@ class Group(ProcessGroup):
             word = _OPS_OF_BOOL[word]
         number = _DTYPES.get(kind)
         if number is None or word is None:
-            raise as_torch_error(Unsupported(f"lsched does not combine {kind} by {opts.reduceOp.op.name}",
+            raise as_torch_error(Unsupported(f"lsched cannot reduce {kind} with {opts.reduceOp.op.name}",
                                              "LSCHED_ERR_UNSUPPORTED"))
         if word == "premul_sum":
             return count, number, None, 0
@@ -701,23 +724,23 @@ class Group(ProcessGroup):
 
     def _split_bytes(self, tensor: torch.Tensor, splits: Sequence[int], what: str) -> list[int]:
         if tensor.dim() == 0:
-            raise _bad(f"{what} is a single number without rows, and there are {self._ranks} ranks")
+            raise _bad(f"{what} is a single number, which cannot be split for {self._ranks} ranks")
         rows = tensor.size(0)
         if not splits:
             if rows % self._ranks:
-                raise _bad(f"{what} has {rows} rows, which are no {self._ranks} equal parts")
+                raise _bad(f"{what} has {rows} rows, which cannot be split into {self._ranks} equal parts")
             return [tensor.nbytes // self._ranks] * self._ranks
         if len(splits) != self._ranks or sum(splits) != rows or min(splits) < 0:
-            raise _bad(f"{what} has {rows} rows, and its split sizes are {list(splits)}")
+            raise _bad(f"{what} has {rows} rows, but its split sizes are {list(splits)}")
         row = tensor.nbytes // rows if rows else 0
         return [row * each for each in splits]
 
     def _expect_one_each(self, tensors: Sequence[torch.Tensor], what: str) -> None:
         if len(tensors) != self._ranks:
-            raise _bad(f"{what} has {len(tensors)} tensors: one for each of {self._ranks} ranks is wanted")
+            raise _bad(f"{what} has {len(tensors)} tensors: expected one for each of {self._ranks} ranks")
 
 
-# Up to torch 2.12 these had other names, which later versions fall back to.
+# The names of these methods up to torch 2.12, which later versions fall back to.
 for _new, _old in (("all_gather_single", "_allgather_base"), ("reduce_scatter_single", "_reduce_scatter_base"),
                    ("all_to_all_single", "alltoall_base"),
                    ("all_gather_single_coalesced", "allgather_into_tensor_coalesced"),
@@ -731,13 +754,13 @@ _DONE = Work(None, [], 0.0)
 
 
 def _factor_of(opts: Any) -> Any:
-    """Of a premultiplied sum: what every rank's tensor is multiplied by first."""
+    """Returns the factor of a premultiplied sum, by which every rank multiplies its tensor first."""
     _, state = opts.reduceOp.__getstate__()
     return state
 
 
 def _moved_as(tensor: torch.Tensor) -> tuple[int, int]:
-    """The number of the dtype as which the library moves elements of a tensor, and its bytes."""
+    """Returns the number of the dtype as which the library moves elements of a tensor, and the bytes of an element."""
     dtype = _OWN_DTYPES.get(tensor.dtype)
     return (_BYTES, 1) if dtype is None else (dtype, tensor.element_size())
 
@@ -755,7 +778,7 @@ def _reduce_op(op: Any) -> ReduceOp:
 
 
 def _filled(options: Any, timeout: Any, **members: Any) -> Any:
-    """Options of torch's with these members; a timeout that is none of them is the group's."""
+    """Returns options of torch with these members. If `timeout` is not a timedelta, the group's timeout holds."""
     for member, given in members.items():
         setattr(options, member, given)
     if isinstance(timeout, timedelta):
@@ -765,7 +788,7 @@ def _filled(options: Any, timeout: Any, **members: Any) -> Any:
 
 def _expect_tag(tag: int) -> None:
     if tag == _calls.TAG:
-        raise _bad(f"the tag {tag} is used by the library itself")
+        raise _bad(f"the tag {tag} is reserved for the library")
 
 
 def _bad(text: str) -> ArgumentError:

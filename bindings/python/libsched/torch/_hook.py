@@ -1,4 +1,4 @@
-"""Hooks of DistributedDataParallel that see the gradient of the whole model."""
+"""Communication hooks of DistributedDataParallel that combine the gradient of the whole model."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ from ._group import Group
 from ._parameters import Parameters, expect_dense_gradients
 from ._work import Work, waiter
 
-_ALONE = 300.0  # seconds that a wait lasts where neither the caller nor a group says so
+_ALONE = 300.0  # seconds that a wait lasts if neither the caller nor a group sets a timeout
 
 
 def world_and_limit(group: Any, timeout: float | None) -> tuple[World, float]:
-    """Of a process group, a world, or None: the default group; and for how long calls wait."""
+    """Returns a world and its timeout in seconds.
+
+    `group` is a process group, a libsched.World, or None: the default group.
+    """
     if isinstance(group, World):
         return group, _ALONE if timeout is None else timeout
     if group is None:
         group = dist.group.WORLD
     if not isinstance(group, Group):
-        raise ValueError(f"{group} is no process group of the backend lsched")
+        raise ValueError(f"{group} is not a process group of the backend lsched")
     return group.world, group._limit if timeout is None else timeout
 
 
 def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, timeout: float | None = None) -> None:
-    """Give all ranks the parameters and buffers of rank 0's model. Collective; blocks. DDP's constructor does the same.
+    """Copies the parameters and buffers of rank 0's model to all ranks.
 
-    Buffers that are not persistent are included, and an extra state of modules is not.
-    `process_group`: of the backend lsched, or a libsched.World; None: the default group.
+    Collective; blocks. DDP's constructor does the same. Buffers that are not persistent are included. Extra state of
+    modules is not. `process_group` is a group of the backend lsched, or a libsched.World; None: the default group.
     """
     world, limit = world_and_limit(process_group, timeout)
     for each in itertools.chain(model.parameters(), model.buffers()):
@@ -46,9 +49,10 @@ def broadcast_parameters(model: torch.nn.Module, process_group: Any = None, time
 
 
 class Hook:
-    """Collects the buckets of a step; the last one begins the round, whose result goes back into all of them.
+    """Collects the gradients of all buckets of a step.
 
-    One vector for the whole model: DDP may cut it into other buckets, and does so after the first step.
+    The last bucket starts the round, whose result goes into all buckets. The vector covers the whole model, because DDP
+    may change its buckets, and does so after the first step.
     """
 
     def __init__(self, ddp: Any, timeout: float | None) -> None:
@@ -62,12 +66,12 @@ class Hook:
         self._work: Work | None = None
 
     def _begin(self) -> Any:
-        """Starts the round over `gradient`, whose result will be in `result`; answers what a Work waits for."""
+        """Starts the round over `gradient`, which will write `result`. Returns the object that a Work waits for."""
         raise NotImplementedError
 
     @torch.no_grad()
     def take(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-        """A future of the bucket's buffer."""
+        """Takes the gradients of a bucket. Returns a future of the bucket's buffer."""
         gradients = bucket.gradients()
         places = [self._places[id(each)] for each in bucket.parameters()]
         torch._foreach_copy_([self.gradient.parts[i] for i in places], gradients)
@@ -85,5 +89,5 @@ class Hook:
         torch._foreach_copy_([each for each, _ in taken], [self.result.parts[i] for _, i in taken])
 
     def _given(self, buffer: torch.Tensor) -> torch.Tensor:
-        self._work._value()  # raises what the round has failed of
+        self._work._value()  # raises the error of the round
         return buffer

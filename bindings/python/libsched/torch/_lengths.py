@@ -1,5 +1,8 @@
-"""Rounds and messages that fail if another rank has sent less than this rank expects, because the rest of the tensor
-would keep old elements. The library itself refuses blocks and messages that are too long."""
+"""Rounds and messages that fail if another rank has sent less than this rank expects.
+
+Otherwise the rest of the tensor would keep old elements. The library itself refuses blocks and messages that are too
+long.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class _Expected:
         self._compare()
 
     def test(self) -> bool:
-        """Raises as wait() does."""
+        """Returns true if the ticket or message has ended. Raises as wait() does."""
         if not self._awaited.test():
             return False
         self._compare()
@@ -65,7 +68,7 @@ class ExpectedBlocks(_Expected):
 
 
 class ExpectedMessage(_Expected):
-    """A message that must fill a tensor of so many bytes."""
+    """A message that must fill a tensor of `bytes` bytes."""
 
     __slots__ = ("_bytes",)
 
@@ -82,4 +85,4 @@ class ExpectedMessage(_Expected):
         message = self._awaited
         if message.bytes != self._bytes:
             raise BoundsError(f"a message from rank {message.rank} with tag {message.tag} has {message.bytes} bytes, "
-                              f"and the tensor for it has {self._bytes}", "LSCHED_ERR_BOUNDS", message.rank)
+                              f"but the tensor for it has {self._bytes}", "LSCHED_ERR_BOUNDS", message.rank)

@@ -1,4 +1,4 @@
-"""Training with the largest elements of the gradient alone (Li and Hoefler, PPoPP 2022)."""
+"""Training that exchanges only the largest elements of the gradient (Li and Hoefler, PPoPP 2022)."""
 
 from typing import Any, Callable
 
@@ -10,18 +10,18 @@ from ._hook import Hook
 
 
 class OkTopkState(Hook):
-    """A sparse allreduce with error feedback in place of DistributedDataParallel's dense one.
+    """The state of oktopk_hook, which replaces DDP's dense allreduce by a sparse one with error feedback.
 
         state = libsched.torch.OkTopkState(ddp, density=0.01, warmup_steps=100)
         ddp.register_comm_hook(state, libsched.torch.oktopk_hook)
 
-    Gradients become the mean over ranks of the largest `density` of all elements of the model, zero elsewhere, the same
-    bits on all ranks; what was left out is added to the next gradient.
-        density       a share of the elements, or a function of the number of the step
+    Gradients become the mean over ranks of the largest elements, a share of `density` of all elements of the model. All
+    other elements are zero. All ranks get the same bits. Elements that were left out are added to the next gradient.
+        density       a share of the elements, or a function from the number of the step to a share
         warmup_steps  steps with the dense mean at the beginning
-        nans          "error": backward() raises an error that tells of NotFinite; "skip": gradients are NaN on all
+        nans          "error": backward() raises an error whose text has NotFinite; "skip": gradients become NaN on all
                       ranks instead, so that a GradScaler leaves the step out on all of them; "ignore", "propagate"
-        capacity, period, boundaries, balance, selection, reuse   as of libsched.Sparse
+        capacity, period, boundaries, balance, selection, reuse   options of libsched.Sparse
     """
 
     def __init__(self, ddp: Any, density: float | Callable[[int], float] = 0.01, *, warmup_steps: int = 0,
@@ -57,7 +57,7 @@ class OkTopkState(Hook):
             each.fill_(float("nan"))
 
     def _change_to(self, k: int) -> None:
-        """A schedule for that many elements; what was left out so far goes on with it."""
+        """Creates a schedule for `k` elements, which takes over the elements that were left out so far."""
         state = self.state_dict() if self._loaded is None else self._loaded
         self._close_sparse()
         is_alike = state["image"] is not None and (state["k"], state["ranks"]) == (k, self.world.size)
@@ -74,7 +74,7 @@ class OkTopkState(Hook):
         self._loaded = None
 
     def _close_sparse(self) -> None:
-        """The next step makes another."""
+        """Closes the sparse schedule. The next step creates another."""
         if self._sparse is not None:
             self._sparse.close()
         self._sparse = None
@@ -86,7 +86,10 @@ class OkTopkState(Hook):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Between steps: this rank's residual by parameter, and all else that lives from step to step."""
+        """Returns this rank's residual by parameter, and all other state that lives from step to step.
+
+        Call it between steps.
+        """
         if self._loaded is not None:
             return {**self._loaded, "steps": self.steps}
         told: dict[str, Any] = {"version": 1, "rank": self.world.rank, "ranks": self.world.size, "steps": self.steps,
@@ -99,19 +102,22 @@ class OkTopkState(Hook):
         return told
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Such a state, by all ranks. Of another number of ranks or density the residuals alone live on."""
+        """Loads a state of state_dict().
+
+        All ranks call it. If the number of ranks or the density differs, only the residuals are used.
+        """
         if (state["ranks"] == self.world.size) and state["rank"] != self.world.rank:
-            raise ValueError(f"the state is of rank {state['rank']}, and this is {self.world.rank}")
+            raise ValueError(f"the state is of rank {state['rank']}, but this is rank {self.world.rank}")
         known = {name: each.numel() for name, each in zip(self.parameters.names, self.parameters.tensors)}
         for name, each in state["residual"].items():
             if known.get(name) != each.numel():
-                raise ValueError(f"the state has a residual of {each.numel()} elements for {name}")
+                raise ValueError(f"the residual of {each.numel()} elements for {name} does not match the model")
         self.steps = state["steps"]
         self._loaded = state
         self._close_sparse()
 
     def statistics(self) -> dict[str, int]:
-        """What this rank has sent and received since the density was last changed; as of libsched.Sparse."""
+        """Returns counters of this rank's data since the density last changed, as libsched.Sparse.statistics() does."""
         return {} if self._sparse is None else self._sparse.statistics()
 
     def close(self) -> None:
@@ -121,7 +127,7 @@ class OkTopkState(Hook):
 
 
 class _Skipping:
-    """A round that ends well where its sum is not finite, as a Work waits for it."""
+    """A round, in the form that a Work waits for, that ends without an error if its sum is not finite."""
 
     def __init__(self, of: OkTopkState, ticket: Any) -> None:
         self._of = of
@@ -134,9 +140,9 @@ class _Skipping:
             self._of._is_skipped = True
 
     def test(self) -> bool:
-        return False  # whether it is finite, wait() says
+        return False  # only wait() finds out whether the sum is finite
 
 
 def oktopk_hook(state: OkTopkState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook of DistributedDataParallel that goes with OkTopkState."""
+    """The communication hook of DistributedDataParallel for an OkTopkState."""
     return state.take(bucket)

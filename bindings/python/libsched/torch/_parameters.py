@@ -1,4 +1,4 @@
-"""The parameters of a model, and vectors in which theirs lie one after the other."""
+"""The parameters of a model, and flat vectors that hold them one after the other."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import torch
 
 
 class Parameters:
-    """Those of a model that are trained, in the order in which they were named; the same on all ranks."""
+    """The parameters of a model that require a gradient, in the given order, which must be the same on all ranks."""
 
     def __init__(self, named: Iterable[tuple[str, torch.nn.Parameter]]) -> None:
         self.names: list[str] = []
         self.tensors: list[torch.nn.Parameter] = []
         for name, tensor in named:
             if tensor.requires_grad and tensor.is_complex():
-                raise ValueError(f"{name} is complex, and sums here are of real numbers")
+                raise ValueError(f"{name} is complex, but these sums need real numbers")
             if tensor.requires_grad and not tensor.is_cpu:
-                raise NotImplementedError(f"{name} is on {tensor.device}, and partial, adaptive and sparse sums are of "
+                raise NotImplementedError(f"{name} is on {tensor.device}, but partial, adaptive and sparse sums need "
                                           "models on the CPU")
             if tensor.requires_grad:
                 self.names.append(name)
                 self.tensors.append(tensor)
         if not self.tensors:
-            raise ValueError("there are no parameters that want a gradient")
+            raise ValueError("no parameter requires a gradient")
         wide = any(each.dtype == torch.float64 for each in self.tensors)
         self.dtype = torch.float64 if wide else torch.float32
         self.word = "f64" if wide else "f32"
         self.count = sum(each.numel() for each in self.tensors)
 
     def table(self) -> list[tuple[int, int]]:
-        """(begin, count) of each in a vector."""
+        """Returns (begin, count) of each parameter in a vector."""
         begin, all = 0, []
         for each in self.tensors:
             all.append((begin, each.numel()))
@@ -45,18 +45,18 @@ class Parameters:
 
 
 def expect_dense_gradients(model: torch.nn.Module) -> None:
-    """Refuses a model whose layers have sparse gradients."""
+    """Raises ValueError for a model whose layers have sparse gradients."""
     for name, layer in model.named_modules():
         if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and layer.sparse:
-            raise ValueError(f"{name or 'the model'} has sparse gradients, and this hook adds dense gradients only: "
-                             f"make the {type(layer).__name__} with sparse=False")
+            raise ValueError(f"{name or 'the model'} has sparse gradients, but this hook adds only dense gradients: "
+                             f"create the {type(layer).__name__} with sparse=False")
 
 
 class Vector:
-    """A flat tensor with room for all parameters; `parts` are views of it, shaped as they are."""
+    """A flat tensor with room for all parameters. `parts` are views of the tensor in the shapes of the parameters."""
 
     def __init__(self, of: Parameters, extra: int = 0) -> None:
-        """`extra`: elements behind those of the parameters."""
+        """`extra` is the number of elements behind those of the parameters."""
         self._of = of
         self.flat = torch.zeros(of.count + extra, dtype=of.dtype)
         self.parts = [self.flat[begin:begin + count].view(each.shape)
@@ -72,11 +72,11 @@ class Vector:
 
     @torch.no_grad()
     def take_gradients(self, scale: torch.Tensor | None = None) -> None:
-        """A parameter without a gradient counts as zeros. `scale` is what gradients were multiplied by."""
+        """Copies the gradients, and divides them by `scale`. A parameter without a gradient counts as zeros."""
         for name, each in zip(self._of.names, self._of.tensors):
             if each.grad is not None and each.grad.layout != torch.strided:
-                raise ValueError(f"{name} has a sparse gradient, and partial sums are of dense ones: make its layer "
-                                 "with sparse=False")
+                raise ValueError(f"{name} has a sparse gradient, but partial sums need dense gradients: create its "
+                                 "layer with sparse=False")
         with_one = [(part, each.grad) for part, each in zip(self.parts, self._of.tensors) if each.grad is not None]
         if len(with_one) < len(self.parts):
             self.flat.zero_()
@@ -87,16 +87,21 @@ class Vector:
 
     @torch.no_grad()
     def be_gradients(self) -> None:
-        """The parameters' gradients are its parts from now on. A parameter of another dtype, or whose elements lie in
-        another order, gets a copy that lies as the parameter does: fused optimizers expect the same order."""
+        """Makes the parts the gradients of the parameters.
+
+        A parameter of another dtype or another order in memory gets a copy in its own order, because fused optimizers
+        require the same order.
+        """
         for part, each in zip(self.parts, self._of.tensors):
             is_alike = part.dtype == each.dtype and part.stride() == each.stride()
             each.grad = part if is_alike else torch.empty_like(each).copy_(part)
 
 
 class FlaggedVector(Vector):
-    """With a number for each parameter behind the gradients: 1 if the parameter has one. In a sum over ranks the number
-    is 0 if no rank has used the parameter."""
+    """A vector with a flag for each parameter behind the gradients: 1 if the parameter has a gradient.
+
+    In a sum over ranks the flag is 0 if no rank has used the parameter.
+    """
 
     def __init__(self, of: Parameters) -> None:
         super().__init__(of, extra=len(of.tensors))
@@ -107,7 +112,7 @@ class FlaggedVector(Vector):
         self._flags.copy_(torch.tensor([each.grad is not None for each in self._of.tensors]))
 
     def be_gradients(self) -> None:
-        """Removes the gradient of each parameter that no rank has used."""
+        """Makes the parts the gradients, except for parameters that no rank has used. These get no gradient."""
         super().be_gradients()
         for each, flag in zip(self._of.tensors, self._flags.tolist()):
             if flag == 0:

@@ -26,25 +26,25 @@ class PartialOptimizer(Wrapper):
             opt.step()
         opt.close()
 
-    Made by all ranks, with the same arguments but for lag and divisor:
-        activation     what starts a round: "full", "solo", "majority", "quorum(K)",
+    All ranks make the optimizer. All arguments but lag and divisor must be the same on all ranks:
+        activation     condition that starts a round: "full", "solo", "majority", "quorum(K)",
                        "deadline(microseconds or auto)" and so on, perhaps with "+every(T)"; None: the calls of three
                        quarters of the ranks, rounded down, which docs/guides/training-loop.md recommends
-        lag            what becomes of results this rank was too late for: "latest": the newest alone counts, as in the
-                       paper; "accumulate": their sum; "history": an inner step for each of the last 60
-        divisor        what sums are divided by: "ranks", "contributors" or "offers"
-        process_group  of the backend lsched, or a libsched.World; None: the default group
-        timeout        seconds for which any wait lasts; None: the group's
-        seed           of the draws of the policy
-        on_round       called with the libsched.Report of what has come, before the inner step that it leads to. The
-                       learning rate must depend on `to`: else replicas do not have the same bits
+        lag            treatment of results for which this rank was too late: "latest": only the newest counts, as in
+                       the paper; "accumulate": their sum; "history": an inner step for each of the last 60
+        divisor        divisor of the sums: "ranks", "contributors" or "offers"
+        process_group  a group of the backend lsched, or a libsched.World; None: the default group
+        timeout        seconds for which any wait lasts; None: the group's timeout
+        seed           seed of the random draws of the policy
+        on_round       a function that is called with the libsched.Report of a result, before the inner step by that
+                       result. The learning rate must depend on `to` only, or replicas do not have the same bits
 
     Attributes:
-        report  the libsched.Report of the last step(): what has contributed, how old this rank's part was, whether
-                anything was new (from_ < to)
+        report  the libsched.Report of the last step(): the contributors, the staleness of this rank's part, and whether
+                a result was new (from_ < to)
 
     A parameter that no rank has used in a round has no gradient in the result, so the inner optimizer leaves the
-    parameter alone. A sparse gradient is refused by the parameter's name.
+    parameter alone. A sparse gradient raises ValueError, which names the parameter.
     """
 
     def __init__(self, inner: torch.optim.Optimizer, named_parameters: Iterable[tuple[str, torch.nn.Parameter]], *,
@@ -54,11 +54,11 @@ class PartialOptimizer(Wrapper):
         self.world, self._limit = world_and_limit(process_group, timeout)
         with refusing(self.world):
             if isinstance(inner, torch.optim.SparseAdam):
-                raise ValueError("SparseAdam takes sparse gradients, and partial sums are of dense ones: take Adam, "
+                raise ValueError("SparseAdam takes sparse gradients, but partial sums need dense gradients: use Adam, "
                                  "and layers with sparse=False")
             if isinstance(inner, torch.optim.LBFGS):
-                raise ValueError("LBFGS evaluates the loss several times in a step, and a round has one gradient from "
-                                 "each rank: take another optimizer")
+                raise ValueError("LBFGS evaluates the loss several times in a step, but a round has one gradient from "
+                                 "each rank: use another optimizer")
             super().__init__(inner, named_parameters)
             self._mine, self._result = self.parameters.flagged_vector(), self.parameters.flagged_vector()
         self._on_round = on_round
@@ -67,7 +67,8 @@ class PartialOptimizer(Wrapper):
         self.report: Report | None = None
         self._rounds_before = 0
         self._has_left = False
-        self._differs = False  # from replicas that have made a step for each round
+        # True if the weights may differ from those of replicas that have made a step for each round.
+        self._differs = False
         if activation is None:
             activation = f"quorum({max(1, 3 * self.world.size // 4)})"
         self._options = dict(activation=activation, lag=lag, history=60 if lag == "history" else 0, divisor=divisor,
@@ -81,25 +82,30 @@ class PartialOptimizer(Wrapper):
 
     @property
     def round(self) -> int:
-        """The last round that was delivered here. With lag="history" replicas of one round have the same bits."""
+        """The last round that this rank has collected.
+
+        With lag="history", replicas of the same round have the same bits.
+        """
         return self._rounds_before + self.sums.round
 
     # --- a loop --------------------------------------------------------------------------------------------------
 
     def rounds(self, batches: Iterable[_Batch], until: int) -> Iterator[_Batch]:
-        """Yield batches, pass after pass, until round `until` is over; then make all ranks alike. Collective.
+        """Yields batches, pass after pass, until round `until` is over.
+
+        Then makes the weights of all ranks equal. Collective.
 
             for x, y in opt.rounds(loader, until=1000): ...
 
-        The job ends as soon as the quick ranks have made their rounds: a slow rank leaves out the rounds that it has
-        missed, and makes fewer steps. The loop ends with a flush(), which is round `until` + 1: all ranks have the same
-        weights. Weights that differ are averaged, which is round `until` + 2: after another lag than "history", or if
-        a rank has missed more than 60 rounds in one step. `round` shows the progress. A break leaves the ranks as they
-        are.
+        The loop ends as soon as the fast ranks have made their rounds. A slow rank leaves out the rounds that it has
+        missed, and makes fewer steps. The loop ends with a flush(), which is round `until` + 1, so that all ranks have
+        the same weights. Weights that may differ are then averaged, which is round `until` + 2. They may differ after
+        another lag than "history", or if a rank has missed more than 60 rounds in one step. `round` shows the progress.
+        A `break` leaves the weights as they are.
 
         `batches` is a DataLoader or any other iterable that can be read repeatedly. Each pass calls set_epoch() of the
-        sampler, if the sampler has that function. Learning rates must depend on `round`: the number of steps differs
-        between ranks.
+        sampler, if the sampler has that function. Learning rates must depend on `round`, because the number of steps
+        differs between ranks.
         """
         yield from self.sums.rounds(batches, until - self._rounds_before)
         self.flush()
@@ -112,12 +118,12 @@ class PartialOptimizer(Wrapper):
     # --- one rank alone ------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Contribute the gradients, and step by the results of rounds that are over. Returns the value of `closure`.
+        """Contributes the gradients, and steps by the results of rounds that are over. Returns the value of `closure`.
 
         If gradients have overflowed under a GradScaler, the rank calls without a contribution. Afterwards the gradients
         are those of the result, in memory that later steps overwrite. Blocks until the round is over. Raises Timeout
-        and PeerLost; then the contribution was made, and shrink() or another step() goes on. Raises ValueError, and
-        contributes nothing, if a parameter requires a gradient since the optimizer was made.
+        and PeerLost; the contribution was made then, so continue with shrink() or another step(). Raises ValueError,
+        and contributes nothing, if a parameter requires a gradient only since the optimizer was made.
         """
         self._expect_known_parameters()
         answer = None if closure is None else closure()
@@ -136,7 +142,10 @@ class PartialOptimizer(Wrapper):
         return answer
 
     def _collect(self, has_more: bool = False) -> None:
-        """Steps by all results that wait; `has_more`: one was there already."""
+        """Steps by all results that wait.
+
+        `has_more` is true if a step was already made, so that an empty report makes none.
+        """
         while True:
             report = self.sums.collect(self._ticket, self._result.flat, self._limit)
             is_new = report.from_ < report.to
@@ -156,32 +165,32 @@ class PartialOptimizer(Wrapper):
             self.inner.step()
 
     def leave(self) -> None:
-        """This rank has no more data: from now on it counts as having called in every round.
+        """Declares that this rank has no more data. It then counts as having called in every later round.
 
-        Replicas differ until average_parameters(), by all ranks once all have left; then they go on together.
+        Replicas differ until all ranks have left and then call average_parameters(). After that they continue together.
         """
         self.sums.leave()
         self._has_left = True
 
     @contextlib.contextmanager
     def join(self) -> Iterator[None]:
-        """Around the loop over uneven data: leave() at its end."""
+        """A context manager around a loop over uneven data, which calls leave() at its end."""
         yield
         self.leave()
 
     # --- all ranks together --------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """A round with all that any rank has offered, and a step by it: afterwards nothing is pending."""
+        """Runs a round with all offers of all ranks, and steps by it. Afterwards no offer is pending. Collective."""
         report = self.sums.flush(self._result.flat, self._limit)
         self._step_by(report)
         if self._lag == "history" and self._ticket is not None:
             self._collect(has_more=True)
 
     def average_parameters(self, buffers: Iterable[torch.Tensor] = ()) -> None:
-        """Replace the weights by their mean over ranks, the same bits everywhere, and drop what is pending.
+        """Replaces the weights by their mean, with the same bits on all ranks, and drops pending offers. Collective.
 
-        `buffers`: of the model, of floating dtypes, are averaged too.
+        `buffers` are buffers of the model. Those of a floating dtype are averaged too.
         """
         self._mine.take_weights()
         if self._has_left:
@@ -196,7 +205,7 @@ class PartialOptimizer(Wrapper):
                     step.run(self._limit)
 
     def _begin_anew(self) -> None:
-        """All ranks have left: the mean of `_mine`, and a schedule whose rounds count on."""
+        """Averages `_mine` after all ranks have left, and creates a schedule that continues the round numbers."""
         self.sums.close(self._limit)
         with self.world.allreduce(self._mine.flat, divisor="ranks") as mean:
             mean.run(self._limit)
@@ -209,10 +218,10 @@ class PartialOptimizer(Wrapper):
         self._open(self.sums.passes)
 
     def shrink(self) -> World:
-        """After a PeerLost, by all ranks that are left: go on in a world of them, which is returned;
-        docs/reference/shrink.md.
+        """Continues after a PeerLost in a world of the ranks that are left, and returns the world.
 
-        Replicas may be at different rounds: average_parameters() comes next.
+        All of these ranks call it. Replicas may be at different rounds, so call average_parameters() next.
+        docs/reference/shrink.md has the details.
         """
         survivors = self.world.shrink(self._limit)
         survivors.nonblocking = self.world.nonblocking
@@ -221,7 +230,7 @@ class PartialOptimizer(Wrapper):
         return survivors
 
     def close(self) -> None:
-        """Leave, and wait until all ranks have."""
+        """Leaves, and waits until all ranks have left."""
         self.sums.close(self._limit)
 
     def __enter__(self) -> "PartialOptimizer":
@@ -236,17 +245,20 @@ class PartialOptimizer(Wrapper):
     # --- checkpoints ---------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's, and what this rank has offered and no round has taken: of each rank its own."""
+        """Returns the state of the inner optimizer, and this rank's offers that no round has taken.
+
+        Each rank saves its own.
+        """
         pending = torch.frombuffer(bytearray(self.sums.save_pending()), dtype=torch.uint8)
         return self._state_with(ranks=self.world.size, rank=self.world.rank, round=self.round, pending=pending,
                                 passes=self.sums.passes)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Such a state, before the first step. What was pending is dropped where the number of ranks is another.
+        """Loads a state of state_dict(), before the first step.
 
-        Rounds count on. What others had that this rank had not collected is in no state: flush() before saving.
-        The functions of torch.distributed.checkpoint.state_dict keep the inner optimizer's state only: save `round`
-        beside it.
+        Drops the pending offers if the number of ranks or of this rank differs. The numbers of rounds continue. A
+        result that this rank had not collected is in no state, so call flush() before you save. The functions of
+        torch.distributed.checkpoint.state_dict keep only the state of the inner optimizer, so save `round` as well.
         """
         mine = self._load_inner(state_dict)
         if mine is None:
@@ -259,16 +271,16 @@ class PartialOptimizer(Wrapper):
 
 
 class PartialState(Hook):
-    """A hook's state for DistributedDataParallel. Gradients become the result of the round, or zeros without a result.
+    """The state of partial_hook. Gradients become the result of the round, or zeros if there is no result.
 
         state = libsched.torch.PartialState(ddp, activation="majority")
         ddp.register_comm_hook(state, libsched.torch.partial_hook)
 
-    Arguments are those of PartialOptimizer; `lag` is "latest" or "accumulate". DDP must not synchronise by itself: it
-    is made with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of the last
-    round.
+    The arguments are those of PartialOptimizer, with a `lag` of "latest" or "accumulate". DDP must not synchronise by
+    itself, so make it with broadcast_buffers=False and find_unused_parameters=False. `report` is the libsched.Report of
+    the last round.
 
-    Warning: do not take the hook if the same rank is always slow. That rank applies the sum of several rounds in one
+    Warning: do not use the hook if the same rank is always slow. That rank applies the sum of several rounds in one
     step, its replica differs from the others, and the model loses accuracy (docs/guides/training-loop.md has figures).
     PartialOptimizer with lag="history" keeps replicas alike.
     """
@@ -278,12 +290,12 @@ class PartialState(Hook):
         with refusing(world_and_limit(ddp.process_group, timeout)[0]):
             if ddp.broadcast_buffers and any(True for _ in ddp.module.buffers()):
                 raise ValueError("DDP broadcasts buffers in every step, and so waits for rank 0: "
-                                 "broadcast_buffers=False")
+                                 "set broadcast_buffers=False")
             if ddp.find_unused_parameters:
                 raise ValueError("DDP looks for unused parameters together with all ranks: "
-                                 "find_unused_parameters=False")
+                                 "set find_unused_parameters=False")
             if lag not in ("latest", "accumulate"):
-                raise ValueError('a hook has one result a step: lag is "latest" or "accumulate"')
+                raise ValueError('a hook has one result per step: lag must be "latest" or "accumulate"')
             super().__init__(ddp, timeout)
         self.report: Report | None = None
         self.sums = self.world.partial(self.parameters.count, self.parameters.word, activation=activation, lag=lag,
@@ -294,12 +306,12 @@ class PartialState(Hook):
         return _Collected(self, self.sums.offer(self.gradient.flat))
 
     def close(self) -> None:
-        """Leave, and wait until all ranks have."""
+        """Leaves, and waits until all ranks have left."""
         self.sums.close(self.limit)
 
 
 class _Collected:
-    """A round of a PartialState, as a Work waits for it."""
+    """A round of a PartialState, in the form that a Work waits for."""
 
     def __init__(self, of: PartialState, ticket: Any) -> None:
         self._of = of
@@ -312,9 +324,9 @@ class _Collected:
             of.result.flat.zero_()
 
     def test(self) -> bool:
-        return False  # a result is there once it was collected
+        return False  # only wait() collects a result
 
 
 def partial_hook(state: PartialState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook of DistributedDataParallel that goes with PartialState."""
+    """The communication hook of DistributedDataParallel for a PartialState."""
     return state.take(bucket)

@@ -1,4 +1,4 @@
-"""Events of torch's profiler for collectives and messages, named as Gloo's: "lsched:all_reduce" and so on."""
+"""Events of torch's profiler for collectives and messages, with Gloo's names: "lsched:all_reduce" and so on."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any, Callable, Iterator
 
 import torch
 from torch._C._profiler import _RecordFunctionFast as Event
-from torch.autograd import profiler  # `_is_profiler_enabled` costs less to read than a function to call
+from torch.autograd import profiler  # reading `_is_profiler_enabled` costs less than calling a function
 
-# The words of Gloo's and NCCL's events, and which argument of the method has the tensors that this rank brings.
+# For each method, the name of the event in Gloo and NCCL, and the index of the argument with this rank's tensors.
 _EVENTS: dict[str, tuple[str, int | None]] = {
-    "_other_allreduce": ("all_reduce", 0),  # which Group.allreduce() calls while a profiler is active
+    "_other_allreduce": ("all_reduce", 0),  # Group.allreduce() calls it while a profiler is active
     "allreduce_coalesced": ("all_reduce", 0), "reduce": ("reduce", 0), "broadcast": ("broadcast", 0),
     "allgather": ("all_gather", 1), "all_gather_single": ("all_gather", 1),
     "allgather_coalesced": ("all_gather", 1), "all_gather_single_coalesced": ("all_gather", 1),
@@ -23,10 +23,10 @@ _EVENTS: dict[str, tuple[str, int | None]] = {
 
 
 def has_events(kind: type) -> type:
-    """A decorator: while a profiler is active, each call of a collective or message of the class is an event.
+    """A decorator that makes each collective or message call of the class an event while a profiler is active.
 
-    The event begins and ends with the call. Thus an event has the duration of the operation if the call waits, and of
-    starting the operation with `async_op` and on tensors of CUDA.
+    The event begins and ends with the call. It covers the whole operation if the call waits, and only the start of the
+    operation with `async_op` and for tensors of CUDA.
     """
     for name, (word, place) in _EVENTS.items():
         setattr(kind, name, _recorded(getattr(kind, name), "lsched:" + word, place))
@@ -38,7 +38,7 @@ def _recorded(method: Callable[..., Any], title: str, place: int | None) -> Call
     def call(*arguments: Any, **options: Any) -> Any:
         if not profiler._is_profiler_enabled:
             return method(*arguments, **options)
-        brought = [] if place is None else list(_tensors(arguments[1 + place]))  # behind `self`
+        brought = [] if place is None else list(_tensors(arguments[1 + place]))  # after `self`
         with Event(title, brought):
             return method(*arguments, **options)
 
@@ -46,7 +46,7 @@ def _recorded(method: Callable[..., Any], title: str, place: int | None) -> Call
 
 
 def _tensors(given: Any) -> Iterator[torch.Tensor]:
-    """The tensors of an argument, which is a tensor, a list of tensors or a list of such lists."""
+    """Yields the tensors of an argument, which is a tensor, a list of tensors or a list of such lists."""
     if isinstance(given, torch.Tensor):
         yield given
         return

@@ -1,4 +1,4 @@
-"""Schedules of a group, by what was asked for: created at the first call, run at every later one."""
+"""The schedules of a group. The first call of a kind creates a schedule, and later calls of the kind run it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from .._schedule import Schedule
 from .._words import REDUCTIONS
 from ._work import as_torch_error
 
-# Rounds of one kind that may be under way. The i-th call takes place i modulo this, on every rank, whatever its other
-# rounds do: ranks must not choose differently.
+# The number of rounds of one kind that may be in flight. The i-th call takes place i modulo RING on every rank. The
+# choice does not depend on other rounds, because all ranks must choose the same place.
 RING = 4
-# Kinds that are kept. The oldest goes, which is the same on all ranks, as they call in the same order.
+# The number of kinds that are kept. The oldest kind is closed first. It is the same on all ranks, because they call in
+# the same order.
 MOST_KINDS = 256
 
 
 class Place:
-    """A schedule, and the work of its last round, which must have ended before the next."""
+    """A schedule and the work of its last round, which must have ended before the next round."""
 
     __slots__ = ("schedule", "work", "keeps")
 
@@ -30,27 +31,27 @@ class Place:
         self.keeps: Any = None
 
     def settle(self) -> None:
-        """Waits for the last round if nobody has."""
+        """Waits for the last round if its end was not seen yet."""
         if self.work is not None:
             self.work.wait()
             self.work = None
 
     def cancel_from(self, number: int) -> None:
-        """Cancels a round of call `number`, or of a later one, that is under way."""
+        """Cancels the round in flight if it belongs to call `number` or to a later call."""
         if self.work is not None and not self.work.has_ended() and self.work.call >= number:
             self.cancel(self.work)
             self.work = None
 
     def cancel(self, keeps: Any) -> None:
-        """A round that was waited for in vain: on all ranks, so that the caller has its memory back."""
+        """Cancels a round on all ranks after a wait has failed, so that the caller has its memory back."""
         try:
             self.schedule.cancel()
         except Error:
-            self.keeps = keeps  # somebody still reads it
+            self.keeps = keeps  # a peer still reads the memory
 
 
 class StreamPlace(Place):
-    """A schedule over memory of a device, and the works of its rounds, which UnderWay keeps until they have ended."""
+    """A schedule over memory of a device, and the works of its rounds. UnderWay keeps these until they have ended."""
 
     __slots__ = ("bound", "_works")
 
@@ -60,12 +61,15 @@ class StreamPlace(Place):
         self._works: collections.deque[weakref.ref] = collections.deque()
 
     def add(self, work: Any) -> None:
-        """Of the round that was started last."""
+        """Adds the work of the round that was started last."""
         self._works.append(weakref.ref(work))
 
     def start(self, input: int, output: int, stream: int, keeps: Any) -> _core.Ticket:
-        """The next round, behind what is in the stream. Does not block, except where the memory is not that of the last
-        round, or 16 rounds are outstanding: until these have ended. Raises DistBackendError where they fail."""
+        """Starts the next round behind the work in the stream.
+
+        Raises DistBackendError if a round for which it waits fails. Does not block, unless the memory is not that of
+        the last round, or 16 rounds are outstanding. Then it waits until these rounds have ended.
+        """
         while self._works and getattr(self._works[0](), "_ticket", None) is None:
             self._works.popleft()
         is_bound = (input, output) == self.bound
@@ -80,7 +84,7 @@ class StreamPlace(Place):
         return ticket
 
     def cancel_from(self, number: int) -> None:
-        """Nothing: the works of a stream are waited for when the group is closed."""
+        """Does nothing. Closing the group waits for the works of a stream."""
 
     def settle(self) -> None:
         while self._works:
@@ -91,8 +95,10 @@ class StreamPlace(Place):
 
 
 class Kind:
-    """All places for one request. Every rank makes and takes them in the order of its calls. `device`: whose memory
-    that of rounds is; None: the host's."""
+    """All places for one request. Every rank makes and takes the places in the order of its calls.
+
+    `device` is the device with the memory of the rounds; None: host memory.
+    """
 
     def __init__(self, world: Any, name: str, request: _core.Request | None, device: Any = None) -> None:
         self.device = device
@@ -103,7 +109,10 @@ class Kind:
         self._next = 0
 
     def place(self, input: int, output: int) -> Place:
-        """The next one; its memory is that of its last round, or at first these addresses."""
+        """Returns the next place, and creates its schedule if it is new.
+
+        The schedule is bound to the memory of its last round. A new schedule is bound to `input` and `output`.
+        """
         number = self._next
         after = (number + 1) % RING
         if number < len(self.places):
@@ -123,8 +132,10 @@ class Kind:
         return place
 
     def ready_place(self) -> Place | None:
-        """The next place, if its schedule exists and its last round has ended; taking that place cannot fail. None: the
-        caller must use place()."""
+        """Returns the next place if its schedule exists and its last round has ended.
+
+        Taking that place cannot fail. Otherwise returns None, and the caller must use place().
+        """
         number = self._next
         if number == len(self.places):
             return None
@@ -163,7 +174,10 @@ class Schedules:
         self._why: BaseException | None = None
 
     def add(self, key: tuple, name: str, device: Any = None, **members: Any) -> Kind:
-        """A new kind; members are those of lsched_collective_desc, `op` a word. None of them differs between ranks."""
+        """Adds a kind.
+
+        `members` are members of lsched_collective_desc, with a word for `op`. All ranks pass the same members.
+        """
         request = None
         if name != "barrier":
             request = _core.Request()
@@ -178,7 +192,7 @@ class Schedules:
         return kind
 
     def works_under_way(self) -> list[Any]:
-        """The works of rounds over memory of the host that have not been waited for."""
+        """Returns the works of rounds over host memory that have not been waited for."""
         places = [place for kind in self.kinds.values() for place in kind.places]
         return [place.work for place in places if place.work is not None and not place.work.has_ended()]
 
@@ -186,25 +200,30 @@ class Schedules:
         """Raises DistBackendError if the group was given up."""
         if self._why is not None:
             why = getattr(self._why, "text", str(self._why)) or type(self._why).__name__
-            raise as_torch_error(Cancelled(f"this process group was given up, since an earlier call has failed: {why}",
+            raise as_torch_error(Cancelled(f"this process group was given up, because an earlier call failed: {why}",
                                            "LSCHED_ERR_CANCELLED"))
 
     def give_up(self, why: BaseException) -> None:
-        """Refuse all later calls. A schedule that was cancelled is in the way of every call that takes its place."""
+        """Refuses all later calls, because a cancelled schedule fails every call that takes its place."""
         self._why = self._why or why
         self._given_up += self.kinds.values()
         self.kinds.clear()
 
     def drop(self, number: int) -> None:
-        """Forgets all schedules, on all ranks, because call `number` was refused. They stay open until the group is
-        closed: another rank may still wait in a round."""
+        """Forgets all schedules, on all ranks, because call `number` was refused.
+
+        They stay open until the group is closed, because another rank may still wait in a round.
+        """
         for kind in self.kinds.values():
             kind.cancel_from(number)
         self._given_up += self.kinds.values()
         self.kinds.clear()
 
     def close(self) -> None:
-        """Waits for the rounds that are under way, unless an earlier wait has failed: then raises that error."""
+        """Waits for the rounds in flight and closes all schedules.
+
+        If an earlier wait has failed, raises its error instead.
+        """
         for kind in (*self.kinds.values(), *self._given_up):
             kind.expect_no_failure()
             kind.close()

@@ -1,4 +1,4 @@
-"""The sum of sparse tensors, as a COO allreduce of their elements."""
+"""The sum of sparse tensors over ranks, as a COO allreduce of their elements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from ._work import Work, as_torch_error, seconds
 
 
 def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
-    """Replaces a sparse COO tensor by the coalesced sum over all ranks; waits. How many elements ranks bring is agreed
-    upon first, in a round of its own."""
+    """Replaces a sparse COO tensor by the coalesced sum over all ranks. Blocks.
+
+    An extra round first finds the largest number of elements of any rank.
+    """
     expect_host(tensor, "sparse sums")
     if opts.reduceOp != ReduceOp.SUM or not tensor.is_floating_point():
-        raise as_torch_error(Unsupported("lsched adds up sparse tensors of a floating dtype, and does nothing else "
-                                         "with them", "LSCHED_ERR_UNSUPPORTED"))
+        raise as_torch_error(Unsupported("lsched supports only the sum of sparse tensors with a floating dtype",
+                                         "LSCHED_ERR_UNSUPPORTED"))
     limit = seconds(opts.timeout, group._limit)
     mine = tensor.detach().coalesce()
     indices, values = mine.indices(), mine.values().contiguous()
@@ -45,7 +47,7 @@ def allreduce(group: Any, tensor: torch.Tensor, opts: Any) -> Work:
 
 
 def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """The numbers of rows in the order of memory."""
+    """Returns the number of each row in the order of memory."""
     rows = torch.zeros(indices.shape[1], dtype=torch.int64)
     for place, extent in zip(indices, shape):
         rows = rows * extent + place
@@ -53,7 +55,7 @@ def _rows(indices: torch.Tensor, shape: torch.Size) -> torch.Tensor:
 
 
 def _most(group: Any, count: int, opts: Any) -> int:
-    """The largest of all ranks' numbers."""
+    """Returns the largest `count` of all ranks."""
     number = torch.tensor([count])
     largest = AllreduceOptions()
     largest.reduceOp = ReduceOp.MAX
@@ -68,7 +70,7 @@ def _padded(flat: torch.Tensor, room: int) -> torch.Tensor:
 
 
 def _replace(tensor: torch.Tensor, places: torch.Tensor, values: torch.Tensor, inner: int, dense: tuple) -> None:
-    """By elements that lie row by row, each row with all of its `inner` elements."""
+    """Replaces the tensor by elements that lie row by row, each row with all of its `inner` elements."""
     rows = places[::inner] // inner
     indices = []
     for extent in reversed(tensor.shape[:tensor.sparse_dim()]):
@@ -76,5 +78,5 @@ def _replace(tensor: torch.Tensor, places: torch.Tensor, values: torch.Tensor, i
         rows = rows // extent
     total = torch.sparse_coo_tensor(torch.stack(indices[::-1]), values.view(-1, *dense), tensor.shape,
                                     is_coalesced=True)
-    with torch.no_grad():  # a detached one would have indices of its own
+    with torch.no_grad():  # a detached tensor would have its own indices
         tensor.copy_(total)

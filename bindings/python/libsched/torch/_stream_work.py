@@ -1,4 +1,4 @@
-"""Work in the order of streams: what a collective over tensors of a CUDA device returns."""
+"""The works of collectives over tensors of a CUDA device, in the order of streams."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ._work import Outcome, as_torch_error, seconds
 
 @is_not_compiled
 class StreamWork(Outcome):
-    """A round that was put into a stream, and what is left to do in a stream once it has ended.
+    """A round in a stream, and the function `finish`, which copies its result in a stream after the round.
 
-    wait() makes the current stream wait, and not the host, unless a timeout is given; synchronize() and is_completed()
-    tell of the host's view. If the round fails, the stream goes on: what it has failed of is raised by whoever looks
-    afterwards, the group's next collective above all.
+    wait() makes the current stream wait. The host waits only if a timeout is given. synchronize() and is_completed()
+    describe the state that the host sees. If the round fails, the stream continues. The next call that checks the round
+    raises its error, in most cases the group's next collective.
 
     begun_in     the stream in which the round was started, on `device`
-    temporaries  tensors that `finish` reads; the round's memory, and theirs, is kept until neither is used any more
-    sides        where futures wait
+    temporaries  tensors that `finish` reads; they and the memory of the round are kept until neither is used any more
+    sides        the streams in which futures wait
     """
 
     def __init__(self, ticket: Any, tensors: list[torch.Tensor], limit: float, device: torch.device, begun_in: Any,
@@ -43,15 +43,18 @@ class StreamWork(Outcome):
         self._finish = finish
         self._temporaries = tuple(temporaries)
         self._finished: Any = None  # an event, once `finish` is in a stream
-        self._behind: Any = None  # the last stream that was told to come after it
+        self._behind: Any = None  # the last stream that was made to wait for the round
         self._sides = sides
         self._lock = threading.Lock()
 
     # --- in the order of streams ---------------------------------------------------------------------------------
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """What the current stream does from now on comes after the round. With a timeout the host waits, too, at most
-        that long. Raises DistBackendError if the round is known to have failed."""
+        """Makes the current stream wait for the round.
+
+        With a timeout the host waits too, at most that long. Raises DistBackendError if the round is known to have
+        failed.
+        """
         if seconds(timeout, 0) > 0:
             self._wait_in_host(seconds(timeout, 0))
         self._come_before(_device.current_stream(self._device))
@@ -59,9 +62,12 @@ class StreamWork(Outcome):
         return True
 
     def _come_before(self, stream: Any) -> None:
-        """`stream` is the current one. The first that comes does what is left to do, and the others wait for it."""
+        """Makes `stream`, which must be the current stream, wait for the round.
+
+        The first stream runs `finish`, and later streams wait for its end.
+        """
         with self._lock:
-            ticket = self._ticket  # none: the round is over, as the host has seen
+            ticket = self._ticket  # None if the host has seen the end of the round
             if stream == self._behind:
                 return
             if self._finished is not None:
@@ -81,10 +87,10 @@ class StreamWork(Outcome):
             return
         try:
             finish()
-        except Exception as error:  # no memory on the device, for one
+        except Exception as error:  # for example no memory on the device
             self._error = error
             raise
-        if stream != self._begun_in:  # where they were allocated
+        if stream != self._begun_in:  # the temporaries were allocated in that stream
             for each in temporaries:
                 each.record_stream(stream)
         self._finished = _device.event_in(stream)
@@ -92,7 +98,10 @@ class StreamWork(Outcome):
     # --- as the host sees it -------------------------------------------------------------------------------------
 
     def synchronize(self) -> None:
-        """The host waits until the tensors are there, at most the operation's timeout; and so does the stream."""
+        """Makes the host and the current stream wait until the tensors are complete.
+
+        The host waits at most the operation's timeout.
+        """
         self._wait_in_host(self.limit)
         self._come_before(_device.current_stream(self._device))
         if self._finished is not None:
@@ -108,7 +117,10 @@ class StreamWork(Outcome):
         self.has_ended()
 
     def has_ended(self) -> bool:
-        """Whether the round is over; what is left to do may not be. Raises DistBackendError if it has failed."""
+        """Returns true if the round is over, even if `finish` has not run yet.
+
+        Raises DistBackendError if the round has failed.
+        """
         ticket = self._ticket
         if ticket is not None:
             try:
@@ -120,11 +132,12 @@ class StreamWork(Outcome):
         if self._error is not None:
             raise self._error
         if self._finish is None:
-            self._temporaries = ()  # the round needs them no more, and the allocator knows of the streams that do
+            # The round does not use them any more, and the allocator has a record of the streams that do.
+            self._temporaries = ()
         return True
 
     def fail(self, error: Error) -> None:
-        """The round was given up."""
+        """Records the error of a round that was given up."""
         self._error = as_torch_error(error)
         self._ticket = None
 
@@ -139,12 +152,12 @@ class StreamWork(Outcome):
         return self._finished is None or self._finished.query()
 
     def get_future(self) -> torch.futures.Future:
-        """Completed at once, as far as the host goes; streams that use what it holds come after the round."""
+        """Returns a future that is complete at once for the host. Streams that use its value come after the round."""
         return _future_of(self, self._device, self._sides.of(self._device))
 
 
 def _explained(ticket: Any, error: Error) -> Error:
-    """Who is to blame, test() does not say."""
+    """Returns the error that names the rank at fault. The error of test() does not name it."""
     try:
         ticket.wait(0.0)
     except Error as explained:
@@ -153,7 +166,7 @@ def _explained(ticket: Any, error: Error) -> Error:
 
 
 def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Future:
-    """Of a thing with _come_before() and _value(). A failure is raised where the future's value is asked for."""
+    """Returns the future of an object with _come_before() and _value(). Reading the future's value raises a failure."""
     ended: torch.futures.Future = _device.future(device)
     raised: list[Exception] = []
 
@@ -166,7 +179,7 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
     with _device.cuda.stream(side):
         try:
             work._come_before(side)
-        except Exception as error:  # of the library, or of copying back
+        except Exception as error:  # from the library, or from copying back
             raised.append(error)
         ended.set_result(None)
     return future
@@ -174,7 +187,7 @@ def _future_of(work: Any, device: torch.device, side: Any) -> torch.futures.Futu
 
 @is_not_compiled
 class SeveralInStreams(Outcome):
-    """Several works as one; at least one of them is a StreamWork, and all are of one device."""
+    """Several works as one. At least one of them is a StreamWork, and all are of one device."""
 
     def __init__(self, works: list[Any], tensors: list[torch.Tensor]) -> None:
         super().__init__(tensors)
@@ -204,13 +217,13 @@ class SeveralInStreams(Outcome):
         return _future_of(self, first._device, first._sides.of(first._device))
 
 
-# --- rounds that nobody waits for in the host ---------------------------------------------------------------------
+# --- rounds that the host does not wait for -----------------------------------------------------------------------
 
 
 class UnderWay:
-    """A group's rounds in streams, in the order of calls: keeps their memory, and notices what has become of them.
+    """A group's rounds in streams, in the order of calls. Keeps their memory alive and detects failures.
 
-    give_up(ticket, error): called with the Timeout of a round whose time is over, by the watcher's thread.
+    give_up(ticket, error): called by the watcher's thread with the Timeout of a round whose time is over.
     """
 
     def __init__(self, give_up: Callable[[Any, Error], None]) -> None:
@@ -224,7 +237,7 @@ class UnderWay:
         watcher.watch(self)
 
     def look(self) -> None:
-        """Lets go of the memory of rounds that are over. Raises what one has failed of, once."""
+        """Releases the memory of rounds that are over. Raises the error of a failed round, once."""
         self._let_go()
         failed, self._failed = self._failed, None
         if failed is not None:
@@ -242,7 +255,10 @@ class UnderWay:
                 works.popleft()
 
     def watch(self, now: float) -> None:
-        """Gives up what has taken too long, so that no stream waits for ever, and lets go of what is over."""
+        """Gives up rounds whose timeout has passed, so that no stream waits forever.
+
+        Releases the memory of rounds that are over.
+        """
         self._let_go()
         for work in list(self._works):
             ticket = work._ticket
@@ -259,7 +275,7 @@ class UnderWay:
 
 
 class _Watcher:
-    """Looks after all groups' rounds in streams, once a second, in a thread that begins with the first of them."""
+    """Watches the rounds of all groups in streams, once a second, in a thread that begins with the first round."""
 
     def __init__(self) -> None:
         self._all: weakref.WeakSet[UnderWay] = weakref.WeakSet()
@@ -284,7 +300,7 @@ class _Watcher:
             self._thread.join(1.0)
 
     def forget(self) -> None:
-        """In a child that was forked off."""
+        """Resets the watcher in a forked child, which does not have its thread."""
         self.__init__()  # type: ignore[misc]
 
 

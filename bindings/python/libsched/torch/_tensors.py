@@ -1,4 +1,4 @@
-"""Tensors of torch as the memory of a round: side by side, all on the CPU or all on one device of CUDA."""
+"""Tensors of torch as the memory of a round: contiguous, and all on the CPU or all on one CUDA device."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from ._work import as_torch_error
 
 def _expect_here(tensor: torch.Tensor) -> None:
     if not tensor.is_cpu and not tensor.is_cuda:
-        raise as_torch_error(Unsupported(f"lsched moves tensors of the CPU and of CUDA, not of {tensor.device}",
+        raise as_torch_error(Unsupported(f"lsched supports tensors on the CPU and on CUDA, not on {tensor.device}",
                                          "LSCHED_ERR_UNSUPPORTED"))
     if tensor.layout != torch.strided:
-        raise as_torch_error(Unsupported(f"lsched moves dense tensors here, not {tensor.layout}",
+        raise as_torch_error(Unsupported(f"this call supports dense tensors, not {tensor.layout}",
                                          "LSCHED_ERR_UNSUPPORTED"))
 
 
 def expect_host(tensor: torch.Tensor, what: str) -> None:
-    """Of what is not there for devices, and would be a copy through the host."""
+    """Refuses a tensor of a device for an operation that only exists for the host.
+
+    Nothing is copied through the host.
+    """
     if not tensor.is_cpu:
-        raise as_torch_error(Unsupported(f"lsched has no {what} for tensors of {tensor.device}: pass a copy on the CPU",
+        raise as_torch_error(Unsupported(f"lsched has no {what} for tensors on {tensor.device}: pass a copy on the CPU",
                                          "LSCHED_ERR_UNSUPPORTED"))
 
 
@@ -32,46 +35,51 @@ def expect_together(one: torch.Tensor, other: torch.Tensor) -> None:
 
 
 def expect_dtype(tensors: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
-    """Bytes are moved as they are, so all tensors of a call must be of one dtype."""
+    """Refuses tensors of another dtype, because bytes are moved without conversion."""
     for each in tensors:
         if each.dtype != dtype:
-            raise _refused(f"the tensors of a call are of {dtype} and of {each.dtype}")
+            raise _refused(f"the tensors of a call have the dtypes {dtype} and {each.dtype}")
 
 
 def expect_memory(tensor: torch.Tensor) -> None:
-    """Refuses a tensor whose memory is missing: its storage was freed, or is that of another tensor (a wrapper)."""
+    """Refuses a tensor without memory: its storage was freed, or belongs to another tensor (a wrapper)."""
     if tensor.numel() and tensor.data_ptr() == 0:
         raise _refused(f"a tensor of {tensor.numel()} elements has no memory")
 
 
 def expect_writable(tensor: torch.Tensor) -> None:
-    """Refuses an output of which several elements share memory, such as an expanded tensor: torch cannot copy to it."""
+    """Refuses an output in which several elements share memory, such as an expanded tensor. torch cannot copy to it."""
     if torch._debug_has_internal_overlap(tensor) == _OVERLAPS:
         raise _refused(f"elements of an output share memory: its shape is {tuple(tensor.shape)}, its strides are "
                        f"{tensor.stride()}")
 
 
-_OVERLAPS = 1  # the answer of _debug_has_internal_overlap; 0: no, 2: not known
+_OVERLAPS = 1  # a result of _debug_has_internal_overlap(); 0: no, 2: not known
 
 
 def expect_apart(tensors: Sequence[torch.Tensor], what: str) -> None:
-    """Refuses a list in which two tensors share memory, because each tensor of the list is written. All have one
-    dtype."""
+    """Refuses a list in which two tensors share memory, because each tensor of the list is written.
+
+    All tensors have one dtype.
+    """
     written = sorted((each for each in tensors if each.numel() and each.data_ptr()), key=torch.Tensor.data_ptr)
     ends = [each.data_ptr() + _span(each) * each.element_size() for each in written]
     is_near = [each.data_ptr() < end for each, end in zip(written[1:], ends)]
     if any(is_near) and _share_elements(written, max(ends)):
-        raise _refused(f"{what} has the same memory more than once")
+        raise _refused(f"{what} contains the same memory more than once")
 
 
 def _span(tensor: torch.Tensor) -> int:
-    """Returns the number of elements from the first one in memory to the last one."""
+    """Returns the number of elements from the first to the last in memory, both included."""
     return 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
 
 
 def _share_elements(tensors: Sequence[torch.Tensor], end: int) -> bool:
-    """Counts for each element of the memory how many tensors have it. Strided tensors may lie between each other, such
-    as columns of a matrix. `tensors` are in the order of their addresses, and the memory ends at `end`."""
+    """Returns true if several tensors have the same element of the memory.
+
+    `tensors` are in the order of their addresses, and the memory ends at `end`. Counts the tensors of each element,
+    because strided tensors may lie between each other, such as columns of a matrix.
+    """
     begin, width = tensors[0].data_ptr(), tensors[0].element_size()
     if any((each.data_ptr() - begin) % width for each in tensors):
         return True
@@ -86,15 +94,17 @@ def _refused(text: str) -> ArgumentError:
 
 
 def side_by_side(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements side by side, as they are: itself, or a copy. Torch computes conjugates and negatives when they are
-    read, which the library does not know."""
+    """Returns the tensor, or a copy of it, with contiguous elements.
+
+    Resolves conjugate and negative views, whose values torch computes only when they are read.
+    """
     _expect_here(tensor)
     expect_memory(tensor)
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def staged(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None] | None]:
-    """The same, to be written; and how the copy gets back into it."""
+    """Returns the tensor or a copy, as side_by_side() does, and a function that copies the result back, or None."""
     flat = side_by_side(tensor)
     expect_writable(tensor)
     return flat, None if flat.data_ptr() == tensor.data_ptr() else copied_to(tensor, flat)
@@ -112,7 +122,7 @@ def empty_bytes(bytes: int, device: torch.device) -> torch.Tensor:
 
 
 def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Their bytes, one after the other."""
+    """Returns the bytes of the tensors, one after the other."""
     for each in tensors:
         _expect_here(each)
         expect_memory(each)
@@ -123,7 +133,7 @@ def joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 def parts(tensors: Sequence[torch.Tensor], flat: torch.Tensor) -> list[torch.Tensor]:
-    """Of bytes that lie one after the other, those of each tensor, as such a tensor. All have one dtype."""
+    """Splits bytes that lie one after the other into views in the shapes of the tensors. All tensors have one dtype."""
     parts, begin = [], 0
     for each in tensors:
         _expect_here(each)

@@ -1,4 +1,4 @@
-"""What a collective of the backend returns: work that is under way."""
+"""The works that collectives of the backend return."""
 
 from __future__ import annotations
 
@@ -21,24 +21,30 @@ from .._errors import Error, Timeout, Unsupported
 from ._compile import is_not_compiled
 
 
-_UNSET = -0.001  # seconds: torch's word for a timeout that was not given
+_UNSET = -0.001  # seconds: torch's value for a timeout that was not given
 LONGEST = 1e9  # seconds, 31 years
 
 
 def saturated(limit: timedelta) -> float:
-    """The seconds of a timeout. A timeout of many years has overflowed in torch, and is negative."""
+    """Returns the seconds of a timeout, at most LONGEST.
+
+    A timeout of many years has overflowed in torch, and is negative.
+    """
     given = limit.total_seconds()
     return LONGEST if given < _UNSET else min(given, LONGEST)
 
 
 def seconds(limit: timedelta | None, otherwise: float) -> float:
-    """The seconds of a timeout; `otherwise` if none was given."""
+    """Returns the seconds of a timeout, or `otherwise` if none was given."""
     given = 0.0 if limit is None else saturated(limit)
     return given if given > 0 else otherwise
 
 
 def as_torch_error(error: Error) -> DistBackendError:
-    """What torch's users catch: a RuntimeError that names the rank; __cause__ is the libsched.Error."""
+    """Returns the error as users of torch catch it: a RuntimeError that names the rank.
+
+    Its __cause__ is the libsched.Error.
+    """
     after = " (the operation's timeout has passed)" if isinstance(error, Timeout) else ""
     told = DistBackendError(str(error) + after)
     told.__cause__ = error
@@ -47,12 +53,12 @@ def as_torch_error(error: Error) -> DistBackendError:
 
 @is_not_compiled
 class Outcome(TorchWork):
-    """Work that holds tensors once it has ended, or what it has failed of."""
+    """A work that holds its tensors once it has ended, or its error."""
 
     def __init__(self, tensors: list[torch.Tensor]) -> None:
         super().__init__()
         self._tensors = tensors
-        self.value = tensors  # of the future
+        self.value = tensors  # value of the future
         self._error: Exception | None = None
         self._source = -1
 
@@ -71,7 +77,10 @@ class Outcome(TorchWork):
     source_rank = _source_rank
 
     def _value(self) -> list[torch.Tensor]:
-        """Raises in a callback: an exception that is set from Python, C++ takes for a value."""
+        """Returns the value of the future, or raises the error of the work.
+
+        A callback must raise the error, because C++ takes an exception that is set from Python for a value.
+        """
         error = self.exception()
         if error is not None:
             raise error
@@ -79,14 +88,15 @@ class Outcome(TorchWork):
 
 
 class FutureOrder:
-    """Which futures of a group's collectives were asked for outside callbacks, in the order of calls.
+    """The order of the calls whose futures were requested outside callbacks, for the collectives of a group.
 
-    Callbacks run when works end, which differs between ranks. If a callback of a work begins a collective after the
-    group has begun a later work, another rank may begin the two the other way round, and the two are paired wrongly.
+    Callbacks run when works end, and that order differs between ranks. A callback of a work may begin a collective
+    after the group has begun a later work. Another rank may then begin the two in the other order, and they are paired
+    wrongly.
     """
 
     _running = threading.local()  # `work`: the work whose callbacks this thread runs
-    callbacks = 0  # threads that run callbacks; a change needs the lock of the waiter
+    callbacks = 0  # number of threads that run callbacks; a change needs the lock of the waiter
 
     def __init__(self) -> None:
         self._last = 0
@@ -104,8 +114,8 @@ class FutureOrder:
         outer = getattr(self._running, "work", None)
         if outer is not None and outer.order is self and outer.number < self._last:
             raise as_torch_error(Unsupported(
-                "a callback of a future begins a collective, and this group has begun another one since: ranks could "
-                "begin the two in different orders. Begin collectives outside callbacks, or make one bucket only "
+                "a callback of a future starts a collective, but this group has started another collective since: "
+                "ranks could start the two in different orders. Start collectives outside callbacks, or use one bucket "
                 "(bucket_cap_mb of DistributedDataParallel)", "LSCHED_ERR_UNSUPPORTED"))
 
     @classmethod
@@ -120,13 +130,13 @@ class FutureOrder:
 
 @is_not_compiled
 class Work(Outcome):
-    """A round, or a message, and what is left to do once it has ended. `limit` is the operation's timeout, seconds.
+    """A round or a message, and the function `finish` to call after its end. `limit` is the timeout in seconds.
 
-    `waited` None: the operation has ended before.  `order`: the order of futures in the group of a collective.
+    If `waited` is None, the operation has ended before. `order` is the order of futures in the group of a collective.
     """
 
     order: FutureOrder | None = None
-    number = 0  # in that order
+    number = 0  # position in `order`
 
     def __init__(self, waited: Any, tensors: list[torch.Tensor], limit: float,
                  finish: Callable[[], None] | None = None) -> None:
@@ -137,7 +147,10 @@ class Work(Outcome):
         self._lock = threading.Lock()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Block until it has ended, with other threads running; raises DistBackendError, which names the rank."""
+        """Blocks until the operation has ended.
+
+        Other threads run meanwhile. Raises DistBackendError, which names the rank.
+        """
         waited = self._waited
         if waited is not None:
             try:
@@ -150,30 +163,30 @@ class Work(Outcome):
 
     @property
     def call(self) -> int:
-        """The number of the collective call, while its round is under way."""
+        """The number of the collective call while its round is in flight, and otherwise 0."""
         return getattr(self._waited, "number", 0)
 
     def has_ended(self) -> bool:
-        """Whether nothing is waited for any more."""
+        """Returns true if the end of the operation has been seen."""
         return self._waited is None
 
     def _end(self) -> None:
-        """Once, by whichever thread sees the end first."""
+        """Runs `finish` once, in the thread that sees the end first."""
         with self._lock:
             if self._waited is None:
                 return
             self._source = getattr(self._waited, "rank", -1)
             finish, self._finish, self._waited = self._finish, None, None
-            self._error = None  # of a wait that was shorter
+            self._error = None  # drops the timeout of a shorter wait
             if finish is not None:
                 finish()
 
     def _ends_in(self, turn: float, deadline: float) -> bool:
-        """Whether it has ended after so many seconds, or its time is over."""
+        """Waits at most `turn` seconds. Returns true if the operation has ended, or if its deadline has passed."""
         try:
             if self._waited is not None:
                 self._waited.wait(turn)
-        except RuntimeError as error:  # an Error, or what one of several has raised
+        except RuntimeError as error:  # an Error, or the error of one of several works
             cause = error if isinstance(error, Error) else error.__cause__
             if isinstance(cause, Timeout) and time.monotonic() < deadline:
                 return False
@@ -181,7 +194,7 @@ class Work(Outcome):
             return True
         try:
             self._end()
-        except Exception as error:  # of copying back
+        except Exception as error:  # from copying back
             self._error = error
         return True
 
@@ -193,7 +206,7 @@ class Work(Outcome):
             except Error as error:
                 self._error = as_torch_error(error)
                 return True
-            except RuntimeError as error:  # of one of several
+            except RuntimeError as error:  # from one of several works
                 self._error = error
                 return True
             self._end()
@@ -203,7 +216,7 @@ class Work(Outcome):
         self.wait()
 
     def get_future(self) -> torch.futures.Future:
-        """A future that holds the tensors once it has ended, whether or not anybody waits."""
+        """Returns a future that holds the tensors once the operation has ended, even if no thread waits for it."""
         ended: torch.futures.Future = torch.futures.Future()
         future = ended.then(lambda _: self._value())
         if self.order is not None:
@@ -216,31 +229,31 @@ class Work(Outcome):
 
 
 class _Waiter:
-    """Completes the futures that somebody has asked for: a thread that sleeps until a work has ended.
+    """Completes the requested futures, in a thread that sleeps until a work has ended.
 
-    While it is in a callback of a future's, which may wait for another one, a second thread takes over.
+    A callback of a future may wait for another future, so a second thread takes over while the first runs callbacks.
     """
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: weakref.WeakSet = weakref.WeakSet()
-        self._thread: threading.Thread | None = None  # the one that is not in a callback
+        self._thread: threading.Thread | None = None  # the thread that is not in a callback
 
     def put(self, future: torch.futures.Future, work: Work) -> None:
         self._works.put((future, work, time.monotonic() + work.limit))
         self._ensure()
 
     def is_current(self) -> bool:
-        """Whether the calling thread is one of these."""
+        """Returns true if the calling thread is a thread of the waiter."""
         return threading.current_thread() in self._threads
 
     def forget(self) -> None:
-        """In a child that was forked off, which has no threads of its parent's."""
+        """Resets the waiter in a forked child, which does not have its threads."""
         self.__init__()  # type: ignore[misc]
 
     def stop(self) -> None:
-        """Once nothing is under way any more. Waits for callbacks, at most a second."""
+        """Ends the threads, once no work is in flight. Waits for callbacks, at most a second."""
         self._works.put(None)
         until = time.monotonic() + 1
         for thread in list(self._threads):
@@ -259,11 +272,11 @@ class _Waiter:
             while not pending or not self._works.empty():
                 pending.append(self._works.get())
             if pending[0] is None:
-                self._works.put(None)  # for those that are in callbacks
+                self._works.put(None)  # for the threads that are in callbacks
                 return
             future, work, deadline = pending[0]
             if not work._ends_in(_TURN, deadline):
-                pending.rotate(-1)  # another one may have ended
+                pending.rotate(-1)  # another work may have ended
                 continue
             pending.popleft()
             with self._lock:
@@ -279,11 +292,11 @@ class _Waiter:
             with self._lock:
                 FutureOrder.callbacks -= 1
                 if self._thread is not None:
-                    return  # another has taken over
+                    return  # another thread has taken over
                 self._thread = threading.current_thread()
 
 
-_TURN = 0.005  # seconds for which one work is waited for before the others are looked at
+_TURN = 0.005  # seconds of a wait for one work before the next one
 
 waiter = _Waiter()
 _world._at_end.append(waiter.stop)

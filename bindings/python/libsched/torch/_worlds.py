@@ -14,7 +14,7 @@ class _Root:
     """The world of the default group. Groups of its ranks are parts of this world.
 
     ranks  the global ranks of the members
-    made   how many groups of the same members this process has made; keys are tuples of global ranks
+    made   the number of groups of the same members that this process has made; keys are tuples of global ranks
     """
 
     def __init__(self, world: World, ranks: list[int]) -> None:
@@ -23,9 +23,11 @@ class _Root:
         self.made: collections.Counter[tuple[int, ...]] = collections.Counter()
 
     def part(self, members: tuple[int, ...]) -> World:
-        """The world of these members. The tag is the number of earlier groups of the same members, because the members
-        agree on that number. The names of members-only groups differ between ranks, because torch counts all groups of
-        a process in them."""
+        """Returns the world of these members. The tag is the number of earlier groups of the same members.
+
+        All members agree on that number. They may not agree on the name of a group that only its members make, because
+        torch counts all groups of a process in such names.
+        """
         part = self.world.split_ranks([self.ranks.index(each) for each in members], self.made[members])
         self.made[members] += 1
         return part
@@ -35,7 +37,7 @@ _root: _Root | None = None
 
 
 def opened(options: Any, limit: float) -> World:
-    """Opens the world of a group: as a part of the root world, or by torch's store where that is not possible."""
+    """Opens the world of a group: as a part of the root world, or by torch's store if that is not possible."""
     global _root
     members = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
     if _root is not None and _root.world.is_open and set(members) <= set(_root.ranks):
@@ -45,7 +47,7 @@ def opened(options: Any, limit: float) -> World:
         world = open_with(options.group_rank, options.group_size, exchange, commit_timeout=limit)
         if not dist.is_initialized():  # this group will be the default group
             _root = _Root(world, list(members))
-    world.nonblocking = True  # a first call creates, and waits for others no more than a later one
+    world.nonblocking = True  # a call that creates waits for other ranks no more than a later call
     return world
 
 
@@ -57,15 +59,17 @@ def forget(world: World) -> None:
 
 
 def _store_of(options: Any, members: tuple[int, ...]) -> dist.Store:
-    """The store of the default group under a prefix that all members know, or the store of a group that will be the
-    default group. The prefix of `options.store` has the name of the group."""
+    """Returns the store of the default group under a prefix that all members know.
+
+    The prefix of `options.store` has the name of the group. A group that will be the default group uses its own store.
+    """
     if not dist.is_initialized():
         return options.store
     return dist.PrefixStore("lsched/" + "_".join(map(str, members)), dist.distributed_c10d._get_default_store())
 
 
 class _StoreExchange:
-    """Brings the bytes of each rank to all ranks by torch's store."""
+    """Exchanges bytes between all ranks by torch's store."""
 
     def __init__(self, store: dist.Store, rank: int, ranks: int) -> None:
         self._store = store

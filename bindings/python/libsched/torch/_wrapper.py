@@ -1,4 +1,4 @@
-"""What optimizers around other optimizers have in common."""
+"""The base of optimizers that wrap another optimizer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ._parameters import Parameters
 
 
 class Wrapper(torch.optim.Optimizer):
-    """An optimizer around another one, which shares its state and its groups of parameters.
+    """An optimizer around another optimizer, with the same state and groups of parameters.
 
-    GradScaler always calls step() of it, also where gradients have overflowed: all ranks have to. Its scale is this
-    rank's own, since gradients are divided by it before ranks see them.
+    GradScaler always calls its step(), even if gradients have overflowed, because all ranks must step. The scale may
+    differ between ranks, because gradients are divided by it before they are combined.
     """
 
     _step_supports_amp_scaling = True
@@ -34,9 +34,9 @@ class Wrapper(torch.optim.Optimizer):
             for each in group["params"]:
                 if each.requires_grad and id(each) not in self._ids:
                     name = type(self).__name__
-                    raise ValueError(f"a parameter of shape {tuple(each.shape)} requires a gradient since the {name} "
-                                     f"was made, and the ranks have not agreed upon that: make a new {name} after you "
-                                     "unfreeze parameters")
+                    raise ValueError(f"a parameter of shape {tuple(each.shape)} did not require a gradient when the "
+                                     f"{name} was created, so the ranks have no agreement on it: create a new {name} "
+                                     "after unfreezing parameters")
 
     def __getattr__(self, name: str) -> Any:
         """Reads the state, param_groups, defaults, tables of hooks and so on from the inner optimizer."""
@@ -51,11 +51,11 @@ class Wrapper(torch.optim.Optimizer):
         self.inner.zero_grad(set_to_none)
 
     def add_param_group(self, group: dict[str, Any]) -> None:
-        raise RuntimeError("parameters cannot be added: all ranks have agreed upon their number")
+        raise RuntimeError("parameters cannot be added: all ranks have agreed on their number")
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within, step() does nothing: gradients of several batches are accumulated."""
+        """A context manager in which step() does nothing, so that gradients of several batches are accumulated."""
         self._syncs = False
         try:
             yield
@@ -63,14 +63,17 @@ class Wrapper(torch.optim.Optimizer):
             self._syncs = True
 
     def _is_for_initial_state(self) -> bool:
-        """Recognises a step by torch.distributed.checkpoint.state_dict. These functions initialise the state of an
-        optimizer by a step with zero gradients at a learning rate of 0. Such a step needs no other rank."""
+        """Returns true for a step by torch.distributed.checkpoint.state_dict.
+
+        These functions initialise the state of an optimizer by a step with zero gradients at a learning rate of 0. Such
+        a step needs no other rank.
+        """
         groups = self.inner.param_groups
         return (not self.inner.state and all(group.get("lr", 0.0) == 0 for group in groups)
                 and all(each.grad is not None and not each.grad.any() for each in self.parameters.tensors))
 
     def _state_with(self, **own: Any) -> dict[str, Any]:
-        """The inner optimizer's state, and what the wrapper adds to it."""
+        """Returns the inner optimizer's state with the members that the wrapper adds."""
         told = self.inner.state_dict()
         told["libsched"] = {"version": 1, "names": list(self.parameters.names), **own}
         return told
@@ -80,7 +83,7 @@ class Wrapper(torch.optim.Optimizer):
         state = dict(state)
         mine = state.pop("libsched", None)
         if mine is not None and mine["names"] != self.parameters.names:
-            raise ValueError("the state is of a model with other parameters")
+            raise ValueError("the state belongs to a model with other parameters")
         self.inner.load_state_dict(state)
         return mine
 

@@ -1,8 +1,8 @@
-"""What each rank of test_backend.py runs: every collective of the backend against Gloo's and against hand results.
+"""The program of each rank that compares every collective of the backend with Gloo and with expected results.
 
     lsched run -n 3 python backend_program.py [NAME...]
 
-Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
+Functions whose names begin with check_ are the checks. A rank that fails ends at once, and the other ranks notice that.
 """
 
 import faulthandler
@@ -25,7 +25,7 @@ LIMIT = timedelta(seconds=60)
 
 
 def given(rank, count, dtype, factor=3):
-    """Small integers of a rank, exact in any dtype."""
+    """Returns small integers of a rank, which are exact in any dtype."""
     if dtype == torch.bool:
         return (torch.arange(count) * 7 + rank) % factor == 0
     return ((torch.arange(count) * 7 + rank * 5) % factor + 1).to(dtype)
@@ -138,7 +138,7 @@ def check_uneven_parts(ranks):
     part = torch.empty(lengths[r])
     dist.reduce_scatter(part, [given(r + 1, each, torch.float32) for each in lengths])
     assert torch.equal(part, sum(given(each + 1, lengths[r], torch.float32) for each in range(size)))
-    for shift in range(3):  # others' lengths change while ours may not
+    for shift in range(3):  # lengths of other ranks change, and those of this rank may not
         sent = [(r + to + shift * to) % 3 for to in range(size)]
         received = [(of + r + shift * r) % 3 for of in range(size)]
         inputs = [given(10 * r + to, sent[to], torch.int32, 50).view(-1, 1).repeat(1, 2) for to in range(size)]
@@ -272,7 +272,7 @@ def check_groups(ranks):
     for part, group in groups.items():
         if ranks.rank in part:
             dist.destroy_process_group(group)
-    for _ in range(30):  # groups come and go
+    for _ in range(30):  # opens and closes many groups
         group = dist.new_group(list(range(ranks.size)))
         dist.barrier(group=group)
         dist.destroy_process_group(group)
@@ -418,7 +418,7 @@ def check_persistent_schedules_beside_torch(ranks):
 
 
 def check_many_shapes(ranks):
-    """More kinds than are kept: the oldest goes, on all ranks alike."""
+    """Uses more kinds than a group keeps. The group closes the oldest kind, which is the same on all ranks."""
     for count in range(1, 600):
         mine = torch.ones(count)
         work = dist.all_reduce(mine, async_op=count % 3 == 0)
@@ -428,7 +428,10 @@ def check_many_shapes(ranks):
 
 
 def main(known, make):
-    """Runs the checks among `known` that the command line names, or all, with what `make` makes for them."""
+    """Runs the checks in `known`, or only those that the command line names.
+
+    Each gets the object that `make` returns.
+    """
     faulthandler.dump_traceback_later(200, exit=True)
     torch.set_num_threads(1)
     dist.init_process_group("lsched", timeout=LIMIT)

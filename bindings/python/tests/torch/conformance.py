@@ -27,7 +27,7 @@ GRACE = 5  # seconds that the other ranks have to finish a test once a rank has 
 
 
 class RankDied(Exception):
-    """A rank ended or did not answer in time; args: the rank and what is known."""
+    """A rank has ended, or has not replied in time. `args` are the rank and the details."""
 
 
 class Rank:
@@ -39,11 +39,12 @@ class Rank:
         self.rank, self.channel = rank, ours
         self.stacks, self.log = os.path.join(directory, f"rank{rank}.stacks"), os.path.join(output, f"rank{rank}.log")
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(options.ranks), LOCAL_RANK=str(rank))
-        environment.pop("TORCH_DISTRIBUTED_USE_TORCHCOMMS", None)  # would take over every backend's name
+        environment.pop("TORCH_DISTRIBUTED_USE_TORCHCOMMS", None)  # it would replace the backend of every name
         environment.update(MASTER_ADDR="127.0.0.1", OMP_NUM_THREADS="1", INIT_METHOD="file://" + directory)
         environment.update(BACKEND=options.backend, TEMP_DIR=directory)
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        environment.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")  # else the last line of a traceback says nothing
+        # Otherwise the last line of a traceback has no reason.
+        environment.setdefault("PYTORCH_PRINT_REPRO_ON_FAILURE", "0")
         command = [sys.executable, os.path.join(HERE, "conformance_worker.py"), str(theirs.fileno())]
         with open(self.log, "a") as log:
             self.process = subprocess.Popen(
@@ -62,7 +63,7 @@ class Rank:
         try:
             self.channel.sendall((json.dumps(message) + "\n").encode())
         except OSError:
-            pass  # receive() will say that it died
+            pass  # receive() reports the death
 
     def receive(self):
         line = self.lines.readline()
@@ -90,7 +91,10 @@ class Rank:
 
 
 class Ranks:
-    """The P workers. Started again after a hang or a death; `torch` and `skipped` are what they say of themselves."""
+    """The worker processes, which are started again after a hang or a death.
+
+    `torch` and `skipped` are sent by the workers.
+    """
 
     def __init__(self, options, names, directory):
         self.options, self.names, self.directory = options, names, directory
@@ -98,7 +102,10 @@ class Ranks:
         self.start()
 
     def start(self):
-        """Blocks until all ranks have imported the suite and share a store. RankDied if one ends instead."""
+        """Starts the workers, and blocks until they have imported the suite and share a store.
+
+        Raises RankDied if one ends.
+        """
         self.members = [Rank(rank, self.options, self.directory) for rank in range(self.options.ranks)]
         try:
             self.greet()
@@ -107,7 +114,7 @@ class Ranks:
             raise
 
     def greet(self):
-        """Gives the ranks their task and the port of the store, which rank 0 opens."""
+        """Sends the ranks their task and the port of the store, which rank 0 opens."""
         gates = {name: None for names in self.names.values() for name in names}
         for member in self.members:
             member.send(
@@ -134,9 +141,9 @@ class Ranks:
             member.kill()
 
     def run(self, backend, test, seen_as):
-        """Runs one test on all ranks. Blocks for at most the timeout. Returns [(rank, reply)] as they came in.
+        """Runs one test on all ranks. Blocks for at most the timeout. Returns [(rank, reply)] in the order of arrival.
 
-        `seen_as` is the name that the suite's BACKEND has meanwhile; the process group is of `backend` in any case.
+        The suite's BACKEND is `seen_as` during the test. The process group is of `backend` in any case.
         """
         self.number += 1
         directory = tempfile.mkdtemp(dir=self.directory)
@@ -151,7 +158,7 @@ class Ranks:
         return replies + lost
 
     def collect(self):
-        """Replies as they come, and what is to be said of the ranks from which none came."""
+        """Returns the replies in the order of arrival, and outcomes for the ranks that have not replied."""
         deadline = time.monotonic() + self.options.timeout
         replies, waiting = [], {member.rank: member for member in self.members}
         with selectors.DefaultSelector() as selector:
@@ -177,13 +184,13 @@ class Ranks:
             member.dump_stacks()
         time.sleep(0.5)
         return [
-            (member.rank, {"outcome": "timeout", "detail": member.read_stacks() + "no answer", "lost": True})
+            (member.rank, {"outcome": "timeout", "detail": member.read_stacks() + "no reply", "lost": True})
             for member in waiting
         ]
 
 
 def merge(replies):
-    """One outcome for all ranks, and the detail. The first rank that failed and all that were lost say why."""
+    """Returns one outcome for all ranks, and the details of the first rank that failed and of all lost ranks."""
     failed = [(rank, reply) for rank, reply in replies if reply["outcome"] in ("fail", "timeout")]
     if failed:
         told = failed[:1] + [(rank, reply) for rank, reply in failed[1:] if reply.get("lost")]
@@ -196,7 +203,10 @@ def merge(replies):
 
 
 def select(skipped, gates, pattern):
-    """{test: reason or None}: the reason for which the decorators skip the test under all the names in `gates`."""
+    """Returns {test: reason}.
+
+    The decorators skip the test for that reason under all names in `gates`. None: the test runs.
+    """
     reasons = {}
     for test in skipped[gates[0]]:
         if re.search(pattern, test):
@@ -206,7 +216,7 @@ def select(skipped, gates, pattern):
 
 
 def run_backend(ranks, backend, expected, options, tell):
-    """All selected tests on one backend: {test: {"outcome", "seconds", "detail"}}."""
+    """Runs all selected tests on one backend. Returns {test: {"outcome", "seconds", "detail"}}."""
     results = {}
     reasons = select(ranks.skipped, ranks.names[backend], options.only)
     for number, (test, reason) in enumerate(reasons.items(), 1):
@@ -219,7 +229,10 @@ def run_backend(ranks, backend, expected, options, tell):
 
 
 def make_teller(options):
-    """Progress on a terminal; a line per test into the log (standard output where that is no terminal)."""
+    """Returns a function that shows progress on a terminal, and writes a line for each test to the log.
+
+    Without a log file, the log is standard output, unless that is a terminal.
+    """
     log = open(options.log, "w") if options.log else None if sys.stdout.isatty() else sys.stdout
 
     def tell(backend, test, result, number, count):
@@ -236,7 +249,7 @@ def make_teller(options):
 
 
 def read_expectations(path, torch):
-    """{backend: {test: entry}}, as expected.toml describes it; {} without a path."""
+    """Returns {backend: {test: entry}}, as expected.toml describes it; {} without a path."""
     if not path:
         return {}
     with open(path, "rb") as file:
@@ -252,12 +265,15 @@ def read_expectations(path, torch):
 
 
 def outcomes_of(entry):
-    """An entry's outcomes, a string or a list of them."""
+    """Returns the outcomes of an entry, which has a string or a list of them."""
     return [entry["outcome"]] if isinstance(entry["outcome"], str) else entry["outcome"]
 
 
 def check(backend, results, expected, baseline):
-    """The mismatches, a sentence each. With a baseline, what it passes has to pass, if no entry says otherwise."""
+    """Returns the mismatches, a sentence each.
+
+    A test that the baseline passes must pass, unless an entry lists the test.
+    """
     problems = [f"{backend} {test}: listed, but there is no such test" for test in expected if test not in results]
     for test, result in results.items():
         outcome, entry = result["outcome"], expected.get(test)
@@ -273,7 +289,7 @@ def check(backend, results, expected, baseline):
 
 
 def summarize(torch, ranks, results, seconds):
-    """The table at the end."""
+    """Prints the table at the end."""
     columns = ("pass", "skip", "fail", "timeout")
     print(f"torch {torch}, {ranks} ranks")
     print(f"{'backend':12}" + "".join(f"{column:>9}" for column in columns) + f"{'seconds':>9}")
@@ -293,14 +309,14 @@ def parse_arguments():
         metavar="MODULE",
         help="a module that registers the backend; may be repeated",
     )
-    parser.add_argument("--against", metavar="BACKEND", help="run this backend first; what it passes has to pass")
+    parser.add_argument("--against", metavar="BACKEND", help="run this backend first; tests that it passes must pass")
     parser.add_argument(
         "--gates",
         default="",
         metavar="NAMES",
-        help="also run what the suite's decorators allow these backends only, e.g. gloo,mpi",
+        help="also run tests that the suite allows only for these backends, e.g. gloo,mpi",
     )
-    parser.add_argument("--ranks", type=int, default=4, help="processes (default: 4; with fewer, more is skipped)")
+    parser.add_argument("--ranks", type=int, default=4, help="processes (default: 4; fewer skip more tests)")
     parser.add_argument("--only", default="", metavar="PATTERN", help="tests whose names match this expression")
     parser.add_argument("--timeout", type=float, default=60, metavar="S", help="seconds for a test (default: 60)")
     parser.add_argument(
@@ -309,14 +325,17 @@ def parse_arguments():
         metavar="FILE",
         help="the outcomes that are neither pass nor skip (default: %(default)s; '' for none)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all outcomes and tracebacks there")
-    parser.add_argument("--log", metavar="FILE", help="write a line per test there")
-    parser.add_argument("--output", metavar="DIRECTORY", help="keep what the ranks print there")
+    parser.add_argument("--json", metavar="FILE", help="write all outcomes and tracebacks to this file")
+    parser.add_argument("--log", metavar="FILE", help="write a line per test to this file")
+    parser.add_argument("--output", metavar="DIRECTORY", help="keep the output of the ranks in this directory")
     return parser.parse_args()
 
 
 def gates_of(options):
-    """{backend: the names whose decorators' gates are open to it}: its own, and for the tested one those asked for."""
+    """Returns {backend: names under which its tests may be allowed}.
+
+    The tested backend also has the baseline and --gates.
+    """
     gates = {options.against: [options.against]} if options.against else {}
     others = [options.against] + options.gates.split(",")
     gates[options.backend] = list(dict.fromkeys([options.backend] + [name for name in others if name]))
@@ -324,7 +343,7 @@ def gates_of(options):
 
 
 def run_all(options, directory):
-    """Runs the backends one after the other on the same ranks. Returns what goes into the JSON file."""
+    """Runs the backends one after the other on the same ranks. Returns the contents of the JSON file."""
     begin = time.monotonic()
     ranks = Ranks(options, gates_of(options), directory)
     results, seconds, tell = {}, {"start": time.monotonic() - begin}, make_teller(options)

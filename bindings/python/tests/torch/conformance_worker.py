@@ -1,8 +1,8 @@
-"""One rank of the conformance driver (see conformance.py, which starts it and sends it one test after the other).
+"""One rank of the conformance driver. conformance.py starts it and sends it one test after the other.
 
 The suite is torch/testing/_internal/distributed/distributed_test.py as installed. Three things differ from torch's own
-driver, none of them in the suite: the process stays for all tests, its barriers go through the store instead of files
-(torch's give up after 10 s), and every test has a store prefix and a directory of its own.
+driver, none of them in the suite. The process stays for all tests. Its barriers use the store instead of files, because
+torch's barriers give up after 10 s. Every test has a store prefix and a directory of its own.
 """
 
 import contextlib
@@ -25,10 +25,11 @@ FEATURES = ("ddp", "subgroup", "plugin", "gpu", "cuda")
 
 
 def load_suite(backends, gates, modules):
-    """Imports the suite and returns it with {name: {test: reason}}: what its decorators skip under each name.
+    """Imports the suite.
 
-    The decorators read BACKEND while the suite is imported, so it is imported once per name in `gates`. Everything is
-    seeded before: the suite draws random objects that must be equal on all ranks.
+    Returns it with {name: {test: reason}}, the reasons for which its decorators skip tests by name. The decorators read
+    BACKEND while the suite is imported, so it is imported once for each name in `gates`. The random generators are
+    seeded before, because the suite draws random objects that must be equal on all ranks.
     """
     import torch
     from torch.testing._internal import common_distributed
@@ -53,7 +54,7 @@ def load_suite(backends, gates, modules):
 
 
 def make_case(suite, test, rank, size, directory, barrier):
-    """An instance of the suite's tests for one rank, as torch's TestDistBackend would be inside a rank."""
+    """Returns an instance of the suite's tests for one rank, like torch's TestDistBackend inside a rank."""
     from torch.testing._internal.common_utils import TestCase
 
     class Case(TestCase, suite.DistributedTest._DistTestBase):
@@ -70,13 +71,19 @@ def make_case(suite, test, rank, size, directory, barrier):
 
 
 class Meeting:
-    """Barriers of one test through its store; they outlive process groups. A rank that failed releases the others."""
+    """Barriers of one test through its store, which outlive process groups.
+
+    A rank that failed releases the other ranks.
+    """
 
     def __init__(self, store, rank):
         self.store, self.rank, self.count = store, rank, 0
 
     def barrier(self, size, timeout, released_by_failure=True):
-        """Blocks until `size` ranks came. RuntimeError after `timeout` seconds or, if so asked, when a rank failed."""
+        """Blocks until `size` ranks have come. Raises RuntimeError after `timeout` seconds.
+
+        With `released_by_failure`, raises RuntimeError also if a rank has failed.
+        """
         self.count += 1
         self.meet(f"barrier{self.count}", size, timeout, released_by_failure)
 
@@ -96,7 +103,7 @@ class Meeting:
 
 @contextlib.contextmanager
 def environment_of(suite, name, directory):
-    """The environment and globals of one test, BACKEND among them; afterwards the environment is as before."""
+    """Sets the environment and globals of one test, BACKEND included. Restores the environment afterwards."""
     import torch.distributed as dist
 
     before = dict(os.environ)
@@ -114,7 +121,7 @@ def environment_of(suite, name, directory):
 
 
 def call(case, test):
-    """Runs one test method. Returns (outcome, detail); raises nothing but what ends a process."""
+    """Runs one test method. Returns (outcome, detail). Does not raise."""
     from torch.testing._internal.common_distributed import TEST_SKIPS
 
     try:
@@ -140,7 +147,7 @@ def run_test(suite, rank, size, store, timeout, request, report):
     """Runs one test on this rank and reports its outcome, once.
 
     Blocks as long as the test does. A rank that failed reports and leaves its process groups at once, so that its peers
-    are not kept waiting; one that did not leaves when all are through, as torch's driver does, and reports then.
+    do not wait. A rank that did not fail leaves and reports when all ranks have finished, as in torch's driver.
     """
     import torch.distributed as dist
 
@@ -170,7 +177,10 @@ def run_test(suite, rank, size, store, timeout, request, report):
 
 
 def leave():
-    """Destroys what process groups the test left. Returns the traceback if that fails, else nothing."""
+    """Destroys the process groups that the test has left.
+
+    Returns the traceback if that fails, and otherwise an empty text.
+    """
     import torch.distributed as dist
 
     try:
@@ -182,7 +192,10 @@ def leave():
 
 
 def main():
-    """Reads its task and then tests, a line of JSON each, from the descriptor in argv[1]; ends at end of file."""
+    """Reads the task and then the tests, a line of JSON each, from the descriptor in argv[1].
+
+    Returns at end of file.
+    """
     channel = socket.socket(fileno=int(sys.argv[1]))
     lines = channel.makefile("r")
 

@@ -85,7 +85,7 @@ def capture(one: Stream):
 
 
 class Temporary:
-    """In the place of a tensor that is kept: remembers in which streams it was said to be used."""
+    """A double for a tensor that is kept alive. Records the streams in which the tensor is used."""
 
     def __init__(self) -> None:
         self.used_in: list[Stream] = []
@@ -99,4 +99,4 @@ def copy(target, source, one: Stream) -> None:
 
 
 _device.cuda = sys.modules[__name__]
-_device.future = lambda _: torch.futures.Future()  # one that knows no streams
+_device.future = lambda _: torch.futures.Future()  # a future without streams

@@ -1,10 +1,10 @@
-"""What each rank of test_cuda.py runs: collectives, DDP and FSDP2 over tensors of a GPU, against hand results and Gloo.
+"""The program of each rank of test_cuda.py: collectives, DDP and FSDP2 on a GPU, against expected results and Gloo.
 
     lsched run -n 2 python cuda_program.py DEVICE [NAME...]
 
-DEVICE is "cuda", or "cpu": then the same is asked of tensors of the CPU, so that the program itself is tried where
-there is no GPU. Ranks take devices in turn. Functions whose names begin with check_ are the checks, and time_ those
-that print times beside Gloo's.
+DEVICE is "cuda" or "cpu". With "cpu" the checks use tensors on the CPU, so that the program itself is tested without a
+GPU. Ranks take devices in turn. Functions whose names begin with check_ are the checks. Functions whose names begin
+with time_ print times beside Gloo's.
 """
 
 import contextlib
@@ -217,7 +217,8 @@ def check_the_host_does_not_wait(ranks):
 def check_memory_that_is_freed_at_once(ranks):
     for i in range(200):
         dist.all_reduce(torch.full((10_000,), float(i), device=ranks.device), async_op=True)
-        other = torch.full((10_000,), -1.0, device=ranks.device)  # where the freed one was, if it was freed too early
+        # In the memory of the freed tensor, if that was freed too early.
+        other = torch.full((10_000,), -1.0, device=ranks.device)
         assert i % 20 or torch.equal(other, torch.full_like(other, -1.0))
 
 
@@ -248,7 +249,7 @@ def network(ranks, width=64):
 
 
 def trained(ranks, model, steps=8, width=64):
-    """The weights afterwards, side by side on the CPU."""
+    """Trains the model. Returns the weights on the CPU."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     for step in range(steps):
         torch.manual_seed(100 * step + ranks.rank)

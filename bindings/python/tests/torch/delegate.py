@@ -1,4 +1,4 @@
-"""A ProcessGroup in pure Python that passes every call on to Gloo: what sabotage.py plants its faults in."""
+"""A ProcessGroup in pure Python that passes every call to Gloo. sabotage.py adds faults to it."""
 
 from datetime import timedelta
 
@@ -13,19 +13,22 @@ COLLECTIVES = (
 
 
 class DelegateWork(Work):
-    """Waits for Gloo's work."""
+    """A work that waits for Gloo's work."""
 
     def __init__(self, work):
         super().__init__()
         self.inner = work
 
     def wait(self, timeout=timedelta(0)):
-        """Blocks until Gloo is done; RuntimeError where Gloo says so."""
+        """Blocks until Gloo's work is done. Raises RuntimeError if Gloo does."""
         return self.inner.wait(timeout) if timeout else self.inner.wait()
 
 
 class DelegateGroup(ProcessGroup):
-    """Members of the group only; the constructor blocks until all are connected."""
+    """The process group.
+
+    Only members of a group make it, and the constructor blocks until all members are connected.
+    """
 
     def __init__(self, options):
         super().__init__(options.group_rank, options.group_size)
@@ -58,7 +61,7 @@ class DelegateGroup(ProcessGroup):
 
 
 def add(kind, name, made=lambda answer: answer):
-    """Defines a method that asks Gloo."""
+    """Defines a method that calls Gloo."""
 
     def method(self, *arguments, **keywords):
         return made(getattr(self.inner, name)(*arguments, **keywords))

@@ -1,8 +1,8 @@
-"""What each rank runs: futures of works, and what callbacks may do. On at least two ranks.
+"""The program of each rank that tests futures of works and their callbacks. Needs at least two ranks.
 
     lsched run -n 3 python futures_program.py [NAME...]
 
-Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
+Functions whose names begin with check_ are the checks. A rank that fails ends at once, and the other ranks notice that.
 """
 
 import pickle
@@ -18,7 +18,7 @@ from backend_program import Ranks, main
 
 
 def check_a_callback_waits_for_another_work(ranks):
-    """As the hook of PowerSGD does."""
+    """The hook of PowerSGD does so."""
 
     def second(first):
         (sums,) = first.value()
@@ -40,7 +40,7 @@ def check_a_callback_waits_for_a_work_that_was_begun_before(ranks):
 
 
 def check_futures_are_completed_in_the_order_in_which_works_end(ranks):
-    """What comes last is asked for first."""
+    """The work that ends last has the future that is requested first."""
     for _ in range(20):
         x = torch.ones(5)
         if ranks.rank == 0:
@@ -70,7 +70,7 @@ def check_a_future_and_a_wait_of_one_message(ranks):
 
 
 def trained(ranks, register, group=None):
-    """The weights after some steps, which must be the same on all ranks."""
+    """Returns the weights after some steps, which must be the same on all ranks."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.Linear(64, 1))
     model = DistributedDataParallel(net, process_group=group)
@@ -101,8 +101,10 @@ def check_the_hooks_of_torch(ranks):
 
 
 def check_the_hooks_of_torch_that_fail(ranks):
-    """The built-in one is left to Gloo, since a future made in Python holds no list of C++. torch 2.13 itself gives a
-    matrix where a batch of matrices is wanted in the other one, under any backend."""
+    """The built-in hook is left to Gloo, because a future made in Python holds no C++ list.
+
+    In the other hook, torch 2.13 itself passes a matrix in place of a batch of matrices, under any backend.
+    """
     state = power.PowerSGDState(None, 1, start_powerSGD_iter=2)
     fails = {
         "TensorList": (RuntimeError, lambda it: it._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)),
@@ -123,13 +125,17 @@ def check_a_future_of_all_gather_has_one_tensor_of_all_ranks(ranks):
         work = dist.all_gather(all, torch.full(shape, float(ranks.rank)), async_op=True)
         (value,) = work.get_future().wait()
         assert torch.equal(value, torch.stack(all)) and torch.equal(all[1], torch.ones(shape))
-    all = [torch.zeros(each) for each in range(ranks.size)]  # of several lengths: the tensors themselves
+    # Tensors of several lengths: the future holds the tensors themselves.
+    all = [torch.zeros(each) for each in range(ranks.size)]
     value = dist.all_gather(all, torch.ones(ranks.rank), async_op=True).get_future().wait()
     assert [each.numel() for each in value] == list(range(ranks.size)) and (value[-1] == 1).all()
 
 
 def check_the_hook_of_power_sgd(ranks):
-    """One bucket: of several the hook orders its collectives differently on each rank, under any backend."""
+    """Uses one bucket.
+
+    With several buckets the hook orders its collectives differently on each rank, under any backend.
+    """
     state = power.PowerSGDState(None, 1, start_powerSGD_iter=2)
     trained(ranks, lambda model: model.register_comm_hook(state, power.powerSGD_hook))
     again = pickle.loads(pickle.dumps(state))

@@ -1,7 +1,8 @@
-"""What each rank of test_refusals.py runs: each collective call of the backend, with each argument that is refused on
-one rank. All ranks raise, and the next call is right.
+"""The program of each rank of test_refusals.py: each collective call, with each argument that one rank refuses.
 
     lsched run -n 3 python refusals_program.py [NAME...]
+
+All ranks raise, and the next call is right.
 """
 
 import faulthandler
@@ -40,7 +41,7 @@ def mixed():
 
 
 def freed(*shape):
-    """A tensor whose storage has been freed, as FSDP does."""
+    """Returns a tensor whose storage was freed, as FSDP does."""
     tensor = torch.ones(*shape)
     tensor.untyped_storage().resize_(0)
     return tensor
@@ -51,7 +52,7 @@ def last_is(tensor):
 
 
 def same_memory():
-    """The same elements in two shapes."""
+    """Returns a list in which two tensors have the same elements in two shapes."""
     first = ones(2)
     return [first, first.view(2, 1), *several()[2:]]
 
@@ -62,7 +63,7 @@ def partly_same_memory():
 
 
 def expanded(count):
-    """Elements that share memory."""
+    """Returns a tensor whose elements share memory."""
     return ones(1).expand(count)
 
 
@@ -78,15 +79,15 @@ def sparse_integers():
 
 
 def summed(tensor):
-    """Within a transform of torch, where tensors have no memory."""
+    """Sums within a transform of torch, in which tensors have no memory."""
     dist.all_reduce(tensor)
     return tensor.sum()
 
 
 SUM, BAND, AVG, MAX = dist.ReduceOp.SUM, dist.ReduceOp.BAND, dist.ReduceOp.AVG, dist.ReduceOp.MAX
 
-# For each method of the group: the call that is made well, and calls that are refused. `at` is the rank that is
-# refused: the root, because lists are examined there.
+# For each method of the group: a valid call, and calls that are refused. `at` is the refused rank, which is the root,
+# because the root examines lists.
 CALLS = {
     "allreduce": (lambda at: dist.all_reduce(ones(4)), [
         lambda at: dist.all_reduce(ones(4), BAND), lambda at: dist.all_reduce(torch.ones(4, dtype=torch.int16)),
@@ -187,7 +188,7 @@ def scattered_from(at, dtype):
     dist.scatter(ones(2, dtype=dtype), several(dtype=dtype) if dist.get_rank() == at else None, at)
 
 
-# Calls of as many bytes on each rank, with a dtype that differs between ranks.
+# Calls with equal numbers of bytes on all ranks, and with a dtype that differs between ranks.
 OF_A_DTYPE = {
     "allreduce": lambda at, dtype: dist.all_reduce(ones(4, dtype=dtype)),
     "reduce": lambda at, dtype: dist.reduce(ones(4, dtype=dtype), at),
@@ -206,12 +207,12 @@ OF_A_DTYPE = {
 PAIRS_OF_DTYPES = [(torch.float32, torch.int32), (torch.uint8, torch.bool), (torch.int64, torch.complex64),
                    (torch.complex64, torch.int64)]
 
-# A rank's part of these calls may end well before the root comes.
+# The part of a rank in these calls may end without an error before the root comes.
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
 # These calls are refused once more with ranks that come at different times.
 TIMED = {"allreduce", "allreduce_coalesced", "broadcast", "all_to_all_single"}
-DELAY = 0.3  # seconds, in which a round that waits looks for messages twice
+DELAY = 0.3  # seconds, in which a waiting round looks for messages twice
 
 
 def scatter_options(root):
@@ -226,7 +227,7 @@ def world():
 
 
 def expect_right_sums(number):
-    """Of a kind of schedule that every call before has used, and of another one."""
+    """Checks sums with a kind of schedule that all earlier calls have used, and with another kind."""
     rank, size = dist.get_rank(), dist.get_world_size()
     for count in (4, 5 + number % 3):
         mine = torch.full((count,), float(rank + number))
@@ -235,7 +236,7 @@ def expect_right_sums(number):
 
 
 class SlowRefusal:
-    """Between the messages of a refusal and its commit, the rank loses its core."""
+    """Delays the rank between the messages of a refusal and its commit, as if the rank lost its core."""
 
     def __enter__(self):
         self.tell_all = Calls._tell_all
@@ -251,7 +252,10 @@ class SlowRefusal:
 
 
 def refused(name, number, good, bad, is_known, late_rank=None):
-    """One call that a rank refuses. `is_known`: an earlier call has created its schedules. `late_rank` calls late."""
+    """Makes a call that one rank refuses.
+
+    If `is_known`, an earlier call has created its schedules. `late_rank` calls late.
+    """
     rank, size = dist.get_rank(), dist.get_world_size()
     at = number % size
     for _ in range(5 if is_known else 0):

@@ -1,4 +1,4 @@
-"""Backends with a fault each, for the tests of the driver: the delegate, but rank 1 misbehaves after a broadcast."""
+"""Backends with one fault each, for the tests of the driver: delegates whose rank 1 misbehaves after a broadcast."""
 
 import os
 import signal

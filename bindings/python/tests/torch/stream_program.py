@@ -1,9 +1,9 @@
-"""What each rank of test_streams.py runs: rounds in the order of streams, over memory and streams of the fake driver.
+"""The program of each rank of test_streams.py: rounds in streams, over memory and streams of the fake driver.
 
     LD_LIBRARY_PATH=build/tests/fake_cuda lsched run -n 2 python stream_program.py [NAME...]
 
-Functions whose names begin with check_ are the checks. Programs that say `from stream_program import *` have a group
-whose device is attached, and the words below.
+Functions whose names begin with check_ are the checks. Other programs import the helpers of this module, and call
+begin(), which opens a group and attaches its device.
 """
 
 import gc
@@ -22,7 +22,8 @@ from torch._C._distributed_c10d import AllreduceOptions
 
 COUNT = 1000
 FLOAT32 = 8  # LSCHED_F32
-near = SimpleNamespace(is_cuda=True, device=double.DEVICE, dtype=torch.float32)  # as a tensor of the device has them
+# The attributes of a tensor on the device.
+near = SimpleNamespace(is_cuda=True, device=double.DEVICE, dtype=torch.float32)
 
 
 def begin(limit=60):
@@ -31,7 +32,7 @@ def begin(limit=60):
 
 
 def say(text):
-    os.write(1, (text + "\n").encode())  # in one piece
+    os.write(1, (text + "\n").encode())  # one write, so that lines of ranks do not mix
 
 
 def array(value=0.0):
@@ -39,7 +40,7 @@ def array(value=0.0):
 
 
 def allreduce(target, is_async=True, finish=None, keeps=None, tensors=()):
-    """As Group.allreduce() of a tensor that lies there."""
+    """Runs the round of Group.allreduce() for a tensor at `target`."""
     group = dist.group.WORLD
     kind = group._kind(("sum",), "allreduce", near, count=COUNT, dtype=FLOAT32, op="sum")
     opts = AllreduceOptions()
@@ -52,7 +53,7 @@ def is_all(target, value):
 
 
 def sum_of(offset):
-    """Over ranks, of the rank and the offset."""
+    """Returns the sum over all ranks of rank + offset."""
     return float(sum(r + offset for r in range(dist.get_world_size())))
 
 
@@ -83,7 +84,7 @@ def check_rounds_over_one_memory_and_over_many_follow_the_stream(rank):
         last = allreduce(arrays[0], is_async=False)
     last.synchronize()
     ones = [array(1) for _ in range(7)]
-    for i in range(28):  # and over memory that is another one in each place, while the last round may be under way
+    for i in range(28):  # other memory in each place, while the last round may be in flight
         last = allreduce(ones[i % 7], is_async=False)
     last.synchronize()
     assert all(is_all(each, dist.get_world_size() ** 4) for each in ones)
@@ -136,14 +137,14 @@ def check_what_is_left_to_do_is_done_once_in_the_first_stream_that_waits(rank):
     with double.stream(first):
         work.wait()
     with double.stream(second):
-        work.wait()  # behind the first
+        work.wait()  # after the first
     assert comes_true(work.has_ended)
     assert done == [first] and kept.used_in == [first] and not work.is_completed()
     assert double.cuda.fake_cuda_pending(second.cuda_stream) == 1
     first.hold(False)
     second.synchronize()
     assert is_all(copy, sum_of(0)) and work.is_completed()
-    work = allreduce(x, finish=finish)  # nobody waits: who asks whether it is completed gets it done
+    work = allreduce(x, finish=finish)  # without a wait: is_completed() runs `finish`
     assert comes_true(work.is_completed)
     assert len(done) == 2 and is_all(copy, dist.get_world_size() * sum_of(0))
 
@@ -161,7 +162,8 @@ def check_memory_is_kept_until_the_round_has_ended(rank):
         assert all(each() is not None for each in seen)
         stream.hold(False)
         stream.synchronize()
-        assert comes_true(lambda: all(each() is None for each in seen))  # without another call: the watcher has seen it
+        # The watcher releases them without another call.
+        assert comes_true(lambda: all(each() is None for each in seen))
 
 
 def check_futures_are_completed_at_once_and_callbacks_come_behind_the_round(rank):
@@ -195,7 +197,7 @@ def check_a_capture_is_refused_and_all_goes_on(rank):
     assert is_all(x, dist.get_world_size() * sum_of(0))
 
 
-def check_a_group_ends_with_rounds_under_way(rank):  # the last one
+def check_a_group_ends_with_rounds_under_way(rank):  # must be the last check
     x = array(rank)
     works = [allreduce(x, is_async=False) for _ in range(3)]
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Models that torch.compile compiles, around DistributedDataParallel and within. Ranks are processes."""
+"""Models that torch.compile compiles, with DistributedDataParallel inside or outside of them. Ranks are processes."""
 
 from test_failures import run
 

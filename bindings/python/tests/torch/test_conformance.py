@@ -1,4 +1,4 @@
-"""The driver finds what it is for: a wrong result, an error, a hang, a death; and it goes on after each (pytest)."""
+"""The driver detects a wrong result, an error, a hang and a death, and continues after each (pytest)."""
 
 import json
 import os
@@ -13,7 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run(tmp_path, *arguments):
-    """The exit status and {test: result} of the last backend of a short run."""
+    """Makes a short run. Returns the exit status, and {test: result} of the last backend."""
     out = tmp_path / "out.json"
     command = [sys.executable, os.path.join(HERE, "conformance.py"), "--json", str(out), "--ranks", "3", *arguments]
     environment = dict(os.environ, PYTHONPATH=HERE)

@@ -1,8 +1,8 @@
-"""The backend over tensors of a GPU: collectives, streams, DDP and FSDP2, against hand results and Gloo. Ranks are
-processes, which take GPUs in turn.
+"""The backend on GPUs: collectives, streams, DDP and FSDP2, against expected results and Gloo.
 
-Where there is a GPU: PYTHONPATH=build/python python -m pytest -s test_cuda.py, which prints times beside Gloo's, too.
-Elsewhere the same program is asked of tensors of the CPU; test_streams.py has what can be tried without a GPU.
+Ranks are processes, which take GPUs in turn. On a machine with a GPU, PYTHONPATH=build/python python -m pytest -s
+test_cuda.py also prints times beside Gloo's. Without a GPU the same program uses tensors on the CPU. test_streams.py
+has the tests of streams that need no GPU.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The changes of a script that docs/reference/training.md shows: few lines, and what comes of them trains."""
+"""The changes of a script in docs/reference/training.md have few lines, and the changed scripts train."""
 
 import pathlib
 import re

@@ -1,4 +1,4 @@
-"""What ranks of torch.distributed see when one of them dies, comes late or starts again. Ranks are processes."""
+"""Errors that ranks of torch.distributed get if one of them dies, comes late or starts again. Ranks are processes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Futures that fail, and what is left of them at an end. Ranks are processes."""
+"""Futures that fail, and futures that wait when a process ends. Ranks are processes."""
 
 from test_failures import run
 
@@ -55,7 +55,7 @@ def test_a_callback_must_not_begin_a_collective_in_an_order_of_its_own():
 
 
 def test_the_hook_of_power_sgd_with_several_buckets_never_ends_with_different_weights():
-    """A rank that would begin collectives in an order of its own refuses, and the others hear of that rank's end."""
+    """A rank that would begin collectives in another order raises, and the other ranks notice its end."""
     said = run(2, """
     from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as power
     torch.manual_seed(0)
@@ -172,7 +172,7 @@ def test_refusals_are_errors_of_torch():
 
 
 def test_a_daemon_thread_when_the_interpreter_ends():
-    """Not in torch's own code, which ends the process where the interpreter ends the thread."""
+    """The thread is not in torch's own code, which ends the process if the interpreter ends a thread in it."""
     for _ in range(3):
         said = run(1, """
         import threading

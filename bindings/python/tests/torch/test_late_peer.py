@@ -1,5 +1,7 @@
 """Collectives of torch whose last rank arrives when a slice of the other ranks' wait ends. Ranks are processes.
-LSCHED_TEST_FULL=1 plays 100,000 rounds and makes 1,000 groups."""
+
+LSCHED_TEST_FULL=1 runs 100,000 rounds and makes 1,000 groups.
+"""
 
 import os
 

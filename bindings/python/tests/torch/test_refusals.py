@@ -1,4 +1,4 @@
-"""What one rank refuses is refused on all ranks; ranks are processes."""
+"""A call that one rank refuses is refused on all ranks. Ranks are processes."""
 
 import datetime
 import os
@@ -23,7 +23,7 @@ def test_all_ranks_hear_of_a_refusal_and_the_next_call_is_right(ranks):
 
 
 def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
-    """A gather of known sizes ends well on ranks that are not the root, although the root has refused its list."""
+    """A gather of known sizes succeeds on ranks that are not the root, although the root has refused its list."""
     said = run(3, """
     def gather(room):
         dist.gather(torch.ones(2), [torch.zeros(room) for _ in range(3)] if rank == 0 else None)
@@ -49,8 +49,11 @@ def test_a_group_does_not_go_on_silently_after_a_rank_has_missed_a_refusal():
 
 @pytest.mark.parametrize("is_late", [False, True])
 def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
-    """Rank 2 has received what it expects. The others must not take the failure for that of a create. A rank that is
-    late finds a schedule that has failed before its own round has begun."""
+    """Rank 2 receives the expected blocks.
+
+    The other ranks must not take the failure for that of a create. A late rank finds a schedule that has failed before
+    its own round has begun.
+    """
     said = run(3, """
     import time
     for _ in range(5):
@@ -82,8 +85,7 @@ def test_a_round_that_fails_on_some_ranks_ends_the_group_on_all_ranks(is_late):
 
 @pytest.mark.parametrize("dtype, sent, asynchronous", [("float32", 1, False), ("float32", 0, True), ("bool", 1, False)])
 def test_a_block_that_is_shorter_than_expected_is_an_error(asynchronous, dtype, sent):
-    """Without the error the tensor of rank 2 would keep old elements. The ranks that have not failed hear of the error
-    at their next call."""
+    """Without the error the tensor of rank 2 would keep old elements. The other ranks raise at their next call."""
     said = run(3, """
     import time
     dtype, sent, asynchronous = torch.%s, %d, %d
@@ -132,7 +134,7 @@ def test_a_message_that_is_shorter_than_its_tensor_is_an_error():
     """)
     assert said.count("0: [1.0, 1.0, 1.0]") == 2, said
     for sent in (2, 0):
-        assert (f"{sent}: a message from rank 0 with tag 0 has {4 * sent} bytes, and the tensor for it has 12 "
+        assert (f"{sent}: a message from rank 0 with tag 0 has {4 * sent} bytes, but the tensor for it has 12 "
                 "[LSCHED_ERR_BOUNDS]") in said, said
 
 

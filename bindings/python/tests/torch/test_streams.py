@@ -1,5 +1,7 @@
-"""Collectives in the order of streams: the backend's control flow over memory of the fake driver, which takes the place
-of torch.cuda (cuda_double.py). Ranks are processes. Tensors of a GPU: test_cuda.py."""
+"""Collectives in streams: the backend's control flow, with the fake driver in place of torch.cuda (cuda_double.py).
+
+Ranks are processes. test_cuda.py tests tensors of a GPU.
+"""
 
 import os
 import subprocess
@@ -17,7 +19,7 @@ needs_the_fake = pytest.mark.skipif(not os.path.exists(os.path.join(FAKE, "libcu
 
 
 def launched(ranks, *program):
-    """What the ranks say."""
+    """Runs a program in `ranks` processes. Returns their output."""
     done = subprocess.run([sys.executable, "-m", "libsched", "run", "-n", str(ranks), sys.executable, *program],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100, text=True, check=False,
                           env={**os.environ, "LD_LIBRARY_PATH": FAKE})
@@ -93,14 +95,14 @@ def test_what_is_not_there_for_devices_is_refused_before_anything_is_sent():
     inner = torch.optim.SGD([named[0][1]], 1.0)
     near = SimpleNamespace(is_cuda=True, device=torch.device("cuda", 0), dtype=torch.float32)
     for number, (words, call) in enumerate([
-            ("no messages for tensors of cuda:0", lambda: dist.isend(x, 0)),
-            ("no messages for tensors of cuda:0", lambda: dist.irecv(x, 0)),
-            ("no sparse sums for tensors of cuda:0", lambda: lst._sparse.allreduce(dist.group.WORLD, x, None)),
-            ("several lengths", lambda: dist.all_to_all_single(x, x, [1, 3], [1, 3])),
+            ("no messages for tensors on cuda:0", lambda: dist.isend(x, 0)),
+            ("no messages for tensors on cuda:0", lambda: dist.irecv(x, 0)),
+            ("no sparse sums for tensors on cuda:0", lambda: lst._sparse.allreduce(dist.group.WORLD, x, None)),
+            ("different lengths", lambda: dist.all_to_all_single(x, x, [1, 3], [1, 3])),
             ("cuda:0 and on cpu", lambda: dist.all_gather_into_tensor(host, small)),
             ("cpu and on cuda:0", lambda: dist.reduce_scatter_tensor(small, host)),
             ("cuda:0 and on cpu", lambda: dist.all_gather([host, another], x)),
-            ("not of meta", lambda: dist.all_reduce(other)),
+            ("not on meta", lambda: dist.all_reduce(other)),
             ("models on the CPU", lambda: lst.PartialOptimizer(inner, named)),
             ("models on the CPU", lambda: lst.AdasumOptimizer(inner, named)),
             ("CUDA", lambda: dist.group.WORLD._kind(("any",), "barrier", near))]):

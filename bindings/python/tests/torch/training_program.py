@@ -1,8 +1,8 @@
-"""What each rank runs: wait-avoiding, adaptive and sparse training, beside training by one process.
+"""The program of each rank that compares wait-avoiding, adaptive and sparse training with training by one process.
 
     lsched run -n 3 python training_program.py [NAME...]
 
-Functions whose names begin with check_ are the checks. A rank that fails ends at once, and others hear of it.
+Functions whose names begin with check_ are the checks. A rank that fails ends at once, and the other ranks notice that.
 """
 
 import contextlib
@@ -25,12 +25,12 @@ STEPS = 20
 def wait_until(is_so, seconds=60):
     end = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < end, "it does not become so"
+        assert time.monotonic() < end, "the condition does not become true"
         time.sleep(0.001)
 
 
 class Training:
-    """A small network, and data that every rank knows of all."""
+    """A small network, and the data of all ranks, which every rank knows."""
 
     def __init__(self):
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
@@ -51,7 +51,7 @@ class Training:
             opt.step()
 
     def by_one(self):
-        """Weights after the training on all data by one process."""
+        """Returns the weights after one process has trained on all data."""
         model = self.net()
         opt = sgd(model)
         for i in range(STEPS):
@@ -67,7 +67,7 @@ class Training:
         return lst.PartialOptimizer(inner, model.named_parameters(), **options)
 
     def hooked(self, make, hook, **options):
-        """In several buckets."""
+        """Returns a model with several buckets, and the state of its hook."""
         model = DistributedDataParallel(self.net(), broadcast_buffers=False, bucket_cap_mb=0.0002)
         state = make(model, **options)
         model.register_comm_hook(state, hook)
@@ -83,7 +83,7 @@ def weights(model):
 
 
 def are_alike(model):
-    """Whether this rank has the bits of rank 0."""
+    """Returns true if the weights of this rank have the bits of rank 0."""
     mine = weights(model)
     other = mine.clone()
     dist.broadcast(other, 0)
@@ -104,7 +104,7 @@ def check_a_full_partial_optimizer_is_training_by_one(its):
 
 
 def check_fused_optimizers_of_parameters_in_any_order_of_memory(its):
-    """Fused kernels go through weights and gradients in the order of memory."""
+    """Fused kernels read weights and gradients in the order of memory."""
     def net():
         torch.manual_seed(5)
         weight = torch.nn.Parameter(torch.randn(3, 5).t())
@@ -153,7 +153,7 @@ def check_parameters_that_are_unfrozen_later_are_refused(its):
 
 
 def check_nothing_is_lost_without_waiting(its):
-    """What ranks have offered is what rounds have taken, and a history gives all replicas the same bits."""
+    """Rounds take all offers of all ranks, and a history gives all replicas the same bits."""
     for policy in ("solo", "majority", "quorum(2)", "solo+every(4)"):
         model = its.net()
 
@@ -176,7 +176,7 @@ def check_nothing_is_lost_without_waiting(its):
 
 
 class Recorded(torch.utils.data.DistributedSampler):
-    """A sampler that keeps the epochs that it was set to."""
+    """A sampler that records the epochs that it was set to."""
 
     epochs: list
 
@@ -193,7 +193,7 @@ def check_a_loop_by_rounds(its):
         sampler = Recorded(rows, seed=3)
         loader = torch.utils.data.DataLoader(rows, batch_size=8, sampler=sampler)
         with its.partial(model, activation=policy) as opt:
-            for until in (30, 61):  # the second loop goes on from the first
+            for until in (30, 61):  # the second loop continues the first
                 for batch in opt.rounds(loader, until=until):
                     steps += 1
                     opt.zero_grad()
@@ -217,7 +217,7 @@ def check_a_loop_by_rounds(its):
 
 
 def check_replicas_are_alike_after_a_loop_by_rounds(its):
-    """Also if results were combined, as of a rank that misses more rounds in a step than a history keeps."""
+    """Some results are combined, for example on a rank that misses more rounds in a step than a history keeps."""
     for lag, pause in (("latest", 0.005), ("accumulate", 0.005), ("history", 0.3)):
         model = its.net()
         with its.partial(model, activation="solo", lag=lag if its.rank == 1 else "history") as opt:
@@ -323,7 +323,7 @@ def check_sparse_gradients_are_refused_by_name(its):
         raise AssertionError("a sparse gradient was taken")
     opt.close()
     ends = []
-    for is_sparse in (True, False):  # moves of weights are dense
+    for is_sparse in (True, False):  # changes of weights are dense
         model = Words(is_sparse)
         opt = lst.AdasumOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters())
         model(places).square().sum().backward()
@@ -334,12 +334,12 @@ def check_sparse_gradients_are_refused_by_name(its):
 
 
 def written(state):
-    """A state as text. Torch makes lists of tuples when it loads some."""
+    """Returns a state as text, with tuples as lists. When torch loads a state, it makes lists of some tuples."""
     return str(state).replace("(", "[").replace(")", "]")
 
 
 def check_state_by_the_checkpoint_functions_of_torch(its):
-    """As of the inner optimizer alone, also before the first step, and without a round."""
+    """The state is that of the inner optimizer alone, even before the first step. No round is made."""
     def adam(model):
         return torch.optim.AdamW(model.parameters(), lr=0.1)
 
@@ -392,7 +392,7 @@ def check_hooks_of_the_optimizer(its):
 
 
 class Stateful(torch.nn.Module):
-    """With all kinds of state that a module can have."""
+    """A module with all kinds of state that a module can have."""
 
     def __init__(self, rank):
         super().__init__()
@@ -410,7 +410,7 @@ class Stateful(torch.nn.Module):
 
     @staticmethod
     def _as_copies(module, state, prefix, _):
-        """As of a module that stores another form of its weights."""
+        """Replaces the weights in the state by copies, like a module that stores another form of its weights."""
         for name, each in state.items():
             state[name] = each.clone() if torch.is_tensor(each) else each
 
@@ -438,7 +438,7 @@ def check_uneven_data(its):
         with opt.join():
             its.train(model, opt, range(5 + 5 * its.rank))
         opt.average_parameters()
-        assert are_alike(model) and opt.round > last, "the next epoch goes on from there"
+        assert are_alike(model) and opt.round > last, "the next epoch must continue from there"
         last = opt.round
     opt.close()
 
@@ -485,7 +485,10 @@ def check_a_scaler_that_would_skip_a_step_on_one_rank(its):
 
 
 def check_a_checkpoint_of_what_is_pending(its):
-    """Rank 0 is two calls ahead, so that a gradient waits for its round: it is in the state, and counts afterwards."""
+    """Rank 0 is two calls ahead, so that a gradient waits for its round.
+
+    The state contains the gradient, which counts later.
+    """
     model = its.net()
     opt = its.partial(model, activation="full", lag="accumulate")
     its.train(model, opt, range(3))
@@ -532,7 +535,7 @@ def check_rounds_and_groups_of_a_state_that_was_loaded(its):
 
 
 def check_adasum_is_what_its_definition_says(its):
-    """Of two ranks; others contribute nothing, as their learning rate is 0."""
+    """Two ranks contribute. The learning rate of the other ranks is 0, so that they contribute nothing."""
     model, alone = its.net(), []
     inner = sgd(model)
     inner.param_groups[0]["lr"] = 0.1 if its.rank < 2 else 0.0
@@ -563,7 +566,7 @@ def check_adasum_is_what_its_definition_says(its):
     assert opt.spoilt == ["0.weight"], opt.spoilt
     before = weights(model)
     its.train(model, opt, range(1))
-    assert not opt.spoilt and are_alike(model) and (weights(model) != before).any(), "momentum was spoilt, too"
+    assert not opt.spoilt and are_alike(model) and (weights(model) != before).any(), "the momentum is non-finite, too"
     opt.close()
 
 
@@ -635,7 +638,7 @@ HOOKS = {
 
 
 def weights_or_error(its, group, hook, has_idle, uses_both, **options):
-    """The weights after three steps, or the beginning of the error that DDP raises."""
+    """Returns the weights after three steps, or the beginning of the error that DDP raises."""
     model = TwoHeads(has_idle)
     ddp = DistributedDataParallel(model, process_group=group, broadcast_buffers=False, bucket_cap_mb=0.0001, **options)
     best, state = sgd(model), None
@@ -664,7 +667,7 @@ def check_hooks_with_unused_outputs_are_as_ddp_without_a_hook(its):
         wanted = weights_or_error(its, gloo, None, **case)
         for hook in (None, *HOOKS):
             if finds and hook == "partial":
-                continue  # PartialState refuses
+                continue  # PartialState refuses this option
             found = weights_or_error(its, None, hook, **case)
             if isinstance(wanted, str):
                 assert found == wanted and "Expected to have finished" in wanted, (hook, case, found)
@@ -726,7 +729,7 @@ def check_what_is_refused(its):
                        (lambda: lst.PartialOptimizer(torch.optim.LBFGS(model.parameters()), named), "LBFGS"),
                        (lambda: lst.PartialOptimizer(torch.optim.SGD([complex_one]), [("z", complex_one)]), "z is"),
                        (lambda: lst.PartialOptimizer(sgd(model), named, activation="none"), "none"),
-                       (lambda: lst.PartialOptimizer(sgd(model), named, process_group=3), "no process group")):
+                       (lambda: lst.PartialOptimizer(sgd(model), named, process_group=3), "not a process group")):
         try:
             make()
         except (ValueError, libsched.Error) as error:

@@ -1,7 +1,7 @@
-"""check.py REPAIRED RAW: the repaired wheel runs on a machine that has Python and the C and C++ run-time, and no more.
+"""check.py REPAIRED RAW: checks that the repaired wheel runs on a machine with only Python and the C and C++ run-time.
 
 Prints size, tags and external libraries. The programs run in a root that holds this interpreter, its standard library
-and the libraries that these need; RAW, the wheel before its repair, must not run there. Needs `unshare` (util-linux).
+and the libraries that these need. RAW, the wheel before its repair, must not run there. Needs `unshare` (util-linux).
 """
 
 import argparse
@@ -37,7 +37,7 @@ def needed_by(file: pathlib.Path) -> set[str]:
 
 
 def external_libraries(wheel: pathlib.Path, folder: pathlib.Path) -> set[str]:
-    """The libraries that files of the wheel need and the wheel does not have."""
+    """Returns the libraries that files of the wheel need and that the wheel does not contain."""
     zipfile.ZipFile(wheel).extractall(folder)
     programs = [file for file in folder.rglob("*") if file.is_file() and file.open("rb").read(4) == b"\x7fELF"]
     assert len(programs) >= 3, f"the wheel has only {programs}: the module, the library and the command are missing"
@@ -68,13 +68,13 @@ def make_root(root: pathlib.Path) -> None:
 
 
 def library_of_compiler(name: str) -> str:
-    """The library that the dynamic loader finds by that name."""
+    """Returns the library that the dynamic loader finds by that name."""
     cache = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True, check=True).stdout
     return re.search(rf"^\s*{re.escape(name)} \(.*x86-64.*\) => (\S+)", cache, re.MULTILINE).group(1)
 
 
 def run_in(root: pathlib.Path, *words: str) -> subprocess.CompletedProcess:
-    """Runs this interpreter with that root, and with the package in /package."""
+    """Runs this interpreter in that root, with the package in /package."""
     enter = 'mount --rbind /proc "$1/proc" && mount --rbind /dev "$1/dev" && exec chroot "$@"'
     command = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-c", enter, "sh",
                str(root), os.path.realpath(sys.executable), *words]
