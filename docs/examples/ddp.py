@@ -1,11 +1,11 @@
-"""Training by torch.distributed, with gradients summed by libsched instead of Gloo:
+"""Trains with torch.distributed. libsched sums the gradients instead of Gloo.
 
     torchrun --nproc-per-node 4 ddp.py           # or: lsched run -n 4 python ddp.py
 """
 import torch
 import torch.distributed as dist
 
-import libsched.torch  # registers the backend; torch 2.14 and later find it by its name
+import libsched.torch  # registers the backend; torch 2.14 and later find it by name
 
 dist.init_process_group("lsched")
 torch.manual_seed(dist.get_rank())

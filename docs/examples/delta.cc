@@ -3,8 +3,8 @@
 //
 //     lsched run -n 4 build/examples/delta
 //
-// Each rank takes a few local steps and calculates its delta, the change of the weights since the last round. The
-// Adasum of all deltas, tensor by tensor, becomes the step of every replica. All replicas keep the same bits.
+// Each rank takes a few local steps and computes its delta, the change of the weights since the last round. The Adasum
+// of all deltas, tensor by tensor, becomes the step of every replica. All replicas keep the same bits.
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -16,13 +16,13 @@ using namespace std::chrono_literals;
 int main() try {
   constexpr int k_rounds = 60, k_local_steps = 4;
   lsched::world world;
-  const float noise = 0.1f * static_cast<float>(world.rank() - (world.size() - 1) / 2.0);  // of this rank's batches
+  const float noise = 0.1f * static_cast<float>(world.rank() - (world.size() - 1) / 2.0);  // noise of the batches
   std::vector<float> weights(6), start = weights, delta(weights.size());
   const std::vector<lsched_tensor> tensors{{0, 4}, {4, 2}};  // two layers: first element and length
   lsched::schedule reduce = world.adasum<float>(delta, delta, tensors);
 
   for (int round = 0; round < k_rounds; ++round) {
-    for (int step = 0; step < k_local_steps; ++step)  // any optimizer can stand here
+    for (int step = 0; step < k_local_steps; ++step)  // any optimizer works here
       for (float& weight : weights) weight -= 0.05f * (weight - 3 + noise);
     for (std::size_t i = 0; i < weights.size(); ++i) delta[i] = weights[i] - start[i];
     reduce.run(10s);

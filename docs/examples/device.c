@@ -1,6 +1,6 @@
-/* A sum in the memory of a GPU: ranks add up vectors of the host into device memory, where the sum stays for kernels of
- * the application's, and take it back from there. Both rounds are in the order of a stream. It needs no header and no
- * library of CUDA's. Run by: lsched run -n 3 ./device. Without a GPU it says why, and exits with 77. */
+/* A sum in GPU memory. The ranks add up vectors of the host into device memory, and copy the maximum of all sums back
+ * to the host. Both rounds are in the order of a stream. The program needs no header and no library of CUDA. Run by:
+ * lsched run -n 3 ./device. Without a GPU it prints the reason, and exits with 77. */
 #include <lsched_cuda.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +28,17 @@ int main(void) {
   must(lsched_world_open(NULL, &world, &why), "open");
   must(lsched_cuda_attach(world, NULL, &why), "attach"); /* all ranks, before any creates */
 
-  void* on_device; /* as good: memory of cudaMalloc */
+  void* on_device; /* memory of cudaMalloc works too */
   must(lsched_cuda_alloc(world, COUNT * sizeof(float), &on_device), "alloc");
   float mine[COUNT], result[COUNT];
   lsched_schedule* sum = create(world, mine, on_device, LSCHED_SUM);
   lsched_schedule* most = create(world, on_device, result, LSCHED_MAX);
 
-  void* stream = NULL; /* the default stream; a cudaStream_t or a CUstream will do */
+  void* stream = NULL; /* the default stream; a cudaStream_t or a CUstream works too */
   lsched_ticket summed, taken;
   for (int i = 0; i < COUNT; ++i) mine[i] = (float)(i * (lsched_rank(world) + 1));
   must(lsched_start_on_stream(sum, stream, &summed), "start");
-  must(lsched_wait_on_stream(summed, stream), "wait"); /* the stream goes on when the sum is there */
+  must(lsched_wait_on_stream(summed, stream), "wait"); /* the stream continues when the sum is ready */
   must(lsched_start_on_stream(most, stream, &taken), "start");
   must(lsched_wait(taken, 10000000000, &why), "wait");
 

@@ -1,9 +1,10 @@
-"""Training that does not wait for the slowest rank: which lines differ from DistributedDataParallel.
+"""Training that does not wait for the slowest rank.
 
     lsched run -n 4 python eager.py
 
-Rank 1 is slow. The loop ends by rounds, so the whole job ends long before rank 1 could have made 100 steps. All ranks
-end with the same weights.
+The lines with `lst`, `opt.rounds` and `opt.close` differ from a loop with DistributedDataParallel. Rank 1 is slow. The
+loop ends after 100 rounds, so the job ends long before rank 1 could have made 100 steps. All ranks end with the same
+weights.
 """
 
 import time

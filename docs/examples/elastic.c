@@ -1,8 +1,8 @@
-/* Training that goes on when ranks are killed.  lsched run -n 8 build/examples/elastic 100 3:20 6:40
+/* Training that continues when ranks are killed.  lsched run -n 8 build/examples/elastic 100 3:20 6:40
  *
- * The number is that of steps. R:S makes rank R kill itself in its step S; any other may be killed from outside until
- * the others flush (kill -9, the processes are shown). Each rank pulls common weights towards a point of its own. The
- * dead take their points with them; those who are left end with the same weights, in the middle of their own points. */
+ * The first number is the number of steps. R:S makes rank R kill itself in its step S. Any other rank may be killed
+ * from outside until the ranks flush (kill -9 with the process number that it prints). Each rank pulls common weights
+ * towards a point of its own. The survivors end with equal weights, in the middle of the points of survivors. */
 #include <lsched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,18 +27,19 @@ typedef struct {
   lsched_schedule* exchange;
 } training;
 
-/* Whether a call has failed because a rank is dead. If so, the dead are left behind, and it is to be made again. */
+/* Returns 1 if a call has failed because a rank died. The training then continues with the survivors, and the caller
+ * must repeat the call. */
 static int has_gone_on(training* it, lsched_status status, const char* call) {
   if (status != LSCHED_ERR_PEER) return must(status, call), 0;
   lsched_world* survivors = NULL;
-  do { /* once more if another one dies meanwhile */
+  do { /* again if another rank dies meanwhile */
     must(lsched_shrink(it->world, k_timeout_ns, &survivors, &why), "shrink");
     status = lsched_carry(it->exchange, survivors, &why);
     must(lsched_world_close(status == LSCHED_OK ? it->world : survivors), "close");
   } while (status == LSCHED_ERR_PEER);
   must(status, "carry");
   it->world = survivors;
-  if (lsched_rank(it->world) == 0) printf("%s: a rank is gone, %d go on\n", call, (int)lsched_size(it->world));
+  if (lsched_rank(it->world) == 0) printf("%s: a rank is gone, %d ranks continue\n", call, (int)lsched_size(it->world));
   return 1;
 }
 
@@ -99,7 +100,7 @@ int main(int argc, char** argv) {
   while (has_gone_on(&it, lsched_flush(it.exchange, sum, k_timeout_ns, &report, &why), "flush")) continue;
   if (report.has_result) descend(weights, sum, report.offers);
 
-  /* Replicas have seen the same results, if not in the same pieces. */
+  /* All replicas have applied the same results, but perhaps in different portions. */
   double least = 0, most = 0;
   const lsched_allreduce_desc lowest = {.struct_size = sizeof lowest, .input = weights, .output = &least, .count = 1,
                                         .dtype = LSCHED_F64, .reduction = LSCHED_MIN};

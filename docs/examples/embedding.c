@@ -1,22 +1,22 @@
-/* Gradients of an embedding: sparse vectors that ranks bring.  lsched run -n 3 build/examples/embedding
+/* Gradients of an embedding, as sparse vectors.  lsched run -n 3 build/examples/embedding
  *
- * A table has a row of two numbers for each word that there may be. A step's gradient has a row for each word of a
- * batch, in the order of the batch, so words that come twice are in it twice; and most rows of the table are in no
- * batch. Ranks bring theirs as they are, and every rank gets the sum of all. */
+ * A table has a row of two numbers for each possible word. The gradient of a step has a row for each word of a batch,
+ * in the order of the batch. A word that occurs twice has two rows, and most words of the table do not occur. Each rank
+ * contributes its gradient in this form, and every rank gets the sum of all gradients. */
 #include <lsched.h>
 #include <stdio.h>
 
 enum { k_words = 4, k_columns = 2, k_room = k_words * k_columns, k_most = 1024 };
 
-static const uint64_t k_rows = 3ull << 30; /* so that the table's indices have more than 32 bits */
+static const uint64_t k_rows = 3ull << 30; /* so large that indices of the table need more than 32 bits */
 
-/* The batch of a rank: word 7 twice, a word of its own, and the last one of the table. */
+/* The batch of a rank: word 7 twice, a word that only this rank has, and the last word of the table. */
 static uint64_t word_of(int32_t rank, int place) {
   const uint64_t batch[k_words] = {7, k_rows - 1, 100 + (uint64_t)rank, 7};
   return batch[place];
 }
 
-/* A gradient is the round's number in one column and twice that in the other. */
+/* A gradient has the number of the round in column 0, and twice that number in column 1. */
 static int is_right(const uint64_t* indices, const float* values, uint64_t count, int32_t ranks, int round) {
   if (count != (2 + (uint64_t)ranks) * k_columns) return 0;
   for (uint64_t i = 0; i < count; ++i) {
@@ -35,7 +35,7 @@ int main(void) {
   if (lsched_world_open(NULL, &world, &why)) return fprintf(stderr, "%s\n", why.text), 1;
   const int32_t rank = lsched_rank(world), ranks = lsched_size(world);
   if (ranks < 2)
-    return fprintf(stderr, "so large a table needs two ranks: lsched run -n 3 build/examples/embedding\n"), 1;
+    return fprintf(stderr, "the table needs at least two ranks: lsched run -n 3 build/examples/embedding\n"), 1;
 
   uint64_t indices[k_room], out_indices[k_most], item_count = 0, out_count = 0;
   float values[k_room], out_values[k_most];

@@ -1,5 +1,5 @@
-/* What goes wrong, by status code: `lsched run -n 3 ./errors timeout` ends with the text of that error. Other words
- * than `timeout` stand in k_cases at the end. docs/guides/troubleshooting.md shows these texts.
+/* Provokes an error for each status code: `lsched run -n 3 ./errors timeout` ends with the text of a timeout. k_cases
+ * at the end of this file lists the other cases. Texts: docs/guides/troubleshooting.md and tests/docs/errors.md.
  *   cc errors.c $(pkg-config --cflags --libs libsched) -o errors */
 #define _POSIX_C_SOURCE 200809L
 #include <lsched_must.h>
@@ -41,7 +41,7 @@ static void message(void) {
   if (one != NULL) lsched_must(lsched_message_wait(&one, LSCHED_FOREVER, NULL, lsched_why()));
 }
 
-/* A shift along the ring by hand, with a mistake in it. */
+/* A shift along the ring by hand, with a mistake. */
 static void shift(uint64_t offset, int is_cyclic, int is_complete) {
   const int32_t ranks = lsched_size(world);
   lsched_builder* b = NULL;
@@ -119,7 +119,7 @@ static void peer(void) {
 static void timeout(void) {
   lsched_schedule* const sum = sum_of(4, "ring");
   if (rank == 1) sleep(2);
-  lsched_must(lsched_run(sum, rank == 0 ? k_second / 2 : LSCHED_FOREVER, lsched_why())); /* one is first to give up */
+  lsched_must(lsched_run(sum, rank == 0 ? k_second / 2 : LSCHED_FOREVER, lsched_why())); /* rank 0 times out first */
 }
 
 static void stopped(void) {
@@ -155,7 +155,7 @@ static void not_finite(void) {
                                    .nans = LSCHED_NAN_ERROR};
   lsched_must(lsched_sparse_create(world, &desc, &made, lsched_why()));
   const lsched_status verdict = lsched_run(made, LSCHED_FOREVER, lsched_why());
-  if (rank != 0) sleep(1); /* the end of a rank would fail the round of a rank that is slower */
+  if (rank != 0) sleep(1); /* otherwise the end of this process would fail the round of a slower rank */
   lsched_must(verdict);
 }
 

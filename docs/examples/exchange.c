@@ -1,5 +1,5 @@
-/* Every rank sends others as many numbers as it likes, and as many others in the next round; nobody knows beforehand
- * how many will come. Then a message goes round the ring. */
+/* Every rank sends blocks of any length to other ranks. The lengths change in each round, and a receiver does not know
+ * them beforehand. Then a message travels around the ring. */
 #include <lsched.h>
 #include <stdio.h>
 

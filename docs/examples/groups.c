@@ -1,4 +1,4 @@
-/* Ranks in rows of two: each gets the sum of its row, and of its column.  lsched run -n 4 build/examples/groups */
+/* Ranks in rows of two. Each rank gets the sum of its row and of its column.  lsched run -n 4 build/examples/groups */
 #include <lsched_must.h>
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* A ring of cells, 8 on each rank, is smoothed; the cells at the edges of a rank go to its neighbours in each step.
+/* Smooths a ring of cells, 8 on each rank. In each step a rank sends its outer cells to its neighbours.
  * lsched run -n 3 build/examples/halo */
 #include <lsched_must.h>
 
@@ -10,7 +10,7 @@ int main(void) {
   lsched_must(lsched_world_open(NULL, &world, lsched_why()));
   int32_t rank = lsched_rank(world), ranks = lsched_size(world);
   int32_t left = (rank + ranks - 1) % ranks, right = (rank + 1) % ranks;
-  double u[10] = {0, 8.0 * rank}, smooth[10]; /* u[0] and u[9] are copies of the neighbours' */
+  double u[10] = {0, 8.0 * rank}, smooth[10]; /* u[0] and u[9] are copies of cells of the neighbours */
   lsched_must(lsched_builder_create(world, "halo", &b));
   lsched_slot_output(b, LSCHED_F64, 10, &cells);
   lsched_add_send(b, left, 0, (lsched_region){cells, 1, 1}, NULL);

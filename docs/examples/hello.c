@@ -1,4 +1,4 @@
-/* Each rank brings a number, and all get the sum.  lsched run -n 3 build/examples/hello */
+/* Each rank contributes a number, and all ranks get the sum.  lsched run -n 3 build/examples/hello */
 #include <lsched_must.h>
 
 int main(void) {

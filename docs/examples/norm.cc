@@ -1,4 +1,4 @@
-// The norm of a vector of which every rank has a part.  lsched run -n 3 build/examples/norm
+// The norm of a vector that is distributed over the ranks.  lsched run -n 3 build/examples/norm
 #include <lsched.hpp>
 
 #include <chrono>

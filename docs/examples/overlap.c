@@ -1,4 +1,4 @@
-/* Gradients of a layer are summed while those of the next are computed.  lsched run -n 3 build/examples/overlap */
+/* Sums the gradients of one layer while the next layer computes.  lsched run -n 3 build/examples/overlap */
 #include <lsched_must.h>
 
 static float gradients[4][1 << 16];

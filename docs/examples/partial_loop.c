@@ -1,8 +1,8 @@
-/* A loop with one slow rank that nobody waits for.  lsched run -n 3 build/examples/partial_loop
+/* A loop with one slow rank, for which no other rank waits.  lsched run -n 3 build/examples/partial_loop
  *
- * Every step of a rank computes a gradient (here: 1) and offers it; collect delivers what the world has
- * summed up since the last time. A gradient of the slow rank joins whatever round is open when it comes. At
- * the end every rank has received every gradient exactly once. */
+ * In every step a rank computes a gradient (here: 1) and offers it. Then it collects the sum of the gradients that have
+ * arrived since the last collect. A gradient of the slow rank joins the round that is open when it is offered. At the
+ * end every rank has received every gradient exactly once. */
 #include <lsched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,13 +52,13 @@ int main(void) {
              (int)report.offers, (int)report.mine);
   }
 
-  /* Who everybody would have waited for. */
+  /* These counts show the rank for which a synchronous loop would have waited. */
   lsched_partial_stats seen = {.struct_size = sizeof seen};
   must(lsched_schedule_stats(partial, &seen), "stats", &why);
-  printf("rank %d: of %d rounds in time for %d, late for %d, not yet there for %d\n", (int)rank, (int)seen.rounds,
+  printf("rank %d: of %d rounds, %d in time, %d late, %d not called yet\n", (int)rank, (int)seen.rounds,
          (int)seen.in_time, (int)seen.late, (int)seen.uncalled);
 
-  /* What is still pending is sent while we leave; the rounds end when every rank has left. */
+  /* Pending offers are still sent after a rank leaves. The last round ends when every rank has left. */
   const lsched_ticket last = {partial, UINT64_MAX};
   must(lsched_leave(partial), "leave", &why);
   must(lsched_collect(last, &result, k_timeout_ns, &report, &why), "collect", &why);

@@ -1,4 +1,4 @@
-/* A broadcast by hand, from rank to rank in 16 parts: a rank sends on what it has while the rest comes.
+/* A broadcast by hand in 16 parts, from rank to rank: a rank forwards a part while the next parts arrive.
  * lsched run -n 3 build/examples/pipeline */
 #include <lsched_must.h>
 

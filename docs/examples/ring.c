@@ -1,12 +1,12 @@
-/* A schedule of one's own: a shift along the ring, both ways.  lsched run -n 3 build/examples/ring
+/* A schedule by hand: a shift along the ring in both directions.  lsched run -n 3 build/examples/ring
  *
  *     send right ────────────────────┐
  *     send left  ────────────────────┤
  *     recv from left  ─┬─any─► copy ─┴─► the round ends
  *     recv from right ─┘
  *
- * The local work (here a copy) begins when the first neighbour has been heard, whichever it is; the other
- * one's arrival does not start it again. */
+ * The local work (here a copy) begins when the first neighbour's message arrives. The second message does not start it
+ * again. */
 #include <lsched.h>
 #include <stdio.h>
 

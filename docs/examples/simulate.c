@@ -1,5 +1,5 @@
-/* How long schedules would take on a machine: two algorithms of the library at two sizes, and a file of one's own. It
- * needs no ranks.
+/* Computes how long schedules take on a modelled machine: two algorithms of the library at two sizes, and a schedule
+ * file. The program needs no ranks.
  * build/examples/simulate docs/examples/scan.sched */
 #include <lsched.h>
 #include <stdio.h>

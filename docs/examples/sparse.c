@@ -1,8 +1,8 @@
-/* Training with the elements that matter most: descent on a sum of squares, of which ranks have different parts.
+/* Training with the largest elements only: descent on a sum of squares, of which each rank has its own terms.
  * Link with -lm;  lsched run -n 3 build/examples/sparse
  *
- * Rank r pulls each weight towards (r + 1) times the weight's own target. A round sends 32 of 256 elements of every
- * rank; the others wait in residuals, where the next gradients are added to them. */
+ * Rank r pulls each weight towards (r + 1) times the weight's own target. In a round each rank sends 32 of 256
+ * elements. The other elements stay in its residual, to which the next gradients are added. */
 #include <lsched.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ int main(void) {
     for (int i = 0; i < k_count; ++i) weights[i] -= update[i];
   }
 
-  /* What is best for the sum of all ranks is the mean of what they pull towards. */
+  /* The optimum for all ranks together is the mean of their targets. */
   const float scale = 0.5f * (float)(ranks + 1), largest = 3 * scale;
   float worst = 0;
   for (int i = 0; i < k_count; ++i) worst = fmaxf(worst, fabsf(weights[i] - scale * target_of(i)) / largest);

@@ -1,4 +1,4 @@
-"""Each rank brings its number, and all get the sum:  lsched run -n 4 python sum.py"""
+"""Each rank contributes its number, and all ranks get the sum:  lsched run -n 4 python sum.py"""
 import numpy, libsched
 
 with libsched.init() as world:

@@ -1,4 +1,5 @@
-/* A proof from a file: do the schedules of all ranks in it keep their promise? It needs no ranks.
+/* Proves the schedules of all ranks in a file: does every execution give the outputs that they promise? The program
+ * needs no ranks.
  * build/examples/verify docs/examples/scan.sched */
 #include <lsched.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ int main(int count, char** words) {
   for (size_t i = 0; i < answer.findings + answer.notes; ++i)
     printf("%s%s: %s\n", i < answer.findings ? "" : "note: ", found[i].property, found[i].text);
   if (!answer.holds) return 1;
-  printf("proved, %d ranks: %d messages, %d hops; promised of the outputs: %s\n", (int)answer.ranks,
+  printf("proved, %d ranks: %d messages, %d hops; promise for the outputs: %s\n", (int)answer.ranks,
          (int)answer.messages, (int)answer.hops, answer.collective != NULL ? answer.collective : "nothing");
   return 0;
 }

@@ -1,11 +1,11 @@
-// Coefficients of a polynomial by plain SGD, with the mean of all ranks' gradients and with their Adasum: the case
-// study "Square and Cubic optimization" of Horovod's documentation of Adasum, for as many ranks as there are.
+// Fits the coefficients of a polynomial by plain SGD, with the mean of all ranks' gradients and with their Adasum. This
+// is the case study "Square and Cubic optimization" of Horovod's documentation of Adasum, for any number of ranks.
 //
 //     for n in 2 4 8 16; do lsched run -n $n build/examples/adasum_fit; done
 //
-// A rank has one point per step, x from -x_max to x_max; all ranks begin with the same guess and make the same steps.
-// There is no noise: a fit ends when the combined gradient is zero twice. At which learning rates does it, and after
-// how many steps?
+// A rank has one point per step, x from -x_max to x_max. All ranks begin with the same guess and make the same steps.
+// There is no noise, so a fit ends when the combined gradient is zero twice. The program reports the learning rates at
+// which the fit ends, and the number of steps.
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -21,7 +21,7 @@ namespace {
 constexpr std::chrono::seconds k_limit{60};
 constexpr int k_quiet_steps = 2;
 
-/// A vector with all ranks' gradients in it, one way or another.
+/// A vector that combines the gradients of all ranks.
 class combined_gradient {
  public:
   combined_gradient(lsched::world& world, std::size_t count, way by)
@@ -30,7 +30,7 @@ class combined_gradient {
     if (by == way::adasum) exchange_ = world.adasum<float>(values_, values_);
   }
 
-  /// This rank's before combine(), the world's after it.
+  /// Returns the gradient of this rank before combine(), and the combined gradient after it.
   std::span<float> values() { return values_; }
 
   void combine() {
@@ -47,7 +47,7 @@ class combined_gradient {
   lsched::schedule exchange_;
 };
 
-/// Steps until the fit is over; 0: it does not end.
+/// Returns the number of steps until the fit ends. Returns 0 if it does not end.
 int fit(const polynomial& curve, combined_gradient& gradient, int seed, double x_max, float rate) {
   std::vector<float> guess = curve.first_guess();
   draws random(static_cast<std::uint32_t>(seed));
@@ -72,7 +72,7 @@ sweep fit_at_all_rates(lsched::world& world, const options& how, way by, int x_m
   return all;
 }
 
-/// Whether all ranks have seen the same: they have, as long as combined gradients are the same bits everywhere.
+/// Returns true if all ranks have equal results. That holds if combined gradients have the same bits on all ranks.
 bool is_agreed(lsched::world& world, const std::vector<sweep>& sweeps) {
   std::vector<std::int32_t> least, most;
   for (const sweep& it : sweeps) least.insert(least.end(), it.steps.begin(), it.steps.end());
@@ -89,7 +89,7 @@ int run(const options& how) {
     for (const way it : {way::alone, way::mean, way::adasum}) sweeps.push_back(fit_at_all_rates(world, how, it, x_max));
   const bool agreed = is_agreed(world, sweeps);
   if (world.rank() == 0) {
-    if (!agreed) std::fprintf(stderr, "adasum_fit: ranks differ in what they have seen\n");
+    if (!agreed) std::fprintf(stderr, "adasum_fit: the ranks have different results\n");
     if (how.as_json)
       print_json(how, sweeps);
     else

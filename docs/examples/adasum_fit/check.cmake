@@ -1,11 +1,11 @@
-# cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: a short sweep of two ranks is valid JSON, agrees with itself, and shows
-# that Adasum takes fewer steps than the mean; and the table says where the emulation beside it has another number.
+# cmake -DLSCHED=… -DPROGRAM=… -P check.cmake: tests a short sweep of two ranks. Its JSON must be valid and consistent,
+# Adasum must take fewer steps than the mean, and the table must name each number that differs from the emulation.
 cmake_minimum_required(VERSION 3.21...3.25)
 set(rates 30)
 execute_process(COMMAND ${LSCHED} run -n 2 --timeout 400 ${PROGRAM} --json --rates ${rates}
   RESULT_VARIABLE failed OUTPUT_VARIABLE text)
 if(failed)
-  message(FATAL_ERROR "it answers ${failed}\n${text}")
+  message(FATAL_ERROR "the program failed with ${failed}\n${text}")
 endif()
 
 string(REGEX MATCHALL "[^\n]+" lines "${text}")
@@ -28,7 +28,7 @@ foreach(line IN LISTS lines)
     endif()
   endforeach()
   if(NOT length EQUAL rates OR NOT ends EQUAL converging)
-    message(FATAL_ERROR "${length} rates, not ${rates}; or ${ends} fits that end, not ${converging}\n${line}")
+    message(FATAL_ERROR "${length} rates, not ${rates}; or ${ends} fits that converge, not ${converging}\n${line}")
   endif()
 endforeach()
 foreach(x_max 1 2)
@@ -39,9 +39,9 @@ endforeach()
 
 execute_process(COMMAND ${LSCHED} run -n 2 --timeout 400 ${PROGRAM} --rates ${rates} RESULT_VARIABLE failed
   OUTPUT_VARIABLE text)
-if(failed OR NOT text MATCHES "x_max 1, adasum: measured 25, emulated 23, at a rate of 0.36, at which it is 25 here")
-  message(FATAL_ERROR "it answers ${failed}, or does not say where it is not as emulated\n${text}")
+if(failed OR NOT text MATCHES "x_max 1, adasum: measured 25, emulated 23, at rate 0.36, where 25 steps were measured")
+  message(FATAL_ERROR "the program failed with ${failed}, or does not name a difference from the emulation\n${text}")
 endif()
 if(text MATCHES "x_max 2, [a-z]*: measured")
-  message(FATAL_ERROR "it says that of what is as emulated\n${text}")
+  message(FATAL_ERROR "the program names a difference where there is none\n${text}")
 endif()

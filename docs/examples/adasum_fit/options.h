@@ -1,4 +1,4 @@
-// What the example can be asked for.
+// Command-line options of the example.
 #pragma once
 
 #include <cstdio>
@@ -11,10 +11,10 @@ struct options {
   bool is_cubic = false;
   int rates = 150;
   bool as_json = false;
-  std::string plot;  ///< prefix of the picture's files; empty: none
+  std::string plot;  ///< prefix of the plot's files; empty: no plot
   bool wants_help = false;
 
-  /// As published. The cubic's best rates begin lower.
+  /// Returns the i-th learning rate, as published. The best rates of the cubic begin lower.
   float rate(int i) const { return static_cast<float>((is_cubic ? 0.02 : 0.1) + 0.01 * i); }
 };
 
@@ -22,15 +22,15 @@ inline void print_usage(std::FILE* to) {
   std::fprintf(to,
                "usage: lsched run -n RANKS adasum_fit [--mode square|cubic] [--plot PREFIX] [--json] [--rates N]\n\n"
                "Fits the coefficients of a polynomial by SGD, one point per rank and step, with gradients combined by\n"
-               "the mean and by Adasum. Tells how many steps each takes at which learning rate. RANKS: 2, 4, 8, 16.\n\n"
+               "the mean and by Adasum. Prints the number of steps at each learning rate. RANKS: 2, 4, 8, 16.\n\n"
                "  --mode square   x^2 - 20x + 50, two coefficients unknown (default)\n"
                "  --mode cubic    10x^3 + 5x^2 - 20x - 5, three unknown\n"
                "  --plot PREFIX   steps by learning rate: PREFIX.png, drawn by gnuplot from PREFIX.gp and PREFIX.dat\n"
-               "  --json          instead of the table an object for each line of it\n"
-               "  --rates N       learning rates 0.10, 0.11 and so on, of the cubic 0.02, 0.03; 150\n");
+               "  --json          a JSON object for each line of the table\n"
+               "  --rates N       number of learning rates: 0.10, 0.11 and so on (cubic: 0.02, 0.03); default 150\n");
 }
 
-/// Nothing, once it has said why, if it cannot be made out.
+/// Reads the command line. If an argument is invalid, prints the reason and returns nothing.
 inline std::optional<options> read_options(int count, char** words) {
   options how;
   for (int i = 1; i < count; ++i) {
@@ -48,7 +48,7 @@ inline std::optional<options> read_options(int count, char** words) {
     } else if (is("--rates") && std::atoi(value) > 0) {
       how.rates = std::atoi(words[++i]);
     } else {
-      std::fprintf(stderr, "adasum_fit: cannot make out %s\n", words[i]);
+      std::fprintf(stderr, "adasum_fit: unknown argument %s\n", words[i]);
       print_usage(stderr);
       return std::nullopt;
     }

@@ -1,7 +1,7 @@
 // The fit: points of a polynomial, and the gradient of the squared error in its unknown coefficients.
 //
-// All in float, in the order in which the published example computes it: a fit of the square ends with a gradient of
-// exactly zero, so that the last bit decides which step that is.
+// The arithmetic is in float, in the order of the published example. A fit of the square ends with a gradient of
+// exactly zero, so the last bit decides the step in which it ends.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-/// From 0 to 1, 53 bits of it: what numpy's RandomState(seed).rand() draws.
+/// Random numbers from 0 to 1 with 53 bits, equal to those of numpy's RandomState(seed).rand().
 class draws {
  public:
   explicit draws(std::uint32_t seed) : bits_(seed) {}
@@ -29,8 +29,8 @@ struct polynomial {
 
   std::vector<float> first_guess() const { return is_cubic ? std::vector<float>{1, -1, 1} : std::vector<float>{1, -1}; }
 
-  /// Of (model - truth)^2 at x. The cubic's model is one of the third degree: in the published example it was the
-  /// square's, for want of the right negation, and could not be fitted.
+  /// Computes the gradient of (model - truth)^2 at x. The cubic has a model of the third degree. In the published
+  /// example a missing negation selected the model of the square, which could not be fitted.
   void gradient(float x, std::span<const float> guess, std::span<float> out) const {
     if (is_cubic) {
       const float truth = 10.0f * x * x * x + 5.0f * x * x + -20.0f * x + -5.0f;
@@ -48,11 +48,13 @@ struct polynomial {
     }
   }
 
-  /// The square's is exactly zero in the end. The cubic's goes on moving in the last bits.
+  /// Returns true if a fit may end. The gradient of the square becomes exactly zero. That of the cubic keeps moving in
+  /// the last bits.
   bool is_over(std::span<const float> gradient) const {
     return std::ranges::all_of(gradient, [&](float it) { return is_cubic ? std::fabs(it) < 1e-4f : it == 0; });
   }
 
-  /// Steps a fit may take. What has not ended then is drawn at twice that, as it was published.
+  /// Returns the largest number of steps of a fit. As published, a fit that does not end is plotted at twice this
+  /// number.
   int most_steps() const { return is_cubic ? 200 : 50; }
 };

@@ -1,4 +1,4 @@
-// What a world has found: a table beside what is expected, JSON, and a picture.
+// The results of a world: a table with the expected numbers, JSON, and a plot.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include "options.h"
 #include "polynomial.h"
 
-/// How gradients are combined. `alone` is rank 0 by itself.
+/// The way to combine gradients. `alone` is rank 0 without the other ranks.
 enum class way { alone, mean, adasum };
 
 inline const char* name_of(way by) {
@@ -24,19 +24,19 @@ inline const char* name_of(way by) {
   return k_names[static_cast<std::size_t>(by)];
 }
 
-/// Fits at all learning rates.
+/// The fits at all learning rates.
 struct sweep {
   way by = way::alone;
   int ranks = 1;
   int x_max = 1;
-  std::vector<std::int32_t> steps{};  ///< by rate; 0: it does not end
+  std::vector<std::int32_t> steps{};  ///< by rate; 0: the fit does not end
 };
 
-/// The fewest steps, the least rate with so few, and how many of all rates end.
+/// The fewest steps, the lowest rate with that number of steps, and the number of rates at which the fit ends.
 struct best {
-  int steps = 0;  ///< 0: no rate ends
+  int steps = 0;  ///< 0: the fit does not end at any rate
   double rate = 0;
-  int converging = 0;  ///< 0 in an expectation: nobody counted
+  int converging = 0;  ///< 0 in an expectation: unknown
 };
 
 inline best best_of(const options& how, const sweep& of) {
@@ -50,8 +50,8 @@ inline best best_of(const options& how, const sweep& of) {
   return it;
 }
 
-/// By an emulation of all ranks in one program, which rounds in other places: that may let a gradient be zero some
-/// steps sooner or later.
+/// Returns the numbers of an emulation of all ranks in one program. Its rounding differs, so a gradient may become zero
+/// some steps earlier or later.
 inline std::optional<best> emulated(const options& how, const sweep& of) {
   struct row {
     int ranks;
@@ -83,12 +83,13 @@ inline std::string words_of(const best& it) {
   return text;
 }
 
-/// Where the emulation found fewer steps, or more, and what it is at its rate here, if that was tried.
+/// Prints a line if the emulation found another number of steps. The line includes the steps of this run at the
+/// emulation's rate, if that rate was tried.
 inline void print_difference(const options& how, const sweep& of) {
   const best found = best_of(how, of);
   const auto expected = emulated(how, of);
   if (!expected || found.steps == 0 || found.steps == expected->steps) return;
-  std::size_t there = 0;  // at which rate that was
+  std::size_t there = 0;  // index of the emulation's rate
   while (there < of.steps.size() &&
          std::abs(static_cast<double>(how.rate(static_cast<int>(there))) - expected->rate) > .005)
     ++there;
@@ -97,14 +98,14 @@ inline void print_difference(const options& how, const sweep& of) {
   if (expected->rate == 0)
     std::printf("\n");
   else if (of.steps[there] == 0)
-    std::printf(", at a rate of %.2f, at which it does not end here\n", expected->rate);
+    std::printf(", at rate %.2f, where the measured fit does not converge\n", expected->rate);
   else
-    std::printf(", at a rate of %.2f, at which it is %d here\n", expected->rate, of.steps[there]);
+    std::printf(", at rate %.2f, where %d steps were measured\n", expected->rate, of.steps[there]);
 }
 
 inline void print_table(const options& how, const std::vector<sweep>& sweeps) {
   const polynomial curve{how.is_cubic};
-  std::printf("%s, %d ranks: fewest steps (at which learning rate), and how many of %d rates get there in %d steps\n\n",
+  std::printf("%s, %d ranks: fewest steps (and their learning rate), and how many of %d rates converge in %d steps\n\n",
               how.is_cubic ? "cubic" : "square", sweeps.back().ranks, how.rates, curve.most_steps());
   std::printf("%5s  %-9s %-18s %-18s\n", "x_max", "gradient", "measured", "emulated");
   for (const sweep& it : sweeps) {
@@ -113,7 +114,7 @@ inline void print_table(const options& how, const std::vector<sweep>& sweeps) {
                 expected ? words_of(*expected).c_str() : "");
   }
   std::printf(
-      "\nemulated: all ranks in one program, which rounds in other places\n"
+      "\nemulated: all ranks in one program, with different rounding\n"
       "published: Adasum takes up to 50 %% fewer steps, at 2 to 2.5 times one rank's best rate\n");
   for (const sweep& it : sweeps) print_difference(how, it);
   for (std::size_t i = 0; i + 2 < sweeps.size(); i += 3) {
@@ -138,7 +139,8 @@ inline void print_json(const options& how, const std::vector<sweep>& sweeps) {
   }
 }
 
-/// Steps by learning rate, x_max by x_max; fits that do not end at twice what they may take.
+/// Plots steps over learning rates, with one plot for each x_max. Fits that do not end are plotted at twice the largest
+/// number of steps.
 inline void draw(const options& how, const std::vector<sweep>& sweeps) {
   const int most = polynomial{how.is_cubic}.most_steps();
   std::ofstream data(how.plot + ".dat"), script(how.plot + ".gp");
@@ -152,7 +154,7 @@ inline void draw(const options& how, const std::vector<sweep>& sweeps) {
   }
   script << "set terminal pngcairo size 1000,800 noenhanced font 'sans,12'\nset output '" << how.plot << ".png'\n"
          << "set grid\nset key right center\nset yrange [0:" << 2 * most + most / 10 << "]\n"
-         << "set xlabel 'learning rate'\nset ylabel 'steps (" << 2 * most << ": does not end)'\n"
+         << "set xlabel 'learning rate'\nset ylabel 'steps (" << 2 * most << ": does not converge)'\n"
          << "set multiplot layout 2,1\n";
   for (std::size_t i = 0; i < sweeps.size(); ++i) {
     const bool is_first = i % 3 == 0;

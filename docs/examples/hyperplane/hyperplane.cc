@@ -3,11 +3,12 @@
 //
 //     lsched run -n 8 build/examples/hyperplane --plot hyperplane
 //
-// Every rank has its part of the points, y = a x + noise, and its own copy of the weights. A step: compute the gradient
-// of a batch; one rank, drawn anew, is then late; offer the gradient, collect what the world has, and descend.
+// Every rank has its part of the points, y = a x + noise, and its own copy of the weights. In each step a rank computes
+// the gradient of a batch. One rank, drawn anew in each step, is then late. Each rank offers its gradient, collects the
+// available results, and descends.
 //
-// The arithmetic is real, and small: a timed sleep stands for the rest of a balanced step, since ranks that sleep share
-// two cores as well as eight. Step and delays keep the paper's proportion, 320 ms to 200, 300 and 400.
+// The real arithmetic is short. A timed sleep stands for the rest of a balanced step, because sleeping ranks need no
+// core of their own. Step and delays have the ratio of the paper, 320 ms to 200, 300 and 400 ms.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -24,13 +25,13 @@ using clock_type = std::chrono::steady_clock;
 
 constexpr auto k_limit = 60s;
 
-/// One way to train.
+/// A variant of the training.
 struct recipe {
   const char* name;
   const char* policy;
   lsched_lag lag;
   std::uint32_t history;
-  int sync_every;  ///< epochs between model synchronisations; 0: none
+  int sync_every;  ///< epochs between model synchronisations; 0: never
 };
 
 constexpr recipe k_throughput[] = {{"synchronous", "full", LSCHED_LATEST, 0, 0},
@@ -87,14 +88,14 @@ class trainer {
       std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(delay_ms_));
     const auto ticket = exchange_.offer(gradient_);
     lsched::report got;
-    do {  // of a history more than one round may wait
+    do {  // with a history, several rounds may wait
       got = exchange_.collect(ticket, sum_, k_limit);
       descend(got, seen);
     } while (what_.lag == LSCHED_HISTORY && got.to < got.round);
     ++step_;
   }
 
-  /// w -= rate / P * what all have contributed.
+  /// Computes w -= rate / P * sum of all contributions.
   void descend(const lsched::report& got, outcome& seen) {
     seen.missed += got.to > got.from + 1 && what_.lag == LSCHED_LATEST ? got.to - got.from - 1 : 0;
     seen.staleness = std::max(seen.staleness, got.staleness);
@@ -103,7 +104,7 @@ class trainer {
     for (std::size_t i = 0; i < weights_.size(); ++i) weights_[i] -= rate * sum_[i];
   }
 
-  /// All ranks at the same round, nothing pending.
+  /// Flushes, so that all ranks are at the same round and nothing is pending. Then collects all results.
   void finish(outcome& seen) {
     auto got = exchange_.flush(sum_, k_limit);
     seen.behind = got.to - got.from;
@@ -128,7 +129,7 @@ class trainer {
 
 int train_all(const options& how) {
   lsched::world world;
-  if (world.size() < 4) throw std::runtime_error("quorum(4) needs four ranks at least");
+  if (world.size() < 4) throw std::runtime_error("quorum(4) needs at least four ranks");
   const problem plane(how.dimensions, how.seed);
   const shard data(plane, world.rank(), how.points / world.size());
   summary all(world, plane, how);

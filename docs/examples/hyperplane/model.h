@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-/// Numbers from -1 to 1 that anybody can draw again (splitmix64; Steele, Lea, Flood 2014).
+/// Reproducible random numbers from -1 to 1 (splitmix64; Steele, Lea, Flood 2014).
 class draws {
  public:
   explicit draws(std::uint64_t seed) : state_(seed) {}
@@ -20,17 +20,17 @@ class draws {
   std::uint64_t state_;
 };
 
-/// Who is late in a step: the same rank for everybody.
+/// Returns the rank that is late in a step. All ranks get the same result.
 inline int late_rank(unsigned seed, int step, int ranks) {
   draws of(std::uint64_t{seed} << 32 | static_cast<unsigned>(step));
   of.next();
   return static_cast<int>((of.next() + 1) / 2 * static_cast<float>(ranks)) % ranks;
 }
 
-/// The hyperplane itself: y = a x + b, and noise.
+/// The hyperplane y = a x + b, and the noise.
 struct problem {
-  static constexpr float k_noise = 2;  ///< at most; its variance, 4/3, is the loss that remains
-  std::vector<float> coefficients;     ///< a, and b as the last
+  static constexpr float k_noise = 2;  ///< bound of the noise; its variance, 4/3, is the loss that remains
+  std::vector<float> coefficients;     ///< a, then b
   std::uint64_t seed;
 
   problem(int dimensions, unsigned from) : coefficients(static_cast<std::size_t>(dimensions) + 1), seed(from) {
@@ -39,7 +39,7 @@ struct problem {
   }
 };
 
-/// Points of one rank, a row each: x, and a 1 for b; and y beside it.
+/// The points of one rank: x and a 1 for b in a row, and y.
 class shard {
  public:
   shard(const problem& plane, int number, int rows)
@@ -58,8 +58,8 @@ class shard {
   std::size_t size() const { return size_; }
   int rows() const { return static_cast<int>(y_.size()); }
 
-  /// Of the mean squared error over `count` rows from `first` on, around the end. A row is read once: it is in the
-  /// nearest cache when it is needed again.
+  /// Computes the gradient of the mean squared error over `count` rows from `first` on, with wrap-around. Both uses of
+  /// a row follow each other, so that the row is still in the L1 cache.
   void gradient(int first, int count, const std::vector<float>& weights, std::vector<float>& out) const {
     out.assign(size_, 0);
     const float scale = 2.0f / static_cast<float>(count);
@@ -81,7 +81,7 @@ class shard {
   }
 
  private:
-  /// In sixteen sums, so that they need not wait for each other.
+  /// Sixteen partial sums, so that additions do not wait for each other.
   float dot(const float* x, const float* w) const {
     constexpr std::size_t k_lanes = 16;
     float sums[k_lanes]{};

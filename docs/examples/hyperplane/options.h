@@ -1,4 +1,4 @@
-// What the example can be asked for.
+// Command-line options of the example.
 #pragma once
 
 #include <cstdio>
@@ -10,14 +10,14 @@
 
 struct options {
   int dimensions = 8192;
-  int points = 32768;  ///< of all ranks
-  int batch = 256;     ///< of a rank: 2,048 of eight
+  int points = 32768;  ///< for all ranks together
+  int batch = 256;     ///< for one rank; eight ranks: 2,048
   int epochs = 16;
   float rate = 0.05f;
-  double step_ms = 32;  ///< the balanced part of a step, arithmetic aside
+  double step_ms = 32;  ///< duration of the balanced part of a step, without arithmetic
   std::vector<double> delays_ms{20, 30, 40};
   unsigned seed = 1;
-  std::string plot;  ///< prefix of the picture's files; empty: none
+  std::string plot;  ///< prefix of the plot's files; empty: no plot
 };
 
 inline std::optional<options> read_options(int count, char** words) {
@@ -45,6 +45,6 @@ inline std::optional<options> read_options(int count, char** words) {
              std::nullopt;
   }
   const bool is_sane = how.epochs > 0 && how.dimensions > 0 && how.batch > 0 && how.points >= how.batch;
-  if (!is_sane) std::fprintf(stderr, "hyperplane: numbers are positive, and a rank has a batch of points\n");
+  if (!is_sane) std::fprintf(stderr, "hyperplane: all numbers must be positive, and --points at least --batch\n");
   return is_sane ? std::optional(how) : std::nullopt;
 }

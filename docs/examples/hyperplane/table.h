@@ -1,4 +1,4 @@
-// What the runs of all ranks amount to: tables, and a picture.
+// The results of all ranks: tables, and a plot.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 #include "model.h"
 #include "options.h"
 
-/// What a rank has seen of a run.
+/// The results of one rank in one run.
 struct outcome {
   std::string name;
   double delay_ms = 0, seconds = 0;
   int steps = 0;
-  std::uint64_t missed = 0;                     ///< rounds whose results nobody applied here
-  std::uint64_t staleness = 0;                  ///< rounds, of the oldest own gradient in a result
-  std::uint64_t behind = 0;                     ///< rounds not yet collected when the last step was done
+  std::uint64_t missed = 0;                     ///< rounds whose results this rank has not applied
+  std::uint64_t staleness = 0;                  ///< largest age of an own gradient in a result, in rounds
+  std::uint64_t behind = 0;                     ///< rounds that were not collected before the last step ended
   std::vector<std::vector<float>> snapshots{};  ///< weights at the end of each epoch
-  std::vector<float> last{};                    ///< after everything has been collected
+  std::vector<float> last{};                    ///< weights after all results have been collected
 };
 
 class summary {
@@ -31,7 +31,8 @@ class summary {
   void add_throughput(const outcome& mine) { speeds_.push_back(combined(mine)); }
   void add_replicas(const outcome& mine) { replicas_.push_back(combined(mine)); }
 
-  /// Whether the replicas of every policy that loses nothing are the same in the end, up to rounding.
+  /// Returns true if the losses are finite, and if the replicas of every policy that drops no result end equal up to
+  /// rounding.
   bool is_sound() const { return is_sound_; }
 
   void print() const {
@@ -42,19 +43,17 @@ class summary {
       std::printf("%-14s %8g %10.2f %9.2f %10.4g %10.0f %10.2g\n", it.name.c_str(), it.delay_ms, it.steps_per_s,
                   it.steps_per_s / synchronous(it.delay_ms), it.losses.back(), it.staleness, it.distance_at_end);
     std::printf(
-        "\nsolo, delay %g ms; what becomes of results that a rank does not collect in time\n%-22s %10s %10s %10s %10s "
-        "%10s\n",
+        "\nsolo, delay %g ms; effect of the lag on results that a rank does not collect in time\n"
+        "%-22s %10s %10s %10s %10s %10s\n",
         replicas_.front().delay_ms, "lag", "loss", "missed", "behind", "distance", "in the end");
     for (const line& it : replicas_)
       std::printf("%-22s %10.4g %10.0f %10.0f %10.2g %10.2g\n", it.name.c_str(), it.losses.back(), it.missed, it.behind,
                   it.distances.back(), it.distance_at_end);
     std::printf(
-        "\nThe paper's speed-ups of solo: 1.50, 1.75, 2.01. distance: of the replicas when the last step is done, "
-        "largest\n"
-        "over ranks, beside the mean of the weights; in the end: when everything has been collected (replicas above).\n"
-        "missed: results that were replaced before a rank had them; behind: rounds collected only in the end. Loss "
-        "that\n"
-        "remains: %.3g.\n",
+        "\nThe paper's speed-ups of solo: 1.50, 1.75, 2.01. distance: largest distance of a replica from the mean,\n"
+        "relative to the mean, after the last step; in the end: after all rounds are collected (replicas above).\n"
+        "missed: results that were replaced before a rank collected them; behind: rounds collected only in the end.\n"
+        "Remaining loss: %.3g.\n",
         problem::k_noise * problem::k_noise / 3.0);
     if (!how_.plot.empty()) draw();
   }
@@ -78,7 +77,7 @@ class summary {
     return one.front();
   }
 
-  /// Of this rank's weights from the mean of all, the largest; relative to the mean's length.
+  /// Returns the largest distance of a rank's weights from the mean over ranks, relative to the length of the mean.
   double distance(const std::vector<float>& weights) {
     std::vector<double> mean(weights.begin(), weights.end());
     world_.allreduce(std::span(mean)).run(std::chrono::seconds(60));
@@ -110,7 +109,7 @@ class summary {
     return it;
   }
 
-  /// A block for each line, which gnuplot finds by its number.
+  /// Writes a block of data for each line, because gnuplot refers to blocks by number.
   void draw() const {
     std::ofstream data(how_.plot + ".dat"), script(how_.plot + ".gp");
     const auto write = [&](const std::vector<line>& lines) {
