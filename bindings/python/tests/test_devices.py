@@ -518,3 +518,19 @@ def test_a_device_that_fails_is_told():
     os._exit(0)
     """)
     assert "told: LSCHED_ERR_DEVICE" in done.output
+
+
+def test_a_schedule_is_freed_once_if_its_device_hangs():
+    done = launch(1, PROGRAM + """
+    step = world.allreduce(array, device.array(np.zeros(1000)))
+    cuda.fake_cuda_fail(b"cuMemcpyAsync:1:hang,cuLaunchKernel:1:hang")
+    for call in (lambda: step.run(timeout=0.3), step.cancel, step.close, step.close):
+        try:
+            call()
+            print("returned", flush=True)
+        except (libsched.Timeout, libsched.DeviceError) as error:
+            print(error.status, flush=True)
+    os._exit(0)
+    """)
+    expected = ["LSCHED_ERR_TIMEOUT", "LSCHED_ERR_DEVICE", "LSCHED_ERR_DEVICE", "returned"]
+    assert (done.status, done.output.splitlines()) == (0, expected)
